@@ -17,6 +17,11 @@ from quorum_node.protocol.alter_partition import (
 from quorum_node.protocol.create_topics import CreateTopicsRequest
 from quorum_node.protocol.elect_leaders import ElectionType, ElectLeadersRequest, TopicPartitions
 from quorum_node.protocol.errors import ErrorCode
+from quorum_node.protocol.reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from support.broker_requests import heartbeat, registration
 from support.controlled_cluster import assigned
 from support.controller_env import Asked, Env
@@ -104,6 +109,14 @@ class PartitionEnv(Env):
         await self.settle()
         state: AlteredPartitionState = asked.answer.topics[0].partitions[0]
         return state
+
+    async def reassign(self, partition_id: int, *replicas: int) -> None:
+        """AlterPartitionReassignments. Raises AssertionError if it is refused."""
+        partition = ReassignablePartition(partition_index=partition_id, replicas=replicas)
+        topic = ReassignableTopic(name="t", partitions=(partition,))
+        answer = await self.do(AlterPartitionReassignmentsRequest(topics=(topic,)))
+        assert answer.responses[0].partitions[0].error_code == ErrorCode.NONE
+        await self.settle()
 
     async def elect(self, election: ElectionType, *partition_ids: int) -> None:
         """ElectLeaders."""

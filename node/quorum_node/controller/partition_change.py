@@ -94,7 +94,9 @@ def change_partition(
     ended = reassignment.end(move, isr)
     if ended is not None:
         move, isr = reassignment.Move(ended.replicas), ended.isr
-    eligible = _eligible(now, isr, wanted, given) if rules.eligible_leader_replicas else ()
+    eligible: tuple[int, ...] = ()
+    if rules.eligible_leader_replicas:
+        eligible = _eligible(now, move.replicas, isr, wanted, given)
     last_known = now.last_known_elr or ()
     last_leader = last_known[0] if len(last_known) == 1 else NO_LEADER
     elected = elect(
@@ -194,20 +196,23 @@ def _needs_new_epoch(
 
 
 def _eligible(
-    now: Partition, isr: tuple[int, ...], wanted: Wanted, given: Circumstances
+    now: Partition,
+    replicas: tuple[int, ...],
+    isr: tuple[int, ...],
+    wanted: Wanted,
+    given: Circumstances,
 ) -> tuple[int, ...]:
     """Replicas that left the ISR below `min.insync.replicas`: no message was acknowledged without
     them since.
+
+    A removed replica is not among them, other than in a stock 4.3 controller. Its broker deletes its log, and if it
+    were added again before the ISR is complete, it could be elected with an empty one.
     """
     if len(isr) >= given.min_isr:
         return ()
-    return tuple(
-        sorted(
-            each
-            for each in {*(now.eligible_leader_replicas or ()), *now.isr}
-            if each not in isr and each not in wanted.unclean_shutdown
-        )
-    )
+    known = {*(now.eligible_leader_replicas or ()), *now.isr}
+    gone = {*isr, *wanted.unclean_shutdown}
+    return tuple(sorted(known.intersection(replicas) - gone))
 
 
 def _last_known(now: Partition, leader: int, rules: ChangeRules) -> tuple[int, ...] | None:

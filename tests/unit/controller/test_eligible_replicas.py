@@ -86,6 +86,29 @@ def test_replica_removed_below_min_insync_replicas_may_still_be_elected() -> Non
 
 
 @pytest.mark.requirement("KV3-09")
+def test_replica_that_was_removed_and_added_again_is_not_elected_with_an_empty_log() -> None:
+    """With all three replicas required, the move of partition 1 to two of them ends while the third is eligible."""
+
+    async def test() -> None:
+        env = PartitionEnv()
+        await env.begin(7, 8, 9)
+        await env.topic((7, 8, 9), (7, 8, 9), min_insync_replicas="3")
+        await env.fail(8)
+        assert state(env, 1) == (7, (7, 9), (8,), ())
+        await env.reassign(1, 7, 9)
+        assert env.partition(1).replicas == (7, 9)
+        assert state(env, 1) == (7, (7, 9), (), ()), "its broker deletes the log"
+        await env.beat(8)
+        await env.reassign(1, 7, 9, 8)
+        assert env.partition(1).adding_replicas == (8,)
+        await env.fail(9)
+        await env.fail(7)
+        assert state(env, 1) == (NO_LEADER, (), (7, 9), (7,)), "8 has no message yet"
+
+    play(test)
+
+
+@pytest.mark.requirement("KV3-09")
 def test_unclean_shutdown_clears_eligibility_and_a_clean_one_does_not() -> None:
     async def test() -> None:
         env = await three_brokers()

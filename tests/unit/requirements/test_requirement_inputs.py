@@ -173,7 +173,7 @@ def test_files_named_in_the_table_exist() -> None:
         (
             "tests/unit/packaging/test_chart.py",
             "helm/metadataquorum/values.yaml",
-            "node/quorum_node/",
+            "node/quorum_node/raft/",
         ),
     ],
 )
