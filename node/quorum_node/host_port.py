@@ -6,6 +6,8 @@ from dataclasses import dataclass
 _HOST = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9_.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.%]+\])")
 _PORT = re.compile(r"[0-9]{1,5}")
 _HIGHEST_PORT = 65_535
+_MAX_HOST_LENGTH, _MAX_LABEL_LENGTH = 253, 63
+"""RFC 1035, 2.3.4. Python's resolver raises UnicodeError, not OSError, for an empty or longer label."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +23,12 @@ class HostPort:
 
 def is_host(text: str) -> bool:
     """Whether `text` is a host name, an IPv4 address, or an IPv6 address in brackets."""
-    return _HOST.fullmatch(text) is not None
+    if not _HOST.fullmatch(text):
+        return False
+    labels = text.split(".")
+    return text.startswith("[") or (
+        len(text) <= _MAX_HOST_LENGTH and all(0 < len(each) <= _MAX_LABEL_LENGTH for each in labels)
+    )
 
 
 def parse_host_port(text: str, *, lowest_port: int = 1) -> HostPort:

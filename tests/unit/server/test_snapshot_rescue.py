@@ -150,6 +150,32 @@ def test_rescue_fails_if_no_replica_has_the_snapshot(tmp_path: Path) -> None:
         fetch_again(lost(tmp_path), [HostPort("127.0.0.1", 1)])
 
 
+def test_server_with_nonsensical_answers_does_not_prevent_the_rescue(tmp_path: Path) -> None:
+    """Newer epochs without end, a leader whose host can't be resolved, and parts of another snapshot."""
+    other = SnapshotId(101, 3)
+
+    def epochs(request: raft.FetchSnapshotRequest) -> raft.FetchSnapshotResponse:
+        newer = CurrentLeader(1, request.current_leader_epoch + 1)
+        return raft.FetchSnapshotResponse(RaftError.UNKNOWN_LEADER_EPOCH, newer, ID)
+
+    def nowhere(request: raft.FetchSnapshotRequest) -> raft.FetchSnapshotResponse:
+        place = CurrentLeader(1, 7, Endpoint("CONTROLLER", "a" * 70, 1))
+        return raft.FetchSnapshotResponse(RaftError.NOT_QUORUM_LEADER, place, ID)
+
+    def foreign(request: raft.FetchSnapshotRequest) -> raft.FetchSnapshotResponse:
+        me = CurrentLeader(1, request.current_leader_epoch)
+        return raft.FetchSnapshotResponse(RaftError.NONE, me, other, 1 << 60, 0, b"x" * 10)
+
+    with (
+        serving(epochs) as first,
+        serving(nowhere) as second,
+        serving(foreign) as third,
+        serving(leader()) as leads,
+    ):
+        fetch_again(lost(tmp_path), [first, second, third, leads])
+    assert SnapshotStore(tmp_path).ids() == (ID,)
+
+
 def test_nothing_is_requested_without_a_snapshot_id(tmp_path: Path) -> None:
     missing = SnapshotLost("gone", 0, tmp_path, 90, QuorumState())
     with pytest.raises(SnapshotLost):

@@ -38,6 +38,8 @@ _PAUSE_SECONDS = 0.5
 _ONE_SECONDS = 5.0
 _MAX_HOPS = 3
 """In seconds: pause before the next node that is said to lead."""
+_MAX_EPOCHS = 10
+"""How many newer epochs one server may name, so that it can't prevent the question to the next one."""
 _VERSION = 1
 _PART_BYTES = 4 << 20
 _MAX_ANSWER_BYTES = _PART_BYTES + (1 << 20)
@@ -91,7 +93,7 @@ def _fetch(
 ) -> str | None:
     """Download the complete snapshot from this server, or from the leader that it names. Returns the reason if that failed."""
     store.drop_partial(id)
-    epoch, position, hops = state.leader_epoch, 0, 0
+    epoch, position, hops, epochs = state.leader_epoch, 0, 0, 0
     try:
         while True:
             body = _question(number, id, epoch, position, state.cluster_id)
@@ -99,6 +101,9 @@ def _fetch(
             leader = answer.leader
             if answer.error in _ASK_WITH_EPOCH and leader.leader_epoch > epoch:
                 epoch = leader.leader_epoch
+                epochs += 1
+                if epochs > _MAX_EPOCHS:
+                    return f"it names another epoch each time, now {epoch}"
             elif answer.error is RaftError.NOT_QUORUM_LEADER and leader.endpoint is not None:
                 named = HostPort(leader.endpoint.host, leader.endpoint.port)
                 hops += 1
@@ -107,14 +112,16 @@ def _fetch(
                 server = named
             elif answer.error is not RaftError.NONE or not answer.data:
                 return answer.error.value
+            elif (answer.snapshot_id, answer.position) != (id, position):
+                return f"it sent a part of {answer.snapshot_id} at byte {answer.position}, not at {position}"
             else:
                 store.append_partial(id, position, answer.data)
                 position += len(answer.data)
                 if position >= answer.size_bytes:
                     store.finish_partial(id, answer.size_bytes, answer.checksum)
                     return None
-    except (OSError, MalformedMessage, CorruptSnapshot) as error:
-        return str(error)
+    except (OSError, ValueError, MalformedMessage, CorruptSnapshot) as error:
+        return str(error)  # ValueError: an invalid host name, received from the server
 
 
 def _question(
