@@ -38,7 +38,7 @@ BESIDE: dict[str, tuple[str, ...]] = {
     "tests/interop": (*_NODE, "tests/interop/kafka"),
     "tests/interop/test_benchmark.py": ("bench",),
     "tests/linearizability": (*_NODE, "tests/linearizability/checker"),
-    "tests/pipeline": (*_NODE, "pipeline/quorum_pipeline"),
+    "tests/pipeline": (*_NODE, "pipeline/quorum_pipeline", "tests/pipeline/hdfs"),
     "tests/simulation": ("tests/scenarios",),
     "tests/simulation/test_breaks.py": ("tests/simulation", "tests/unit", "tests/support/raft"),
     "tests/support/chart.py": _CHART,
