@@ -111,9 +111,28 @@ def test_partition_number_with_thousands_of_digits_is_an_invalid_request(
     assert (answer.status_code, answer.json()["code"]) == (422, ErrorCode.INVALID_REQUEST)
 
 
+@pytest.mark.parametrize(
+    ("length", "status"), [(32_767, 200), (32_768, 400)], ids=["longest", "too long"]
+)
+def test_text_that_a_stock_node_could_not_replay_is_rejected(
+    shared_quorum: LocalQuorum, length: int, status: int
+) -> None:
+    """Stock nodes read strings of at most 32,767 bytes from the log, and end at a longer one."""
+    text = "x" * length
+    for path, body in (
+        ("/v1/configs/topic/long/k", {"value": text}),
+        (f"/v1/configs/topic/long/{text}", {"value": "v"}),
+    ):
+        answer = shared_quorum.request("PUT", path, json=body)
+        assert answer.status_code == status, answer.text[-300:]
+    entry = {"resourceType": "topic", "resourceName": text, "name": "k", "value": "v"}
+    answer = shared_quorum.request("POST", "/v1/append", json={"entries": [entry]})
+    assert answer.status_code == status, answer.text[-300:]
+
+
 def test_oversized_batch_is_rejected_as_a_whole(shared_quorum: LocalQuorum) -> None:
-    entry = {"resourceType": "topic", "resourceName": "big", "value": "x" * (1 << 20)}
-    entries = [{**entry, "name": f"k{n}"} for n in range(5)]
+    entry = {"resourceType": "topic", "resourceName": "big", "value": "x" * 30_000}
+    entries = [{**entry, "name": f"k{n}"} for n in range(200)]
     answer = shared_quorum.request("POST", "/v1/append", json={"entries": entries})
     assert (answer.status_code, answer.json()["code"]) == (413, ErrorCode.TOO_LARGE)
     assert shared_quorum.request("GET", "/v1/configs/topic/big/k0").status_code == 404

@@ -185,8 +185,8 @@ def test_full_follower_exits_and_returns_with_its_data(
     node = quorum.followers[0]
     disk = disk_of(node, disks)
     disk.fill()
-    for number in range(200):
-        quorum.put(f"big{number}", "x" * 50_000)
+    for number in range(340):
+        quorum.put(f"big{number}", "x" * 30_000)
         if not node.is_running:
             break
     assert node.wait_exit() == ExitCode.DISK_FULL, node.log_text
@@ -207,8 +207,8 @@ def test_disk_full_before_a_snapshot_is_written_fails_only_the_snapshot(
     make_quorum, disks: list[LoopDisk], tmp_path: Path
 ) -> None:
     quorum = quorum_on_disks(make_quorum, disks, tmp_path, size_mib=48, kind="ext4")
-    for number in range(160):
-        quorum.put(f"k{number}", f"{number} " * 20_000)
+    for number in range(400):
+        quorum.put(f"k{number}", f"{number} " * 8_000)
     node = quorum.followers[0]
     disk = disk_of(node, disks)
     disk.fill(leave_bytes=6 * MIB)

@@ -52,7 +52,7 @@ class DescribedRoom:
 
 
 def _is_expressible(text: str) -> bool:
-    """Whether it fits into a string of Kafka's protocol. The admin API also accepts longer ones."""
+    """Whether it fits into a string of Kafka's protocol. Logs of older versions have longer ones."""
     return len(text) <= _SHORT or len(text.encode()) <= MAX_STRING_BYTES
 
 

@@ -22,6 +22,7 @@ from quorum_node.api import (
 from quorum_node.image.configs import ConfigKey
 from quorum_node.image.resource_types import resource_type_name, resource_type_number
 from quorum_node.records.metadata import ConfigRecord, encode_metadata
+from quorum_node.schema.decoder import MAX_STRING_BYTES
 from quorum_node.server.admin.describe_routes import TimeoutMs
 from quorum_node.server.admin.leader import require_leader
 from quorum_node.server.admin.node_view import ChosenReplica, NodeView
@@ -151,7 +152,13 @@ def _key(resource_type: str, resource_name: str, name: str) -> ConfigKey:
 
 
 def _record(key: ConfigKey, value: str | None) -> bytes:
+    """Raises ApiProblem for texts that a stock node could not replay from the log."""
     try:
+        longest = max(len(text.encode()) for text in (key.resource_name, key.name, value or ""))
+        if longest > MAX_STRING_BYTES:
+            raise invalid(
+                f"a name or value has {longest} bytes; Kafka's records have at most {MAX_STRING_BYTES}"
+            )
         return encode_metadata(ConfigRecord(**key._asdict(), value=value))
     except UnicodeEncodeError as error:
         raise invalid(f"names and values must be valid UTF-8: {error}") from error
