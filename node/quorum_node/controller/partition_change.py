@@ -81,7 +81,7 @@ def change_partition(
     """The record that changes `now` into the wanted state; None if nothing differs.
 
     1. A reassignment ends if the wanted ISR completes it.
-    2. The leader is elected from the remaining replicas.
+    2. The leader is elected from the remaining replicas. If it is the whole target of a reassignment, this ends too.
     3. All differences are written.
     """
     rules = given.rules
@@ -94,9 +94,7 @@ def change_partition(
     ended = reassignment.end(move, isr)
     if ended is not None:
         move, isr = reassignment.Move(ended.replicas), ended.isr
-    eligible: tuple[int, ...] = ()
-    if rules.eligible_leader_replicas:
-        eligible = _eligible(now, move.replicas, isr, wanted, given)
+    eligible = _eligible(now, isr, wanted, given) if rules.eligible_leader_replicas else ()
     last_known = now.last_known_elr or ()
     last_leader = last_known[0] if len(last_known) == 1 else NO_LEADER
     elected = elect(
@@ -112,6 +110,12 @@ def change_partition(
     )
     moved = elected.leader != now.leader
     isr, eligible = _after_election(elected, isr, eligible, moved)
+    if ended is None and (ended := reassignment.end(move, isr)) is not None:
+        # the new leader, the only member of the ISR, is the whole target
+        move = reassignment.Move(ended.replicas)
+    # The broker of a removed replica deletes its log. Added again before the ISR is complete, the replica could be
+    # elected with an empty one, as by a stock 4.3 controller.
+    eligible = tuple(each for each in eligible if each in move.replicas)
     if not isr and not rules.eligible_leader_replicas:
         # the last members of the ISR stay in it: only they can be elected without data loss
         isr = now.isr
@@ -196,23 +200,15 @@ def _needs_new_epoch(
 
 
 def _eligible(
-    now: Partition,
-    replicas: tuple[int, ...],
-    isr: tuple[int, ...],
-    wanted: Wanted,
-    given: Circumstances,
+    now: Partition, isr: tuple[int, ...], wanted: Wanted, given: Circumstances
 ) -> tuple[int, ...]:
     """Replicas that left the ISR below `min.insync.replicas`: no message was acknowledged without
     them since.
-
-    A removed replica is not among them, other than in a stock 4.3 controller. Its broker deletes its log, and if it
-    were added again before the ISR is complete, it could be elected with an empty one.
     """
     if len(isr) >= given.min_isr:
         return ()
     known = {*(now.eligible_leader_replicas or ()), *now.isr}
-    gone = {*isr, *wanted.unclean_shutdown}
-    return tuple(sorted(known.intersection(replicas) - gone))
+    return tuple(sorted(known - {*isr, *wanted.unclean_shutdown}))
 
 
 def _last_known(now: Partition, leader: int, rules: ChangeRules) -> tuple[int, ...] | None:

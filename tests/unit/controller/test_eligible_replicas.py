@@ -109,6 +109,27 @@ def test_replica_that_was_removed_and_added_again_is_not_elected_with_an_empty_l
 
 
 @pytest.mark.requirement("KV3-09")
+def test_reassignment_ends_when_its_only_target_is_elected_from_the_eligible_replicas() -> None:
+    """No further change would end it, because the other broker is gone."""
+
+    async def test() -> None:
+        env = PartitionEnv()
+        await env.begin(7, 8)
+        await env.topic((7, 8), min_insync_replicas="2")
+        await env.fail(8)
+        assert state(env) == (7, (7,), (8,), ())
+        await env.reassign(0, 8)
+        assert env.partition().removing_replicas == (7,)
+        await env.beat(8)
+        await env.fail(7)
+        assert state(env) == (8, (8,), (), ())
+        assert env.partition().replicas == (8,)
+        assert not env.partition().is_reassigning
+
+    play(test)
+
+
+@pytest.mark.requirement("KV3-09")
 def test_unclean_shutdown_clears_eligibility_and_a_clean_one_does_not() -> None:
     async def test() -> None:
         env = await three_brokers()
