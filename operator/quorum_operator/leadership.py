@@ -28,6 +28,8 @@ _log = structlog.get_logger("quorum_operator")
 MOST_S = 30
 """For so long at most a lease that stays the same is another's, whatever is written in it: no operator writes more, and what
 somebody has written by hand must not keep all of them from working."""
+MOST_TRANSITIONS = 2**31 - 1
+"""The API server refuses a larger number, and with it the whole lease."""
 
 
 def clock() -> float:
@@ -191,8 +193,11 @@ class Leadership:
         if not self._is_free(found):
             return None
         if _holder(found) == self._identity:
-            return await self._write(found, {"renewTime": _now_text()})
-        transitions = int(found["spec"].get("leaseTransitions") or 0) + 1
+            # Others go by the duration in it, which somebody may have edited.
+            lasts = {"leaseDurationSeconds": self._terms.duration_s}
+            return await self._write(found, {**lasts, "renewTime": _now_text()})
+        changes = int(_spec(found).get("leaseTransitions") or 0)
+        transitions = changes + 1 if 0 <= changes < MOST_TRANSITIONS else 1
         return await self._write(found, {**self._claim(), "leaseTransitions": transitions})
 
     def _is_free(self, found: Object) -> bool:
@@ -203,8 +208,9 @@ class Leadership:
             return True
         version = str(found["metadata"]["resourceVersion"])
         if self._other is None or self._other.version != version:
-            duration_s = found["spec"].get("leaseDurationSeconds") or self._terms.duration_s
-            self._other = Seen(version, now + min(duration_s, MOST_S))
+            told_s = _spec(found).get("leaseDurationSeconds") or 0
+            # Not less than an own one either: the holder may be active that long without a renewal.
+            self._other = Seen(version, now + min(max(told_s, self._terms.duration_s), MOST_S))
             return False
         if now < self._other.until:
             return False
@@ -241,8 +247,12 @@ class Leadership:
         return await self._api.merge(self._path, {"metadata": meta, "spec": spec})
 
 
+def _spec(found: Object) -> Object:
+    return found.get("spec") or {}
+
+
 def _holder(found: Object) -> str:
-    return str((found.get("spec") or {}).get("holderIdentity") or "")
+    return str(_spec(found).get("holderIdentity") or "")
 
 
 def _now_text() -> str:

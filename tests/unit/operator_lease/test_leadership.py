@@ -27,7 +27,7 @@ class Store:
 
     def write(self, spec: Json) -> Json:
         self.version += 1
-        old = (self.lease or {}).get("spec", {})
+        old = (self.lease or {}).get("spec") or {}
         meta = {"resourceVersion": str(self.version)}
         self.lease = {"metadata": meta, "spec": {**old, **spec}}
         return self.lease
@@ -287,3 +287,44 @@ def test_blocked_operator_loses_the_lease_to_another() -> None:
         return await until(second.leadership.leads, timeout_s=60)
 
     assert virtual_time.run(story()) < 15
+
+
+@pytest.mark.parametrize("spec", [{"leaseTransitions": 2**31 - 1}, {"leaseTransitions": -1}, None])
+def test_lease_with_an_edited_count_or_no_spec_is_taken(spec: Json | None) -> None:
+    """The API server refuses a count beyond 32 bits, and nobody would ever lead."""
+
+    async def story() -> Json:
+        store = Store()
+        store.write({})
+        assert store.lease is not None
+        store.lease["spec"] = spec
+        operator = contender(store, "we")
+        operator.start()
+        await until(operator.leadership.leads, timeout_s=10)
+        assert store.lease is not None
+        return dict(store.lease["spec"])
+
+    assert virtual_time.run(story())["leaseTransitions"] == 1
+
+
+def test_lease_edited_to_a_short_duration_never_has_two_holders() -> None:
+    """The holder stays active for longer than that without a renewal, and writes the duration again."""
+
+    async def story() -> int:
+        store = Store()
+        first, second = contender(store, "first"), contender(store, "second")
+        first.start()
+        await until(first.leadership.leads, timeout_s=1)
+        second.start()
+        await asyncio.sleep(5)
+        first.server.cut = True
+        store.write({"leaseDurationSeconds": 1})
+        while not second.leadership.leads():
+            await asyncio.sleep(LOOK_S)
+            assert not (first.leadership.leads() and second.leadership.leads())
+        store.write({"leaseDurationSeconds": 1})
+        await asyncio.sleep(3 * TERMS.period_s)
+        assert store.lease is not None
+        return int(store.lease["spec"]["leaseDurationSeconds"])
+
+    assert virtual_time.run(story()) == TERMS.duration_s
