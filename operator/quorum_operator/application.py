@@ -174,18 +174,24 @@ class Application:
         self._workers = self._reassignments = None
         self.metrics.set_leading(False)
 
-    def quorum_changed(self, namespace: str, name: str, body: dict[str, object]) -> None:
+    def quorum_changed(
+        self, namespace: str, name: str, body: dict[str, object], *, gone: bool = False
+    ) -> None:
         """A MetadataQuorum changed; changes of only its status are ignored."""
+        if gone:
+            self._generations.pop((namespace, name), None)
+            self.part_changed(namespace, name)
+            return
         meta = body.get("metadata")
         assert isinstance(meta, dict)
         state = (
             *(meta.get(each) for each in ("uid", "generation", "deletionTimestamp")),
             asked_by_notes(meta),
         )
-        if self._generations.get((namespace, name)) == state:
-            return
+        known = self._generations.get((namespace, name)) == state
         self._generations[namespace, name] = state
-        if self._workers is not None:
+        # Its worker has ended if an API server did not know the resource for a moment.
+        if self._workers is not None and not (known and self._workers.has(namespace, name)):
             self._workers.ensure(namespace, name)
 
     def reassignment_changed(
@@ -204,9 +210,13 @@ class Application:
             self._reassigned.pop(place, None)
             if self._reassignments is not None:
                 self._reassignments.wake(*place)
-        elif self._reassigned.get(place) != state and not has_ended(body):
+        elif has_ended(body):
+            # Its worker ends. If somebody clears the phase, it begins anew.
+            self._reassigned.pop(place, None)
+        else:
+            known = self._reassigned.get(place) == state
             self._reassigned[place] = state
-            if self._reassignments is not None:
+            if self._reassignments is not None and not (known and self._reassignments.has(*place)):
                 self._reassignments.ensure(*place)
 
     def _turn_came(self, place: Place) -> None:

@@ -60,7 +60,8 @@ def register(registry: kopf.OperatorRegistry, application: Application) -> None:
         type: str | None, body: kopf.Body, namespace: str | None, name: str | None, **_: Any
     ) -> None:
         if namespace is not None and name is not None:
-            application.quorum_changed(namespace, name, dict(body))
+            gone = type == "DELETED"
+            application.quorum_changed(namespace, name, dict(body), gone=gone)
 
     @kopf.on.event(GROUP, VERSION, REASSIGNMENT_PLURAL, registry=registry)
     async def reassignment_changed(

@@ -106,6 +106,10 @@ class Workers:
         task = asyncio.create_task(self._work(namespace, name, wake), name=f"{namespace}/{name}")
         self._workers[place] = _Worker(task, wake)
 
+    def has(self, namespace: str, name: str) -> bool:
+        """Whether this resource has a worker."""
+        return (namespace, name) in self._workers
+
     def cancel(self) -> "asyncio.Future[list[BaseException | None]]":
         """Cancel all workers; the future completes when they have ended. An interrupted step is safe to repeat."""
         tasks = [worker.task for worker in self._workers.values()]
