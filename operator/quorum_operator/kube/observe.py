@@ -170,10 +170,13 @@ async def observe(
 def _tls_stage(
     spec: MetadataQuorumSpec, identities: tuple[Identity, ...], parts: Parts
 ) -> TlsStage:
-    """The TLS stage; without an identity it follows from claims and StatefulSets."""
+    """The TLS stage; without an identity it follows from StatefulSets, and from claims if none should run. Members that
+    run decide how they can be called, whatever somebody has written on a claim.
+    """
     if identities or not (parts.sets or parts.claims):
         return tls.stage_of(spec, identities)
-    if any(claim_facts(each).marks.tls for each in parts.claims.values()):
+    run = any(each["spec"].get("replicas", 1) > 0 for each in parts.sets.values())
+    if not run and any(claim_facts(each).marks.tls for each in parts.claims.values()):
         return TlsStage.CLOSED
     return stage_left(stage_of_process(facts.overrides_of(each)) for each in parts.sets.values())
 

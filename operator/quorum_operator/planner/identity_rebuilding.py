@@ -84,9 +84,13 @@ class IdentityLeft:
 
     @cached_property
     def tls(self) -> bool:
-        """Whether it was formed with certificates, according to any claim or StatefulSet of its cluster."""
-        closed = any(e.tls_stage is TlsStage.CLOSED for e in self.at.current)
-        return closed or any(each.marks.tls for each in self._claims)
+        """Whether it was formed with certificates, according to any StatefulSet of its cluster. Claims count if none should
+        run.
+        """
+        if any(e.tls_stage is TlsStage.CLOSED for e in self.at.current):
+            return True
+        run = any(e.replicas > 0 for e in self.at.current)
+        return not run and any(each.marks.tls for each in self._claims)
 
     @cached_property
     def migration(self) -> TlsStage:

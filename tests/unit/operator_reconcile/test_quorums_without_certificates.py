@@ -5,6 +5,7 @@ import copy
 
 import pytest
 
+from quorum_operator.desired import names
 from support.in_memory_kube_api import NAME, SPACE, SoundNodes, reconciler, running_quorum
 
 IDENTITY = f"/api/v1/namespaces/{SPACE}/configmaps/demo-identity"
@@ -28,3 +29,26 @@ def test_missing_identity_does_not_create_certificates(silent: tuple[int, ...]) 
     asyncio.run(run())
     assert "tls" not in (api.objects.get(IDENTITY) or {"data": {}})["data"]
     assert not [path for path in api.objects if path.endswith(("-ca-1", "-trust", "-tls"))]
+
+
+@pytest.mark.parametrize("damaged", [True, False])
+def test_note_of_tls_on_a_claim_closes_no_member_that_runs_in_clear_text(damaged: bool) -> None:
+    """By TLS nobody could call its members, and without their answers the identity would never be recreated."""
+    api = running_quorum(3)
+    made = reconciler(api, SoundNodes(3))
+    if damaged:
+        api.objects[IDENTITY]["data"] = {}
+    else:
+        del api.objects[IDENTITY]
+    for path, each in api.objects.items():
+        if "/persistentvolumeclaims/" in path:
+            each["metadata"].setdefault("annotations", {})[names.ANNOTATION_TLS] = "true"
+
+    async def run() -> None:
+        for _ in range(6):
+            await made.reconcile(SPACE, NAME)
+            assert made.pod_client_of(SPACE, NAME) is None
+
+    asyncio.run(run())
+    assert "tls" not in api.objects[IDENTITY]["data"]
+    assert api.objects[IDENTITY]["data"]["clusterId"]
