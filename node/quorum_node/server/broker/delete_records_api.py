@@ -133,12 +133,14 @@ def _are_settled(parts: list[_Part]) -> bool:
 
 
 def _reply(inbound: InboundRequest, body: DeleteRecordsRequest, parts: list[_Part]) -> None:
+    by_topic: dict[int, list[DeleteRecordsPartitionResult]] = {}
+    for part in parts:
+        by_topic.setdefault(part.topic, []).append(_result(part))
     inbound.reply(
         DeleteRecordsResponse(
             topics=tuple(
                 DeleteRecordsTopicResult(
-                    name=topic.name,
-                    partitions=tuple(_result(each) for each in parts if each.topic == number),
+                    name=topic.name, partitions=tuple(by_topic.get(number, ()))
                 )
                 for number, topic in enumerate(body.topics)
             )

@@ -116,11 +116,13 @@ class FetchApi:
                 FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND, responses=())
             )
             return
-        parts = [
-            self._ask(inbound, body, topic, each, may)
+        # Each partition once, the last one counts, as on a stock broker: thousands of repetitions would read as many batches.
+        asked = {
+            (topic.topic, topic.topic_id, each.partition): (topic, each)
             for topic in body.topics
             for each in topic.partitions
-        ]
+        }
+        parts = [self._ask(inbound, body, topic, each, may) for topic, each in asked.values()]
         waiting = _Waiting(inbound, body, parts)
         if self._is_due(waiting):
             self._reply(waiting)

@@ -169,7 +169,7 @@ class GroupOffsetsApi:
         if inbound.request.version >= _MANY_GROUPS_SINCE:
             groups = tuple(
                 self._fetch_group(each, inbound.request.version, stable=body.require_stable)
-                for each in dict.fromkeys(body.groups)  # once each, as the offsets may be many
+                for each in _each_group_once(body.groups)
             )
             inbound.reply(OffsetFetchResponse(groups=groups))
             return
@@ -183,7 +183,7 @@ class GroupOffsetsApi:
         if error != ErrorCode.NONE:
             return FetchedGroupResponse(group_id=asked.group_id, error_code=error)
         unstable = self._unstable(asked.group_id) if stable else frozenset[TopicPartition]()
-        topics = self._all_of(known, by_id=by_id) if asked.topics is None else asked.topics
+        topics = self._all_of(known, by_id=by_id) if asked.topics is None else _once(asked.topics)
         return FetchedGroupResponse(
             group_id=asked.group_id,
             topics=tuple(
@@ -214,7 +214,7 @@ class GroupOffsetsApi:
         topics: Iterable[FetchedTopic] = (
             self._all_of(known, by_id=False)
             if body.topics is None
-            else (
+            else _once(
                 FetchedTopic(name=each.name, partition_indexes=each.partition_indexes)
                 for each in body.topics
             )
@@ -352,3 +352,24 @@ class GroupOffsetsApi:
     def _exists(self, partition: TopicPartition) -> bool:
         topic = self._topics.named(partition.topic)
         return topic is not None and partition.partition in topic.partitions
+
+
+def _each_group_once(groups: Iterable[FetchedGroup]) -> Iterable[FetchedGroup]:
+    """The first request for each group: its offsets may be many, and thousands of member ids would get them as often."""
+    found: dict[str, FetchedGroup] = {}
+    for each in groups:
+        found.setdefault(each.group_id, each)
+    return found.values()
+
+
+def _once(topics: Iterable[FetchedTopic]) -> list[FetchedTopic]:
+    """Each partition once: the metadata of an offset is a thousand times as large as the number of its partition."""
+    found: dict[tuple[str, UUID | None], dict[int, None]] = {}
+    for each in topics:
+        found.setdefault((each.name, each.topic_id), {}).update(
+            dict.fromkeys(each.partition_indexes)
+        )
+    return [
+        FetchedTopic(name=name, topic_id=topic_id, partition_indexes=tuple(partitions))
+        for (name, topic_id), partitions in found.items()
+    ]

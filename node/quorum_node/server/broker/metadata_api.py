@@ -148,7 +148,10 @@ class MetadataApi:
             each.name is None or each.topic_id is not None for each in body.topics or ()
         )
         # Once each: repeated thousands of times, a topic of many partitions would fill the memory.
-        asked = dict.fromkeys(body.topics or ())
+        # A name counts without the id beside it, as thousands of ids would be as many answers.
+        asked = {
+            each.topic_id if each.name is None else each.name: each for each in body.topics or ()
+        }.values()
         topics = (
             map(_refused, asked)
             if by_id
