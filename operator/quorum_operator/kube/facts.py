@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from quorum_node.survivor import Survivor, parse_survivor
 from quorum_operator.desired import names
 from quorum_operator.desired.identity import TLS_ON
+from quorum_operator.json_text import read_json
 from quorum_operator.kube.mounts import MountFailure
 from quorum_operator.kube.node_container import node_container
 from quorum_operator.planner.observed import (
@@ -66,7 +67,7 @@ def _stage(text: str | None) -> TlsStage:
 def update_facts(text: str | None) -> UpdateRecord | None:
     """The annotation with the state of updates. An unreadable value is ignored."""
     try:
-        told = json.loads(text or "")
+        told = read_json(text or "")
         return UpdateRecord(
             settled=Revision(str(told["revision"]), json.dumps(told["parts"], sort_keys=True)),
             tried=told.get("tried"),
@@ -112,7 +113,7 @@ def latch_facts(text: str | None) -> FailureLatch | None:
     if text is None:
         return None
     try:
-        told = json.loads(text)
+        told = read_json(text)
         return FailureLatch(
             reason=str(told["reason"]),
             evidence=str(told.get("evidence", "")),
@@ -143,7 +144,7 @@ TAKEN_BACK_KEPT = 60
 def taken_back_facts(text: str | None) -> tuple[float, ...]:
     """The annotation with the times of revoked failure marks."""
     try:
-        return tuple(time_in(each) for each in json.loads(text or "[]"))
+        return tuple(time_in(each) for each in read_json(text or "[]"))
     except (ValueError, TypeError):
         return ()
 
@@ -156,7 +157,7 @@ def taken_back_text(times: tuple[float, ...]) -> str:
 def storage_facts(text: str | None, fallback: StorageChoice) -> StorageChoice:
     """The annotation with the storage of a claim; `fallback` if it is missing or invalid."""
     try:
-        told = json.loads(text or "null")
+        told = read_json(text or "null")
         size, storage_class = told["size"], told.get("storageClass")
     except (ValueError, KeyError, TypeError, AttributeError):
         return fallback
@@ -331,7 +332,7 @@ def _message(ended: Object) -> str | None:
     if not text:
         return None
     try:
-        told = json.loads(text)
+        told = read_json(text)
         return f"{told['reason']}: {told['message']}"[:_SHOWN]
     except (ValueError, KeyError, TypeError):
         return str(text)[:_SHOWN]

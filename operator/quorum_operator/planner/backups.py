@@ -3,13 +3,15 @@
 The Jobs that Kubernetes keeps show the results of the last runs; the status stores what has to outlive them.
 """
 
-import json
 from dataclasses import dataclass
 
 from quorum_operator.backup_crd import BackupStatus
+from quorum_operator.json_text import read_json
 from quorum_operator.planner.times import seconds_of, text_of
 
 _MOST_WORDS = 500
+_MOST_NUMBER = 2**63 - 1
+"""The API server refuses a status with a larger one."""
 _SKEW_S = 300.0
 """How far the clock of who ends Jobs may be ahead."""
 
@@ -89,7 +91,7 @@ def _seconds(text: str | None) -> float:
 
 def _document(text: str) -> dict[str, object]:
     try:
-        found = json.loads(text)
+        found = read_json(text)
     except ValueError:
         return {}
     return found if isinstance(found, dict) else {}
@@ -102,4 +104,6 @@ def _text(document: dict[str, object], name: str) -> str | None:
 
 def _number(document: dict[str, object], name: str) -> int | None:
     found = document.get(name)
-    return found if isinstance(found, int) else None
+    if isinstance(found, bool) or not isinstance(found, int):
+        return None
+    return found if 0 <= found <= _MOST_NUMBER else None
