@@ -18,8 +18,14 @@ from quorum_node.storage.errors import StorageFailure
 from quorum_node.storage.file_system import POSIX, FileSystem
 
 FILE_NAME = "leader-epoch-checkpoint"
+_MOST_EPOCH = (1 << 31) - 1
+_MOST_OFFSET = (1 << 63) - 1
 EpochStarts = list[tuple[int, int]]
 """(epoch, start offset), both ascending."""
+
+
+class DamagedCheckpoint(StorageFailure):
+    """The file was read, and is no valid checkpoint."""
 
 
 def write_checkpoint(directory: Path, starts: EpochStarts, files: FileSystem = POSIX) -> None:
@@ -29,7 +35,7 @@ def write_checkpoint(directory: Path, starts: EpochStarts, files: FileSystem = P
 
 
 def read_checkpoint(directory: Path, files: FileSystem = POSIX) -> EpochStarts:
-    """The entries; empty when there is no file. Raises StorageFailure when it is damaged."""
+    """The entries; empty when there is no file. Raises StorageFailure, DamagedCheckpoint when it is damaged."""
     content = read_file(directory / FILE_NAME, files)
     if content is None:
         return []
@@ -40,15 +46,17 @@ def read_checkpoint(directory: Path, files: FileSystem = POSIX) -> EpochStarts:
     except ValueError:
         whole = False
     if not whole:
-        raise StorageFailure(f"{directory / FILE_NAME} is damaged: {content[:200]!r}")
+        raise DamagedCheckpoint(f"{directory / FILE_NAME} is damaged: {content[:200]!r}")
     return starts
 
 
 def _ascend(starts: EpochStarts) -> bool:
-    """Whether the epochs ascend, their offsets never descend, and neither is negative."""
-    none_negative = all(epoch >= 0 and offset >= 0 for epoch, offset in starts)
+    """Whether the epochs ascend, their offsets never descend, and each fits into its field of a batch."""
+    are_valid = all(
+        0 <= epoch <= _MOST_EPOCH and 0 <= offset <= _MOST_OFFSET for epoch, offset in starts
+    )
     pairs = list(pairwise(starts))
-    return none_negative and all(a[0] < b[0] and a[1] <= b[1] for a, b in pairs)
+    return are_valid and all(a[0] < b[0] and a[1] <= b[1] for a, b in pairs)
 
 
 def from_offset(starts: EpochStarts, start_offset: int) -> EpochStarts:

@@ -16,6 +16,7 @@ from quorum_node.storage.atomic_file import sync_data
 from quorum_node.storage.broker.batch_walk import (
     BrokenBatch,
     FileBatch,
+    batch_at,
     read_fully,
     walk,
 )
@@ -105,7 +106,18 @@ class DataSegment:
         """Load the index files; False if they have to be rebuilt."""
         fits = self.offsets.adopt() & self.times.adopt() & self.aborted.adopt(self.base_offset)
         last = self.offsets.last
-        return fits and (last is None or last[1] < self.files.size_bytes(self.fd))
+        return fits and (last is None or self._begins_at(last[1], self.base_offset + last[0]))
+
+    def _begins_at(self, position: int, last_offset: int) -> bool:
+        """Whether a batch that is not behind `last_offset` begins there: it does not in the index of another segment."""
+        header = read_fully(self.files, self.fd, HEADER_BYTES, position)
+        if len(header) < HEADER_BYTES:
+            return False
+        try:
+            batch = batch_at(header, 0, position, self.files.size_bytes(self.fd))
+        except BrokenBatch:
+            return False
+        return self.base_offset <= batch.base_offset <= last_offset
 
     def adopt_content(self) -> None:
         """Trust the file and its indexes; check only batches after the last index entry.

@@ -59,7 +59,7 @@ class _IndexFile:
             self.path = target
 
     def adopt(self) -> bool:
-        """Load the file; False if it does not exist or its first and last entries do not ascend."""
+        """Load the file; False if it does not exist or its first and last entries are negative or do not ascend."""
         try:
             size_bytes = self._files.size_of(self.path)
         except FileNotFoundError:
@@ -74,7 +74,8 @@ class _IndexFile:
             first, self.last = self._get(fd, tail, 0), self._get(fd, tail, tail.on_disk - 1)
         finally:
             self._files.close(fd)
-        return tail.on_disk == 1 or (first[0] < self.last[0] and first[1] < self.last[1])
+        ascends = first[0] < self.last[0] and first[1] < self.last[1]
+        return min(first) >= 0 and (tail.on_disk == 1 or ascends)
 
     def append(self, first: int, second: int) -> None:
         """Add an entry; entries are written in groups."""

@@ -21,6 +21,7 @@ from quorum_node.storage.broker.errors import DamagedLog
 from quorum_node.storage.broker.log_loading import Known
 from quorum_node.storage.broker.log_settings import LogSettings
 from quorum_node.storage.broker.offset_checkpoint import (
+    MOST_OFFSET,
     TopicPartition,
     read_offsets,
     write_offsets,
@@ -31,8 +32,10 @@ from quorum_node.storage.broker.replica_folder import (
     STRAY_SUFFIX,
     folder_name,
     going_name,
+    is_folder,
     is_going,
     parse_folder_name,
+    remove_folder,
     topic_id_in,
 )
 from quorum_node.storage.broker.time_of_day import time_of_day_ms
@@ -95,7 +98,7 @@ class LogDirectory:
         """First dirty offset of each replica, for compaction."""
         with storage_errors(f"look into {path}"):
             for name in files.names(path):
-                if is_going(name):
+                if is_going(name) and is_folder(path / name, files):
                     self._going.append((clock_ms(), path / name))
 
     # -- replicas
@@ -109,7 +112,7 @@ class LogDirectory:
         found = {}
         for name in sorted(names):
             replica = parse_folder_name(name)
-            if replica is not None:
+            if replica is not None and is_folder(self.path / name, self._files):
                 found[replica] = topic_id_in(self.path / name, self._files)
         return found
 
@@ -204,9 +207,7 @@ class LogDirectory:
         due = [each for each in self._going if each[0] <= now_ms]
         for each in due:
             with self._failing(f"remove {each[1]}"):
-                for name in self._files.names(each[1]):
-                    self._files.unlink(each[1] / name)
-                self._files.remove_directory(each[1])
+                remove_folder(each[1], self._files)
             self._going.remove(each)
         return len(due)
 
@@ -316,9 +317,10 @@ class LogDirectory:
             self._files.unlink(path)
             sync_directory(self.path, self._files)
         try:
-            return True, int(json.loads(content)["brokerEpoch"])
-        except (ValueError, KeyError, TypeError):
+            epoch = int(json.loads(content)["brokerEpoch"])
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
             return True, None
+        return True, epoch if 0 <= epoch <= MOST_OFFSET else None
 
     def _offsets(self, name: str) -> dict[TopicPartition, int]:
         offsets = read_offsets(self.path / name, self._files)

@@ -30,11 +30,17 @@ from quorum_node.storage.broker.producer_table import ProducerTable
 from quorum_node.storage.broker.producer_walk import follow_in_segment
 from quorum_node.storage.broker.removals import DELETED_SUFFIX
 from quorum_node.storage.file_system import FileSystem
-from quorum_node.storage.leader_epochs import read_checkpoint, write_checkpoint
+from quorum_node.storage.leader_epochs import FILE_NAME as EPOCHS_FILE
+from quorum_node.storage.leader_epochs import DamagedCheckpoint, read_checkpoint, write_checkpoint
+from quorum_node.storage.partition_metadata import FILE_NAME as TOPIC_ID_FILE
 
 CLEANED_SUFFIX = ".cleaned"
 SWAP_SUFFIX = ".swap"
-_OFFSET = re.compile(r"(\d{20})\.")
+_TEMPORARY = frozenset(name + TEMP_SUFFIX for name in (EPOCHS_FILE, TOPIC_ID_FILE))
+_SEGMENT_FILE = re.compile(
+    r"([0-9]{20})\.(?:log|index|timeindex|txnindex|snapshot)(?:\.cleaned|\.swap|\.deleted)?"
+)
+_MOST_OFFSET = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +71,9 @@ class LoadedLog:
 
 
 def segment_offset(name: str) -> int | None:
-    """The base offset in the name of a segment file."""
-    found = _OFFSET.match(name)
-    return int(found[1]) if found else None
+    """The base offset in the name of a segment's file; None for a file that is not the log's."""
+    found = _SEGMENT_FILE.fullmatch(name)
+    return int(found[1]) if found and int(found[1]) <= _MOST_OFFSET else None
 
 
 class LogLoader:
@@ -101,8 +107,7 @@ class LogLoader:
     def load(self) -> LoadedLog:
         """Open the log. Raises OSError, DamagedLog, StorageFailure."""
         self._finish_renames()
-        self._epochs = EpochHistory(read_checkpoint(self._directory, self._files))
-        known_epochs = self._epochs.starts
+        known_epochs = self._read_epochs()
         bases = sorted(
             offset
             for name in self._names
@@ -144,15 +149,26 @@ class LogLoader:
         for segment in self._segments:
             segment.close()
 
+    def _read_epochs(self) -> tuple[tuple[int, int], ...] | None:
+        """The epochs in the checkpoint; None if it is damaged: they are then rebuilt from the log, as without it."""
+        try:
+            self._epochs = EpochHistory(read_checkpoint(self._directory, self._files))
+        except DamagedCheckpoint as error:
+            self._notes.append(f"{error}. The epochs are rebuilt from the log")
+            return None
+        return self._epochs.starts
+
     # -- names
 
     def _finish_renames(self) -> None:
         """Complete the finished part of an interrupted compaction, and remove the rest."""
-        names = self._files.names(self._directory)
+        everything = self._files.names(self._directory)
+        names = [name for name in everything if segment_offset(name) is not None]
         cleaned = [name for name in names if name.endswith(CLEANED_SUFFIX)]
         swaps = [name for name in names if name.endswith(SWAP_SUFFIX)]
         first_cleaned = min((segment_offset(name) or 0 for name in cleaned), default=None)
-        going = [n for n in names if n.endswith((DELETED_SUFFIX, TEMP_SUFFIX))] + cleaned
+        going = [name for name in names if name.endswith(DELETED_SUFFIX)] + cleaned
+        going += [name for name in everything if name in _TEMPORARY]
         if first_cleaned is not None:
             # Some files are not renamed yet: the old segments still exist.
             half = [name for name in swaps if (segment_offset(name) or 0) >= first_cleaned]
@@ -199,7 +215,8 @@ class LogLoader:
     def _remove_orphans(self, bases: set[int]) -> None:
         """Indexes without a segment."""
         for name in sorted(self._names):
-            if name.endswith(SUFFIXES[1:]) and segment_offset(name) not in bases:
+            base = segment_offset(name)
+            if name.endswith(SUFFIXES[1:]) and base is not None and base not in bases:
                 self._files.unlink(self._directory / name)
 
     def _drop_snapshots(self, snapshots: list[int], bases: list[int], end_offset: int) -> list[int]:

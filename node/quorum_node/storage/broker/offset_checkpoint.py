@@ -19,6 +19,8 @@ LOG_STARTS = "log-start-offset-checkpoint"
 CLEANED = "cleaner-offset-checkpoint"
 
 TopicPartition = tuple[str, int]
+MOST_OFFSET = (1 << 63) - 1
+"""The largest one that a log can have."""
 
 
 def write_offsets(path: Path, offsets: Mapping[TopicPartition, int], files: FileSystem) -> None:
@@ -39,10 +41,12 @@ def read_offsets(path: Path, files: FileSystem) -> dict[TopicPartition, int] | N
         return {}
     try:
         version, count, *lines = content.decode().splitlines()
-        offsets = {}
+        offsets, counted = {}, int(count)
         for line in lines:
             topic, partition, offset = line.split()
             offsets[topic, int(partition)] = int(offset)
     except ValueError:
         return None
-    return offsets if version == "0" and int(count) == len(offsets) else None
+    are_valid = all(0 <= each <= MOST_OFFSET for each in offsets.values())
+    is_whole = version == "0" and counted == len(offsets)
+    return offsets if is_whole and are_valid else None

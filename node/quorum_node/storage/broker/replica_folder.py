@@ -19,7 +19,7 @@ from quorum_node.storage.partition_metadata import FILE_NAME
 DELETE_SUFFIX = "-delete"
 STRAY_SUFFIX = "-stray"
 _MOST_CHARACTERS = 255
-_REPLICA = re.compile(r"([a-zA-Z0-9._-]{1,249})-(\d{1,10})")
+_REPLICA = re.compile(r"([a-zA-Z0-9._-]{1,249})-([0-9]{1,10})")
 _GOING = re.compile(r"\S+-\S+\.\S+(?:-delete|-stray)")
 
 
@@ -33,7 +33,9 @@ def parse_folder_name(name: str) -> TopicPartition | None:
     found = _REPLICA.fullmatch(name)
     if found is None or is_going(name) or name.startswith("__cluster_metadata-"):
         return None
-    return found[1], int(found[2])
+    replica = found[1], int(found[2])
+    # A copy such as `topic-03` is not the directory of partition 3.
+    return replica if folder_name(replica) == name else None
 
 
 def is_going(name: str) -> bool:
@@ -45,6 +47,32 @@ def going_name(replica: TopicPartition, suffix: str) -> str:
     """A unique name with a suffix that a stock broker recognizes."""
     tail = f"-{replica[1]}.{fresh_uuid().hex}{suffix}"
     return replica[0][: _MOST_CHARACTERS - len(tail)] + tail
+
+
+def is_folder(path: Path, files: FileSystem) -> bool:
+    """Whether it is a directory: a file may have the name of one. Raises OSError."""
+    try:
+        files.names(path)
+    except NotADirectoryError:
+        return False
+    return True
+
+
+def remove_folder(path: Path, files: FileSystem) -> None:
+    """Remove a directory with all that is in it. Links are not followed. Raises OSError."""
+    found = [path]
+    while found:
+        folder = found[-1]
+        count = len(found)
+        for name in files.names(folder):
+            try:
+                files.unlink(folder / name)
+            except (IsADirectoryError, PermissionError):
+                if not is_folder(folder / name, files):
+                    raise
+                found.append(folder / name)
+        if len(found) == count:
+            files.remove_directory(found.pop())
 
 
 def topic_id_in(folder: Path, files: FileSystem) -> UUID | None:
