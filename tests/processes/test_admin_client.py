@@ -149,7 +149,7 @@ def test_server_that_is_not_a_node_is_rejected(shared_quorum: LocalQuorum) -> No
 
 @pytest.mark.parametrize("text", ["", "host", "host:", ":1", "host:x"])
 def test_invalid_addresses_are_rejected(text: str) -> None:
-    with pytest.raises(ValueError, match="host:port"):
+    with pytest.raises(ValueError, match="is not"):
         QuorumAdminClient([text])
     with pytest.raises(ValueError, match="bootstrap_servers is empty"):
         QuorumAdminClient([])

@@ -202,7 +202,7 @@ def test_output_of_a_quorum_contains_no_secret(
     out = io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
         for url in URLS_WITH_SECRETS:
-            assert quorumctl(["--admin", url, "list"]) == 1
+            assert quorumctl(["--admin", url, "list"]) == 2
         assert quorumctl(["--token", TOKEN, "list"]) == 1
         for command in (["describe", "status"], ["describe", "replicas"], ["describe", "nothing"]):
             with contextlib.suppress(SystemExit):
