@@ -15,6 +15,7 @@ from quorum_node.coordinator.requests import Joined, Synced
 from quorum_node.coordinator.settings import GroupSettings
 from quorum_node.coordinator.stored_groups import record_of
 
+_MOST_GENERATIONS = (1 << 31) - 1
 NEW_MEMBER_JOIN_MS = 300_000
 """Maximum wait of a new member that does not repeat its request: its client may have ended."""
 _CAN_REBALANCE = (GroupState.EMPTY, GroupState.STABLE, GroupState.COMPLETING_REBALANCE)
@@ -131,7 +132,8 @@ class Rebalance:
             group.join_due_ms = now.ms + group.rebalance_timeout_ms
             return
         group.join_due_ms, group.rest_ms = inf, None
-        group.generation = max(group.generation, 0) + 1
+        # After the largest one, which only a foreign record can have, begin again: a record has no room for more.
+        group.generation = max(group.generation, 0) % _MOST_GENERATIONS + 1
         if not group.members:
             self._become_empty(group, now)
             return

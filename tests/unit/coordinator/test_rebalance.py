@@ -175,3 +175,10 @@ def test_rejoining_leader_triggers_a_rebalance_and_a_follower_does_not() -> None
     assert env.group.state is GroupState.PREPARING_REBALANCE
     env.join(follower)
     assert env.joined(request).generation == generation + 1
+
+
+def test_generation_begins_again_after_the_largest_that_a_record_can_have() -> None:
+    env = GroupEnv()
+    (member,) = env.stable()
+    env.group.generation = (1 << 31) - 1
+    assert env.joined(env.join(member)).generation == 1
