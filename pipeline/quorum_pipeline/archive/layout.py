@@ -71,7 +71,10 @@ def parse_marker(text: str) -> Marker:
     try:
         document = parsed_marker(text)
         more = {name: int(document.get(name, 0)) for name in _MORE}
-        return Marker(int(document["rows"]), int(document["quarantined"]), **more)
+        numbers = int(document["rows"]), int(document["quarantined"])
+        if min(*numbers, *more.values()) < 0:
+            raise ValueError(f"{text!r} has a negative number")
+        return Marker(*numbers, **more)
     except (KeyError, TypeError):
         raise ValueError(f"{text!r} is not a marker") from None
 
@@ -83,13 +86,21 @@ def marker_text(told: Mapping[str, Any]) -> str:
 
 def parsed_marker(text: str) -> dict[str, Any]:
     """What was told; markers of older archives have no checksum. Raises ValueError."""
-    document = json.loads(text)
+    try:
+        document = json.loads(text, parse_float=_no_fraction, parse_constant=_no_fraction)
+    except RecursionError:
+        raise ValueError("JSON that is nested so deeply is not a marker") from None
     if not isinstance(document, dict):
         raise ValueError(f"{text!r} is not a marker")
     checksum = document.pop(_CHECKSUM, None)
     if checksum is not None and checksum != crc32(json.dumps(document).encode()):
         raise ValueError(f"the checksum of {text!r} is wrong")
     return document
+
+
+def _no_fraction(text: str) -> float:
+    """All numbers of a marker are whole; 1e999 would be infinite."""
+    raise ValueError(f"{text} is no number of a marker")
 
 
 def parse_directory(name: str) -> OffsetRange | None:

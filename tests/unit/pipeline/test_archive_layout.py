@@ -79,3 +79,20 @@ def test_any_flipped_bit_of_a_marker_is_detected() -> None:
                 assert found == sound
     assert told > len(text) * 7
     assert parse_marker('{"rows": 70, "quarantined": 2, "delta_rows": 31}') == sound, "an older one"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 100_000,
+        '{"rows": 1e999, "quarantined": 0}',
+        '{"rows": Infinity, "quarantined": 0}',
+        '{"rows": -1, "quarantined": 0}',
+        '{"rows": 1, "quarantined": -1}',
+        '{"rows": 1, "quarantined": 0, "delta_rows": -1}',
+        '{"rows": ' + "9" * 5000 + ', "quarantined": 0}',
+    ],
+)
+def test_marker_with_impossible_content_is_no_marker(text: str) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        parse_marker(text)
