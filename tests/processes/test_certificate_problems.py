@@ -7,13 +7,13 @@ import contextlib
 import json
 import socket
 from collections.abc import Callable, Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from quorum_node.security.tls.ssl_settings import REVOKED_KEY
-from support.generated_certificates import Issued
+from support.generated_certificates import Issued, issue
 from support.local_quorum import LocalNode, wait_until
 from support.tls_quorum import (
     TlsQuorum,
@@ -184,6 +184,30 @@ def test_revoked_client_is_disconnected_and_cannot_reconnect(
     wait_until(lambda: problem(quorum) is None, "all is good again")
     with connected(quorum, number, tmp_path / "gone") as again:
         assert not is_ended(again)
+
+
+@pytest.mark.parametrize("port", ["port", "admin_port"])
+def test_client_certificate_with_an_unsupported_name_is_rejected_and_the_node_continues(
+    quorum: RevokingQuorum, tmp_path: Path, port: str
+) -> None:
+    """OpenSSL accepts it. The library that reads its names raises an error that is no ValueError."""
+    node = quorum.nodes[1]
+    since = len(node.log_text)
+    x400_address = {"2.5.29.17": b"\x30\x02\xa3\x00"}
+    now = datetime.now(UTC)
+    odd = issue(
+        "odd", issuer=quorum.ca, start=now - DAY, end=now + DAY, hosts=(), further=x400_address
+    )
+    write_folder(tmp_path / "odd", odd, quorum.ca.certificate)
+    with (
+        contextlib.suppress(OSError),
+        connected(quorum, getattr(node, port), tmp_path / "odd") as connection,
+    ):
+        wait_until(lambda: is_ended(connection), "the node closes the connection")
+    told = "shows a certificate that can't be read (UnsupportedGeneralNameType)"
+    wait_until(lambda: any(told in line for line in warnings(node, since)), "the node says so")
+    quorum.put("after", "1")
+    assert node.is_running
 
 
 def test_node_reports_that_its_own_certificate_is_revoked(quorum: RevokingQuorum) -> None:

@@ -4,8 +4,10 @@ All properties are arguments. Must not know who checks the certificates.
 """
 
 import ipaddress
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -56,8 +58,9 @@ def issue(
     hosts: tuple[str, ...] = ("demo-1.ns.svc", "10.0.0.1"),
     uris: tuple[str, ...] = (),
     usages: tuple[ObjectIdentifier, ...] | None = BOTH_USAGES,
+    further: Mapping[str, bytes] = MappingProxyType({}),
 ) -> Issued:
-    """A certificate, signed by its own key without an issuer."""
+    """A certificate, signed by its own key without an issuer. `further`: extensions by OID, in DER."""
     key = key or ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     builder = (
@@ -78,6 +81,9 @@ def issue(
         builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
     if usages is not None:
         builder = builder.add_extension(x509.ExtendedKeyUsage(usages), critical=False)
+    for oid, value in further.items():
+        extension = x509.UnrecognizedExtension(ObjectIdentifier(oid), value)
+        builder = builder.add_extension(extension, critical=False)
     signing = issuer.key if issuer else key
     algorithm = None if isinstance(signing, ed25519.Ed25519PrivateKey) else hashes.SHA256()
     return Issued(builder.sign(signing, algorithm), key)

@@ -71,6 +71,7 @@ OF_THE_NODE_FOR_THE_OPERATOR = (
     # The file of revoked certificates is read in one way, by whoever checks it and by whoever obeys it.
     "quorum_node.security.tls.problems",
     "quorum_node.security.tls.revocation",
+    "quorum_node.security.tls.unreadable",
 )
 # The asyncio server and the simulation run the same file, with their own devices.
 LOOP_AGNOSTIC = "node/quorum_node/server/partition/driver.py"

@@ -12,6 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.asymmetric.types import PublicKeyTypes
 from cryptography.x509.oid import NameOID
 
+from quorum_node.security.tls.unreadable import UNREADABLE
 from quorum_operator.certificates.lifetimes import Validity
 
 _BLOCK = re.compile(rb"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----\r?\n?", re.DOTALL)
@@ -98,7 +99,7 @@ def _read(block: bytes) -> Read:
             key=_key_digest(found.public_key()),
             key_id=_key_id(found),
         )
-    except (ValueError, UnsupportedAlgorithm) as error:
+    except UNREADABLE as error:
         raise Unreadable(f"not a certificate: {error}") from None
 
 

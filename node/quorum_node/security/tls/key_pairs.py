@@ -25,6 +25,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from quorum_node.security.tls.certificates import check_time, name_of, trusted_issuer
 from quorum_node.security.tls.pem import PemBlock, pem_blocks
 from quorum_node.security.tls.problems import CertificateProblem, ProblemKind
+from quorum_node.security.tls.unreadable import UNREADABLE, read_certificate
 
 MAX_CHAIN = 10
 MAX_TRUSTED = 200
@@ -131,12 +132,10 @@ def check_own_trust(pair: KeyPair, trust: TrustBundle, now: datetime, what: str)
 
 def _certificate(block: PemBlock, what: str) -> x509.Certificate:
     try:
-        found = x509.load_der_x509_certificate(block.der)
-        found.extensions  # noqa: B018 # parsed when first asked for, and not all of it can be
-    except (ValueError, UnsupportedAlgorithm, x509.DuplicateExtension, TypeError) as error:
+        return read_certificate(block.der)
+    except UNREADABLE as error:
         text = f"holds a certificate that can't be read ({type(error).__name__})"
         raise CertificateProblem(ProblemKind.MALFORMED, what, text) from None
-    return found
 
 
 def _private_key(

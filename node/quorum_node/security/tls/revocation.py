@@ -10,10 +10,10 @@ revoked certificates stay revoked.
 from dataclasses import dataclass, replace
 
 from cryptography import x509
-from cryptography.exceptions import UnsupportedAlgorithm
 
 from quorum_node.security.tls.pem import MAX_PEM_BYTES, PemBlock, pem_blocks
 from quorum_node.security.tls.problems import CertificateProblem, ProblemKind
+from quorum_node.security.tls.unreadable import UNREADABLE
 
 _LIST = "X509 CRL"
 _SERIAL = b"serial="
@@ -118,7 +118,7 @@ def _listed(block: PemBlock, what: str) -> set[tuple[bytes, int]]:
             raise CertificateProblem(ProblemKind.MALFORMED, what, text)
         issuer = read.issuer.public_bytes()
         return {(issuer, each.serial_number) for each in read}
-    except (ValueError, TypeError, UnsupportedAlgorithm, x509.DuplicateExtension) as error:
+    except UNREADABLE as error:
         if isinstance(error, CertificateProblem):
             raise
         text = f"holds a list that can't be read ({type(error).__name__})"

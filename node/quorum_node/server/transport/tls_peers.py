@@ -26,6 +26,7 @@ from quorum_node.security.rights.claims import why_not_dialled
 from quorum_node.security.tls.certificates import alternative_uris, check_host, check_time, name_of
 from quorum_node.security.tls.peers import check_revoked
 from quorum_node.security.tls.problems import CertificateProblem
+from quorum_node.security.tls.unreadable import UNREADABLE, read_certificate
 from quorum_node.server.transport.tls_files import TlsFiles
 
 
@@ -53,9 +54,10 @@ def certificate_in(der: bytes | None) -> x509.Certificate | None:
     if not der:
         return None
     try:
-        return x509.load_der_x509_certificate(der)
-    except ValueError:
-        raise PeerRejected("shows a certificate that can't be read") from None
+        return read_certificate(der)
+    except UNREADABLE as error:
+        text = f"shows a certificate that can't be read ({type(error).__name__})"
+        raise PeerRejected(text) from None
 
 
 def client_identity(
