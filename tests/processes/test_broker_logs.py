@@ -262,4 +262,7 @@ def test_broker_killed_during_compaction_keeps_every_newest_value(tmp_path: Path
             os.kill(process.pid, 9)
             process.wait(10)
             brokers.start()
-            assert newest_values(batches_of(brokers, 201, topic)) == wanted
+            # The high watermark follows the start of the leader.
+            wait_until(
+                lambda: newest_values(batches_of(brokers, 201, topic)) == wanted, "all is there", 30
+            )

@@ -58,7 +58,7 @@ def test_recovered_survivor_becomes_the_sole_voter_and_grows_back_with_all_its_r
 
     survivor.kill()
     one = Survivor(parse_uuid(quorum.founder_uuid), 1, 1)
-    refused(survivor, one, ExitCode.IDENTITY_MISMATCH, "look again")
+    refused(survivor, one, ExitCode.IDENTITY_MISMATCH, "check the survivor again")
     survivor.arguments = ()
     survivor.start()
     quorum.wait_caught_up(1)
@@ -125,9 +125,9 @@ def test_old_voters_that_return_form_no_second_quorum(make_quorum: MakeQuorum) -
 
     # A replica with a higher committed offset than the new leader stops: committed records must not be truncated silently.
     assert observer.wait_exit() == ExitCode.STORAGE_FAILED
-    assert "wants a truncation" in observer.termination_message
+    assert "requires a truncation" in observer.termination_message
     assert "replica (4, " in survivor.log_text
-    assert "to be committed, of which this leader has" in survivor.log_text
+    assert "and this leader has them only up to" in survivor.log_text
     del quorum.nodes[4]
     for old in (second, third):
         old.start()

@@ -273,17 +273,17 @@ def fill(quorum: LocalQuorum) -> dict[str, str]:
     """40 MiB of state, so that a download has several parts."""
     values: dict[str, str] = {}
     with httpx.Client(trust_env=False, timeout=60, headers=quorum.client.headers) as client:
-        for batch in range(20):
+        for batch in range(40):
             names = [f"big{batch}-{n}" for n in range(32)]
             entries = [
-                {"resourceType": "topic", "resourceName": "t", "name": name, "value": name * 8000}
+                {"resourceType": "topic", "resourceName": "t", "name": name, "value": name * 4000}
                 for name in names
             ]
             body: dict[str, Any] = {"entries": entries, "timeoutMs": 30_000}
             url = quorum.leader.admin_url
             answer = client.post(f"{url}/v1/append", json=body)
             assert answer.is_success, answer.text
-            values.update({name: name * 8000 for name in names})
+            values.update({name: name * 4000 for name in names})
     return values
 
 
