@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 SNAPSHOT_SUFFIX = ".checkpoint"
 _NAME = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint")
-_MAX_OFFSET = (1 << 63) - 1
-_MAX_EPOCH = (1 << 31) - 1
+MAX_OFFSET = (1 << 63) - 1
+MAX_EPOCH = (1 << 31) - 1
+"""The largest ones that the fields of a batch can hold."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -39,6 +40,6 @@ def parse_snapshot_name(name: str) -> SnapshotId | None:
     if found is None:
         return None
     end_offset, epoch = int(found[1]), int(found[2])
-    if end_offset > _MAX_OFFSET or epoch > _MAX_EPOCH:
+    if end_offset > MAX_OFFSET or epoch > MAX_EPOCH:
         return None
     return SnapshotId(end_offset, epoch)

@@ -13,13 +13,12 @@ is damage. This detects flipped bits in the epoch of a batch header, which no CR
 from itertools import pairwise
 from pathlib import Path
 
+from quorum_node.records.snapshot_id import MAX_EPOCH, MAX_OFFSET
 from quorum_node.storage.atomic_file import read_file, replace_file
 from quorum_node.storage.errors import StorageFailure
 from quorum_node.storage.file_system import POSIX, FileSystem
 
 FILE_NAME = "leader-epoch-checkpoint"
-_MOST_EPOCH = (1 << 31) - 1
-_MOST_OFFSET = (1 << 63) - 1
 EpochStarts = list[tuple[int, int]]
 """(epoch, start offset), both ascending."""
 
@@ -53,7 +52,7 @@ def read_checkpoint(directory: Path, files: FileSystem = POSIX) -> EpochStarts:
 def _ascend(starts: EpochStarts) -> bool:
     """Whether the epochs ascend, their offsets never descend, and each fits into its field of a batch."""
     are_valid = all(
-        0 <= epoch <= _MOST_EPOCH and 0 <= offset <= _MOST_OFFSET for epoch, offset in starts
+        0 <= epoch <= MAX_EPOCH and 0 <= offset <= MAX_OFFSET for epoch, offset in starts
     )
     pairs = list(pairwise(starts))
     return are_valid and all(a[0] < b[0] and a[1] <= b[1] for a, b in pairs)

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
+from quorum_node.records.snapshot_id import MAX_OFFSET
 from quorum_node.storage.atomic_file import drop_cached, sync_data
 from quorum_node.storage.errors import StorageFailure, SyncFailed
 from quorum_node.storage.file_system import POSIX, FileSystem
@@ -33,7 +34,6 @@ from quorum_node.storage.sync_elsewhere import SyncElsewhere
 
 SUFFIX = ".log"
 _NAME = re.compile(r"[0-9]{20}\.log")
-_MAX_OFFSET = (1 << 63) - 1
 _READ_AHEAD_BYTES = 64 * 1024
 _CRC_PIECE_BYTES = 1 << 20
 _ATTRIBUTES_LOW_BYTE = 22
@@ -50,7 +50,7 @@ def segment_bases(names: Iterable[str]) -> list[int]:
     Every other name is ignored: the file is not of this log, and must neither be read nor removed.
     """
     found = sorted(int(name[:20]) for name in names if _NAME.fullmatch(name))
-    return [base for base in found if base <= _MAX_OFFSET]
+    return [base for base in found if base <= MAX_OFFSET]
 
 
 class SyncedPart(NamedTuple):

@@ -14,14 +14,21 @@ from pathlib import Path
 from quorum_node.configuration.keys import node
 from quorum_node.configuration.node_config import NodeConfig
 from quorum_node.configuration.properties import ConfigError
+from quorum_node.storage import (
+    leader_epochs,
+    partition_metadata,
+    quorum_state,
+    replica_identity,
+    synced_end,
+)
 from quorum_node.storage.meta_properties import FILE_NAME as META_PROPERTIES
 from quorum_node.storage.partition_directory import is_partition_directory
 
-_FILE = re.compile(
-    r"[0-9]{20}(\.log|\.seal|-[0-9]{10}\.checkpoint)|quorum-state|synced-end|leader-epoch-checkpoint"
-    r"|partition\.metadata|replica\.properties"
+_SEGMENT_OR_SNAPSHOT = re.compile(r"[0-9]{20}(\.log|\.seal|-[0-9]{10}\.checkpoint)")
+_NAMES = frozenset(
+    each.FILE_NAME
+    for each in (leader_epochs, partition_metadata, quorum_state, replica_identity, synced_end)
 )
-"""Files of a partition that a start reads."""
 
 
 def check_permissions(config: NodeConfig) -> None:
@@ -66,7 +73,12 @@ def _content(path: Path) -> Iterator[Path]:
             yield each
         elif is_partition_directory(each.name):
             yield each
-            yield from (file for file in sorted(each.iterdir()) if _FILE.fullmatch(file.name))
+            yield from (file for file in sorted(each.iterdir()) if _is_read(file.name))
+
+
+def _is_read(name: str) -> bool:
+    """Whether a start reads the file of a partition with this name."""
+    return name in _NAMES or _SEGMENT_OR_SNAPSHOT.fullmatch(name) is not None
 
 
 def _check(path: Path) -> None:

@@ -15,13 +15,13 @@ from uuid import UUID
 
 from quorum_node.fresh_uuid import fresh_uuid
 from quorum_node.records.identity import uuid_text
+from quorum_node.records.snapshot_id import MAX_OFFSET
 from quorum_node.storage.atomic_file import read_file, replace_file, sync_directory
 from quorum_node.storage.broker import offset_checkpoint as checkpoints
 from quorum_node.storage.broker.errors import DamagedLog
 from quorum_node.storage.broker.log_loading import Known
 from quorum_node.storage.broker.log_settings import LogSettings
 from quorum_node.storage.broker.offset_checkpoint import (
-    MOST_OFFSET,
     TopicPartition,
     read_offsets,
     write_offsets,
@@ -320,7 +320,7 @@ class LogDirectory:
             epoch = int(json.loads(content)["brokerEpoch"])
         except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
             return True, None
-        return True, epoch if 0 <= epoch <= MOST_OFFSET else None
+        return True, epoch if 0 <= epoch <= MAX_OFFSET else None
 
     def _offsets(self, name: str) -> dict[TopicPartition, int]:
         offsets = read_offsets(self.path / name, self._files)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from quorum_node.broker.epoch_history import EpochHistory
 from quorum_node.records.batches import CorruptBatch
+from quorum_node.records.snapshot_id import MAX_OFFSET
 from quorum_node.storage.atomic_file import TEMP_SUFFIX, sync_data, sync_directory
 from quorum_node.storage.broker.batch_walk import BrokenBatch, walk_checked
 from quorum_node.storage.broker.data_segment import (
@@ -40,7 +41,6 @@ _TEMPORARY = frozenset(name + TEMP_SUFFIX for name in (EPOCHS_FILE, TOPIC_ID_FIL
 _SEGMENT_FILE = re.compile(
     r"([0-9]{20})\.(?:log|index|timeindex|txnindex|snapshot)(?:\.cleaned|\.swap|\.deleted)?"
 )
-_MOST_OFFSET = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class LoadedLog:
 def segment_offset(name: str) -> int | None:
     """The base offset in the name of a segment's file; None for a file that is not the log's."""
     found = _SEGMENT_FILE.fullmatch(name)
-    return int(found[1]) if found and int(found[1]) <= _MOST_OFFSET else None
+    return int(found[1]) if found and int(found[1]) <= MAX_OFFSET else None
 
 
 class LogLoader:

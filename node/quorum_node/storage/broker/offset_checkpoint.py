@@ -10,6 +10,7 @@ Owns the format. Source: a stock broker's `OffsetCheckpointFile`.
 from collections.abc import Mapping
 from pathlib import Path
 
+from quorum_node.records.snapshot_id import MAX_OFFSET
 from quorum_node.storage.atomic_file import read_file, replace_file
 from quorum_node.storage.file_system import FileSystem
 
@@ -19,8 +20,6 @@ LOG_STARTS = "log-start-offset-checkpoint"
 CLEANED = "cleaner-offset-checkpoint"
 
 TopicPartition = tuple[str, int]
-MOST_OFFSET = (1 << 63) - 1
-"""The largest one that a log can have."""
 
 
 def write_offsets(path: Path, offsets: Mapping[TopicPartition, int], files: FileSystem) -> None:
@@ -47,6 +46,6 @@ def read_offsets(path: Path, files: FileSystem) -> dict[TopicPartition, int] | N
             offsets[topic, int(partition)] = int(offset)
     except ValueError:
         return None
-    are_valid = all(0 <= each <= MOST_OFFSET for each in offsets.values())
+    are_valid = all(0 <= each <= MAX_OFFSET for each in offsets.values())
     is_whole = version == "0" and counted == len(offsets)
     return offsets if is_whole and are_valid else None
