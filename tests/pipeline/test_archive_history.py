@@ -13,7 +13,6 @@ from quorum_pipeline.files.local_files import LocalFiles
 from quorum_pipeline.files.log_directory import open_log
 from quorum_pipeline.spark.archive import Archive
 from quorum_pipeline.spark.archive_job import ArchiveJob
-from quorum_pipeline.spark.hadoop_files import HadoopFiles
 from support.written_log import LogWriter, write_history
 
 
@@ -31,18 +30,16 @@ def test_appends_states_and_merges_are_listed(spark: SparkSession, tmp_path: Pat
         job.run(lambda end: None, print)
         ends.append(writer.end_offset)
         writer.append(md.NoOpRecord())
-    files, spark_files = LocalFiles(), HadoopFiles(spark.sparkContext)
-    found = operations(ArchiveReader(files, uri), files, uri)
+    files = LocalFiles()
+    found = operations(ArchiveReader(files, uri))
     assert [each.kind for each in found] == [APPEND, APPEND, STATE, APPEND]
     assert [each.end_offset for each in found] == [ends[2], ends[1], ends[0], ends[0]]
     assert archive.compact(1_000, print) == 1
-    merged, state = operations(ArchiveReader(files, uri), files, uri)[::-1]
+    merged, state = operations(ArchiveReader(files, uri))[::-1]
     if merged.kind == STATE:
         merged, state = state, merged
     assert (merged.kind, merged.merged, merged.end_offset) == (MERGE, 3, ends[2])
     assert merged.records == ends[2]
     assert began_ms <= found[-1].written_ms <= merged.written_ms <= time.time_ns() // 1_000_000
-    assert operations(Archive(spark, uri), spark_files, uri) == operations(
-        ArchiveReader(files, uri), files, uri
-    )
+    assert operations(Archive(spark, uri)) == operations(ArchiveReader(files, uri))
     writer.close()

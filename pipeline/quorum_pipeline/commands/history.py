@@ -10,7 +10,7 @@ from quorum_pipeline.commands.moments import shown_time
 from quorum_pipeline.commands.progress import Progress
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.archive_operations import Operation, operations
-from quorum_pipeline.files.archive_reader import ArchiveFiles, ArchiveReader
+from quorum_pipeline.files.archive_reader import ArchiveReader
 from quorum_pipeline.files.local_files import LocalFiles
 
 _HEAD = ("offsets", "operation", "records", "quarantined", "rows", "bytes", "written")
@@ -28,8 +28,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Raises PipelineError if there is no archive."""
-    with _opened(arguments) as (reader, files):
-        found = operations(reader, files, arguments.archive)
+    with _opened(arguments) as reader:
+        found = operations(reader)
     if not found:
         raise PipelineError(f"{arguments.archive} is not an archive, or is empty")
     lines = [_json(each) for each in found] if arguments.json else list(_table(found))
@@ -39,11 +39,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 @contextmanager
-def _opened(arguments: argparse.Namespace) -> Iterator[tuple[ArchiveReader, ArchiveFiles]]:
+def _opened(arguments: argparse.Namespace) -> Iterator[ArchiveReader]:
     """Without Spark, if the archive is certain to be in a mounted file system."""
     if mounted(arguments.archive) is not None and arguments.master is None:
-        files = LocalFiles()
-        yield ArchiveReader(files, arguments.archive), files
+        yield ArchiveReader(LocalFiles(), arguments.archive)
         return
     from quorum_pipeline.spark.hadoop_files import HadoopFiles
     from quorum_pipeline.spark.session import open_session
@@ -51,8 +50,7 @@ def _opened(arguments: argparse.Namespace) -> Iterator[tuple[ArchiveReader, Arch
     Progress("reading", "offsets").say("starting Spark")
     session = open_session("quorum-pipeline history", arguments.master, rows_in_jvm=False)
     try:
-        remote = HadoopFiles(session.sparkContext)
-        yield ArchiveReader(remote, arguments.archive), remote
+        yield ArchiveReader(HadoopFiles(session.sparkContext), arguments.archive)
     finally:
         session.stop()
 

@@ -18,7 +18,7 @@ from quorum_pipeline.archive.layout import (
     parsed_marker,
 )
 from quorum_pipeline.errors import PipelineError
-from quorum_pipeline.files.archive_reader import ArchiveFiles, ArchiveReader
+from quorum_pipeline.files.archive_reader import ArchiveReader
 from quorum_pipeline.files.local_files import StoredFile
 
 APPEND, MERGE, STATE = "append", "merge", "state"
@@ -44,22 +44,21 @@ class Operation:
     written_ms: int
 
 
-def operations(reader: ArchiveReader, files: ArchiveFiles, uri: str) -> list[Operation]:
+def operations(reader: ArchiveReader) -> list[Operation]:
     """The newest offsets first; a state after the range that it ends with. Raises PipelineError, OSError."""
-    uri = uri.rstrip("/")
-    found = [*_ranges(reader, files, uri), *_states(files, uri)]
+    found = [*_ranges(reader), *_states(reader)]
     return sorted(found, key=lambda each: (each.end_offset, each.kind == STATE), reverse=True)
 
 
-def _ranges(reader: ArchiveReader, files: ArchiveFiles, uri: str) -> list[Operation]:
+def _ranges(reader: ArchiveReader) -> list[Operation]:
     found = []
     for each in reader.ranges():
         marker = reader.marker(each)
-        kept = files.stored(f"{uri}/{RECORDS}/{each.directory}")
+        kept = reader.stored(f"{RECORDS}/{each.directory}")
         beside = [
             file
             for table in (DELTAS, QUARANTINE)
-            for file in files.stored(f"{uri}/{table}/{each.directory}")
+            for file in reader.stored(f"{table}/{each.directory}")
         ]
         found.append(
             Operation(
@@ -77,17 +76,17 @@ def _ranges(reader: ArchiveReader, files: ArchiveFiles, uri: str) -> list[Operat
     return found
 
 
-def _states(files: ArchiveFiles, uri: str) -> list[Operation]:
+def _states(reader: ArchiveReader) -> list[Operation]:
     found = []
-    for name in files.list(f"{uri}/{STATES}"):
-        offset, directory = parse_state(name), f"{uri}/{STATES}/{name}"
-        kept = files.stored(directory)
+    for name in reader.names(STATES):
+        offset, directory = parse_state(name), f"{STATES}/{name}"
+        kept = reader.stored(directory)
         if offset is None or MARKER not in (file.name for file in kept):
             continue
         try:
-            rows = int(parsed_marker(files.read(f"{directory}/{MARKER}") or "")["rows"])
+            rows = int(parsed_marker(reader.text(f"{directory}/{MARKER}") or "")["rows"])
         except (ValueError, KeyError, TypeError):
-            raise PipelineError(f"{directory}/{MARKER} is damaged") from None
+            raise PipelineError(f"{reader.uri}/{directory}/{MARKER} is damaged") from None
         found.append(
             Operation(STATE, None, offset, None, 0, rows, 0, _size(kept), _written_ms(kept))
         )

@@ -99,6 +99,10 @@ class ArchiveReader:
         """Sorted, of what is in a directory, which is relative to the archive; empty if there is none."""
         return self._files.list(f"{self._uri}/{directory}")
 
+    def stored(self, directory: str) -> tuple[StoredFile, ...]:
+        """Files in a directory, which is relative to the archive; empty if there is none."""
+        return self._files.stored(f"{self._uri}/{directory}")
+
     def text(self, file: str) -> str | None:
         """Of a small file, which is relative to the archive; None if there is none."""
         return self._files.read(f"{self._uri}/{file}")
@@ -113,7 +117,7 @@ class ArchiveReader:
 
     def size_bytes(self) -> int:
         """Of its records."""
-        kept = (self._files.stored(f"{self._uri}/{RECORDS}/{each}") for each in self.names(RECORDS))
+        kept = (self.stored(f"{RECORDS}/{each}") for each in self.names(RECORDS))
         return sum(each.size_bytes for files in kept for each in files if is_parquet(each.name))
 
     def footer(self, file: str) -> pq.FileMetaData:

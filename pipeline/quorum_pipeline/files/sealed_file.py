@@ -8,7 +8,7 @@ they are. Must not know Spark, nor what is in a file. Source: the Parquet format
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from crc32c import crc32c
 
+from quorum_pipeline.archive.layout import MARKER, marker_text
 from quorum_pipeline.errors import PipelineError
 
 _SUFFIX = ".parquet"
@@ -34,6 +35,16 @@ def seal(unfinished: Path, stem: str) -> str:
         os.fsync(file.fileno())
     os.replace(unfinished, unfinished.with_name(name))
     return name
+
+
+def write_marker(directory: Path, told: Mapping[str, Any]) -> None:
+    """The marker of a complete directory. It is on the disk before it has its name. Raises OSError."""
+    unfinished = directory / f".{MARKER}"
+    with unfinished.open("w") as file:
+        file.write(marker_text(told))
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(unfinished, directory / MARKER)
 
 
 def seal_all(directory: Path) -> None:

@@ -25,12 +25,11 @@ import pyarrow.parquet as pq
 from quorum_pipeline.archive.layout import (
     MARKER,
     OffsetRange,
-    marker_text,
     parse_directory,
     parsed_marker,
 )
 from quorum_pipeline.errors import PipelineError
-from quorum_pipeline.files.sealed_file import seal
+from quorum_pipeline.files.sealed_file import seal, write_marker
 from quorum_pipeline.files.table_files import ARROW_TYPES
 from quorum_pipeline.state.tables import STATE_TABLES, Row, StateTable, table_named
 from quorum_pipeline.state.versions import Version, columns_of
@@ -170,10 +169,7 @@ class VersionStore:
             "files": [[each.table, each.name, each.rows] for each in found.files],
             "last": found.last,
         }
-        with (directory / MARKER).open("w") as file:
-            file.write(marker_text(told))
-            file.flush()
-            os.fsync(file.fileno())
+        write_marker(directory, told)
         final = self.root / found.offsets.directory
         if final.exists():
             raise PipelineError(f"{final} exists already")

@@ -5,7 +5,6 @@ Owns when a state is written, and that it counts only when complete. Executors w
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -14,9 +13,10 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from quorum_pipeline.archive.layout import MARKER, STATES, marker_text, state_directory
+from quorum_pipeline.archive.layout import STATES, state_directory
 from quorum_pipeline.files.archive_reader import ArchiveReader
 from quorum_pipeline.files.archive_tasks import ArchiveSource, states
+from quorum_pipeline.files.sealed_file import write_marker
 from quorum_pipeline.spark.spark_history import JobHistory
 from quorum_pipeline.spark.state_parts import unpacked
 from quorum_pipeline.state.moment import Moment
@@ -68,12 +68,7 @@ def _write(state: SparkState, root: Path) -> int:
         "rows": sum(rows for _, rows in written),
         "files": sorted(name for name, _ in written),
     }
-    unfinished = directory / f".{MARKER}"
-    with unfinished.open("w") as file:
-        file.write(marker_text(marker))
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(unfinished, directory / MARKER)
+    write_marker(directory, marker)
     return state.end_offset
 
 

@@ -8,7 +8,6 @@ the events, which are what was asked for.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -28,6 +27,7 @@ from quorum_pipeline.files.snapshot_file import SnapshotFile
 from quorum_pipeline.files.span_tasks import LEAST_BYTES, MOST_BYTES, TASKS_PER_SLOT
 from quorum_pipeline.files.timeline_span import KnownTask, LogTask, RangeTask
 from quorum_pipeline.rows.content import control_content, metadata_content
+from quorum_pipeline.spark.distribution import distribution
 from quorum_pipeline.spark.state_job import where
 from quorum_pipeline.spark.state_parts import packed, unpacked
 from quorum_pipeline.timeline.cluster import At, ClusterTimeline
@@ -82,14 +82,7 @@ class ReadTimeline:
 
     def how(self, place: str) -> str:
         """Where it was done, and what of it where."""
-        records = [each.records for each in self.reads]
-        executors = Counter[str]()
-        for each in self.reads:
-            executors[each.executor] += each.records
-        return (
-            f"{place}: {sum(records):,} records in {len(records):,} tasks, {max(records, default=0):,} at most in one"
-            f" and {max(executors.values(), default=0):,} on one of {len(executors):,} executors"
-        )
+        return distribution(place, self.reads)
 
 
 def log_source(path: Path, slots: int, span_bytes: int | None = None) -> TimelineSource:

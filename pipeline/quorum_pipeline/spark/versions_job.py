@@ -8,7 +8,6 @@ transaction, whose records take effect at its end.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -35,6 +34,7 @@ from quorum_pipeline.files.version_spans import (
     log_beginning,
     log_tasks,
 )
+from quorum_pipeline.spark.distribution import distribution
 from quorum_pipeline.spark.spark_history import DirectorySource
 from quorum_pipeline.spark.state_job import same, where
 from quorum_pipeline.spark.state_parts import packed, unpacked
@@ -175,14 +175,7 @@ class Step:
 
     def how(self, place: str) -> str:
         """Where it was done, and its distribution."""
-        records = [each.records for each in self.reads]
-        executors = Counter[str]()
-        for each in self.reads:
-            executors[each.executor] += each.records
-        return (
-            f"{place}: {sum(records):,} records in {len(records):,} tasks, {max(records, default=0):,} at most in one"
-            f" and {max(executors.values(), default=0):,} on one of {len(executors):,} executors"
-        )
+        return distribution(place, self.reads)
 
     def _span(self) -> _Span:
         return _Span(self.count, self.start, self.end, self.known_ms)

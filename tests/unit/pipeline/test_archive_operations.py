@@ -50,7 +50,7 @@ def size_of(*directories: Path) -> int:
 
 
 def test_one_row_per_complete_range_and_state(root: Path) -> None:
-    found = operations(ArchiveReader(LocalFiles(), str(root)), LocalFiles(), f"{root}/")
+    found = operations(ArchiveReader(LocalFiles(), f"{root}/"))
     second, state, first = found
     assert [(each.kind, each.start_offset, each.end_offset) for each in found] == [
         (APPEND, 30, 40),
@@ -74,7 +74,7 @@ def test_merged_range_replaces_the_original_ranges(root: Path) -> None:
     apart = root / QUARANTINE / merged.name
     apart.mkdir(parents=True)
     (apart / "part-0.parquet").write_bytes(b"12345")
-    first, _ = operations(ArchiveReader(LocalFiles(), str(root)), LocalFiles(), str(root))
+    first, _ = operations(ArchiveReader(LocalFiles(), str(root)))
     assert (first.kind, first.start_offset, first.end_offset) == (MERGE, 0, 40)
     assert (first.records, first.quarantined, first.rows, first.merged) == (38, 2, 7, 2)
     assert first.written_ms == WRITTEN_MS
@@ -113,5 +113,5 @@ def test_damaged_marker_is_reported(root: Path, capsys: pytest.CaptureFixture[st
 
 def test_state_without_a_marker_is_ignored(root: Path) -> None:
     (root / STATES / f"offset={30:020d}" / MARKER).unlink()
-    found = operations(ArchiveReader(LocalFiles(), str(root)), LocalFiles(), str(root))
+    found = operations(ArchiveReader(LocalFiles(), str(root)))
     assert [each.kind for each in found] == [APPEND, APPEND]
