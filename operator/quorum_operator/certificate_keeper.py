@@ -14,6 +14,7 @@ import httpx
 import structlog
 
 from quorum_node.security.certificate_identity import Role
+from quorum_operator.certificate_attempts import CertificateAttempts
 from quorum_operator.certificates import documents, holders, issuing, rotation, store
 from quorum_operator.certificates.account import account
 from quorum_operator.certificates.checks import STAYS
@@ -51,6 +52,7 @@ from quorum_operator.planner.observed import Incarnation, Observation
 from quorum_operator.pod_client import TlsPodClient, client_context
 from quorum_operator.quantity import whole_number
 from quorum_operator.refused import by_api, is_outage
+from quorum_operator.report import TOLD_TIMES
 from quorum_operator.tls_crd import TlsSpec
 from quorum_operator.transport import Transport
 
@@ -201,15 +203,20 @@ class CertificateKeeper:
         seen: Observation,
         notes: dict[str, str],
         tell: Tell,
+        attempts: CertificateAttempts,
     ) -> Kept:
         """Execute as many steps as possible now. Raises ApiError if the API server is unavailable."""
-        found, changed, refused = opened.found, False, ""
+        found, changed, refused, again_s = opened.found, False, "", WAIT_S
         missing: Trouble | None = None
         idle = seen.deleting or seen.wanted.paused or _adopts(seen)
         for _ in range(MOST_STEPS):
             facts = self._judged(owner, replace(opened, found=found), seen, notes)
             step = rotation.plan(facts)
             if idle or isinstance(step, WaitFor | Settled):
+                break
+            held = attempts.held(owner, seen.generation, step, self._clock())
+            if held is not None:
+                again_s = max(held.retry_at - self._clock(), 0.0)
                 break
             try:
                 found = await store.write(self._api, owner, found, step, self._clock())
@@ -228,13 +235,17 @@ class CertificateKeeper:
                 _log.warning("certificate step refused", quorum=owner.name, error=refused)
                 break
             changed = True
+            times = attempts.done(owner, seen.generation, step, self._clock())
             await self._hurry(owner, step, found, seen)
-            await self._tell(owner, step, tell)
+            if times <= TOLD_TIMES:
+                await self._tell(owner, step, tell)
         settled = (isinstance(step, Settled) or idle) and not changed
-        again_s = REFUSED_S if refused else WAIT_S
+        if refused:
+            again_s = REFUSED_S
         if settled:
             # spread over time, so that not all quorums are checked at once
             again_s = self._quiet_s * random.uniform(0.8, 1.2)
+        refused = refused or attempts.contested(seen.generation, self._clock())
         told = account(facts, step, refused if missing is None else "")
         if missing is not None:
             told = replace(told, troubles=(missing, *told.troubles))
@@ -297,7 +308,7 @@ class CertificateKeeper:
         informed = newest <= 1 or _number(notes, ANNOTATION_BROKERS_TRUST) >= newest
         return replace(
             facts,
-            rotation_asked=_number(notes, ANNOTATION_ROTATE) > newest > 0,
+            rotation_asked=_requested(facts, _number(notes, ANNOTATION_ROTATE), newest),
             unaware=() if informed else brokers,
             lagging=brokers if _number(notes, ANNOTATION_BROKERS_RENEWED) < signing else (),
         )
@@ -339,6 +350,14 @@ def _problem(each: Incarnation) -> str:
     """Why a process does not use the certificate in its files."""
     told = each.report.certificates if each.report is not None else None
     return told.problem if told is not None else ""
+
+
+def _requested(facts: Seen, asked: int, newest: int) -> int:
+    """The user's request for another authority, 0 if there is none. One authority serves it: a number far beyond the
+    newest generation, such as a time, asks for one and not for all up to it.
+    """
+    served = any(each.requested == asked for each in facts.authorities)
+    return asked if asked > newest > 0 and not served else 0
 
 
 def _number(notes: dict[str, str], name: str) -> int:

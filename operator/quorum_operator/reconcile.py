@@ -221,7 +221,9 @@ class Reconciler:
             await self._reporter.tell(owner, kind, reason, message)
 
         notes = meta.get("annotations") or {}
-        kept = await self._certificates.keep(owner, known.opened, seen, notes, tell)
+        kept = await self._certificates.keep(
+            owner, known.opened, seen, notes, tell, known.certificate_attempts
+        )
         now, again_s = time.monotonic(), kept.again_s
         if kept.seen.waits and again_s > 0.0:
             again_s = known.certificates_wait_s(kept.seen.waits, again_s, now)

@@ -6,6 +6,7 @@ It is kept while the resource exists. A resource that is deleted and applied aga
 from dataclasses import dataclass, field, replace
 
 from quorum_operator.attempts import Attempts
+from quorum_operator.certificate_attempts import CertificateAttempts
 from quorum_operator.certificate_keeper import Opened
 from quorum_operator.desired.names import Owner
 from quorum_operator.kept_reports import KeptReports
@@ -34,6 +35,7 @@ class Remembered:
     uid: str
     other_ways: OtherWays = field(default_factory=OtherWays)
     attempts: Attempts = field(default_factory=Attempts)
+    certificate_attempts: CertificateAttempts = field(default_factory=CertificateAttempts)
     searches: Searches = field(default_factory=Searches)
     reports: KeptReports = field(default_factory=KeptReports)
     moved_at: float = float("-inf")

@@ -25,6 +25,8 @@ ANNOTATION_SIGNED_UNTIL = f"{PREFIX}/ca-signed-until"
 """Seconds since 1970."""
 ANNOTATION_GIVEN = f"{PREFIX}/ca-from"
 """On an authority's Secret: the Secret that it was copied from, which the spec named."""
+ANNOTATION_REQUESTED = f"{PREFIX}/ca-requested"
+"""On an authority's Secret: the user's request that was open when it was created, and that it serves."""
 ANNOTATION_GENERATION = f"{PREFIX}/ca-generation"
 """On a holder's Secret: the generation that has signed its certificate."""
 ANNOTATION_EXTRAS = f"{PREFIX}/trusted-cas"
@@ -49,12 +51,21 @@ def leaf_name(owner: Owner, holder: Holder) -> str:
 
 
 def authority_secret(
-    owner: Owner, generation: int, pair: Pair, *, signing: bool, given_by: str = ""
+    owner: Owner,
+    generation: int,
+    pair: Pair,
+    *,
+    signing: bool,
+    given_by: str = "",
+    requested: int = 0,
 ) -> Object:
-    """Create-only. `given_by`: name of the Secret that the pair is from; empty for one that the operator has made."""
+    """Create-only. `given_by`: name of the Secret that the pair is from; empty for one that the operator has made.
+    `requested`: the request that it serves, 0 for none.
+    """
     meta = metadata(owner, authority_name(owner, generation))
     notes = {ANNOTATION_SIGNING: "true"} if signing else {}
-    meta["annotations"] = notes | ({ANNOTATION_GIVEN: given_by} if given_by else {})
+    notes |= {ANNOTATION_GIVEN: given_by} if given_by else {}
+    meta["annotations"] = notes | ({ANNOTATION_REQUESTED: str(requested)} if requested else {})
     data = {
         checks.AUTHORITY_CERTIFICATE: _encoded(pair.certificate.pem),
         checks.AUTHORITY_KEY: _encoded(pair.key_pem),
@@ -118,6 +129,7 @@ def read_authority(owner: Owner, generation: int, secret: Object, now: float) ->
         signed_until=float(whole_number(notes.get(ANNOTATION_SIGNED_UNTIL)) or 0),
         given=given,
         made_at=_made_at(meta),
+        requested=whole_number(notes.get(ANNOTATION_REQUESTED)) or 0,
     )
 
 

@@ -35,6 +35,8 @@ class AuthoritySecret:
     """It was copied from the Secret that the spec names."""
     made_at: float = float("inf")
     """Creation time of the Secret; infinite if unknown."""
+    requested: int = 0
+    """The user's request that it serves; 0 for none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +125,7 @@ class Seen:
     """The file of revoked certificates, as members are to have it; None: the spec says nothing."""
     issued: tuple[Issued, ...] | None = None
     """Certificates of an external issuer; None if the operator signs."""
-    rotation_asked: bool = False
-    """A user has requested a new authority."""
+    rotation_asked: int = 0
+    """The user's request for a new authority that none serves yet; 0 for none."""
     names_taken: frozenset[int] = field(default_factory=frozenset)
     """Generations whose Secret name is used by another object."""

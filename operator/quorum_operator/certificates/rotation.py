@@ -88,7 +88,8 @@ class Rotation(Trust):
         if given.secret and given.authority is None:
             why = next((each.message for each in given.troubles), "")
             return WaitFor(f"no certificate authority can sign: {why}")
-        return CreateAuthority(self._next_generation(), signing, reason, given.authority)
+        asked = self.seen.rotation_asked
+        return CreateAuthority(self._next_generation(), signing, reason, given.authority, asked)
 
     def _is_wanted(self, authority: AuthoritySecret) -> bool:
         """Whether an authority is of the kind that the spec asks for: the user's, or one created by the operator."""

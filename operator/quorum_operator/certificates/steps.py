@@ -10,13 +10,14 @@ from quorum_operator.certificates.pem import Read
 @dataclass(frozen=True, slots=True)
 class CreateAuthority:
     """Create an authority. `signing`: it is the first one, so no member has to learn of it. `given`: copy the user's
-    authority; None: generate one.
+    authority; None: generate one. `requested`: the user's request that it serves.
     """
 
     generation: int
     signing: bool
     reason: str
     given: Read | None = None
+    requested: int = 0
 
 
 @dataclass(frozen=True, slots=True)

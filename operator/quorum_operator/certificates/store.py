@@ -180,12 +180,14 @@ async def write(api: KubeApi, owner: Owner, found: Found, step: steps.Step, now:
     """Execute one step; returns the objects afterwards. Raises ApiError."""
     objects = found.objects
     match step:
-        case steps.CreateAuthority(generation, signing, _, given):
+        case steps.CreateAuthority(generation, signing, _, given, asked):
             pair = issuing.new_authority(owner, generation, now)
             if given is not None:
                 pair = _given(found.named, given)
             by = given_by(found.named) if given is not None else ""
-            body = documents.authority_secret(owner, generation, pair, signing=signing, given_by=by)
+            body = documents.authority_secret(
+                owner, generation, pair, signing=signing, given_by=by, requested=asked
+            )
             made = await api.create(paths.namespaced("secrets", owner.namespace), body)
             return _with_authority(found, generation, made)
         case steps.RaiseSignedUntil(generation, version, until):

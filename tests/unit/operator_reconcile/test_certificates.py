@@ -150,6 +150,19 @@ def test_authority_is_replaced_once_per_request() -> None:
     assert secret_path("demo-ca-3") not in env.api.objects
 
 
+def test_request_far_beyond_the_next_generation_replaces_the_authority_once() -> None:
+    """Such as a time, as people know it from other annotations that ask for a restart."""
+    env = Env()
+    env.settle()
+    env.ask_for(1_796_000_000)
+    env.settle()
+    env.looks(6)
+    assert [env.authority_of(each) for each in MEMBERS] == [2, 2, 2]
+    env.ask_for(3)
+    env.settle()
+    assert [env.authority_of(each) for each in MEMBERS] == [3, 3, 3]
+
+
 def test_next_authority_signs_nothing_before_every_member_trusts_it() -> None:
     env = Env()
     env.settle()

@@ -1,0 +1,74 @@
+"""Backoff of certificate steps that are executed again and again because another client reverts them.
+
+Owns what counts as the same write. The memory is that of `attempts.py`; it is lost when the operator restarts.
+"""
+
+import hashlib
+
+from quorum_operator.attempts import Attempts
+from quorum_operator.certificates import steps
+from quorum_operator.certificates.lifetimes import DAY_S
+from quorum_operator.certificates.pem import Read
+from quorum_operator.certificates.store import subject_of
+from quorum_operator.desired.names import Owner
+from quorum_operator.planner.observed import Refusal
+
+
+class CertificateAttempts:
+    """Of one quorum. Times are seconds since 1970 by the reconciler's clock."""
+
+    def __init__(self) -> None:
+        self._attempts = Attempts()
+
+    def held(self, owner: Owner, generation: int, step: steps.Step, now: float) -> Refusal | None:
+        """What holds the step back: it was executed just now, and is planned again. `generation`: of the resource."""
+        wanted = _kind(step), _subject(owner, step)
+        for each in self._attempts.refusals(generation, now):
+            if (each.step, each.subject) == wanted and each.retry_at > now:
+                return each
+        return None
+
+    def done(self, owner: Owner, generation: int, step: steps.Step, now: float) -> int:
+        """Record an execution; returns the number in a row."""
+        return self._attempts.done(generation, _kind(step), _subject(owner, step), now)
+
+    def contested(self, generation: int, now: float) -> str:
+        """The objects that another client changes back, with what to do; empty if there are none."""
+        found = {
+            each.subject: f"{each.subject}: {each.message}"
+            for each in self._attempts.refusals(generation, now)
+            if each.tell
+        }
+        return "; ".join(found.values())
+
+
+def _subject(owner: Owner, step: steps.Step) -> str:
+    """The object that it writes. Each authority is another object, so it is all of them if they are deleted each time."""
+    if isinstance(step, steps.CreateAuthority):
+        return f"Secret/{owner.name}-ca-*"
+    return subject_of(owner, step)
+
+
+def _kind(step: steps.Step) -> str:
+    """The kind of the step, and a digest of what it writes: other content is new work and not a repetition."""
+    digest = hashlib.sha256(_content(step).encode()).hexdigest()[:16]
+    return f"{type(step).__name__} {digest}"
+
+
+def _content(step: steps.Step) -> str:
+    match step:
+        case steps.ApplyTrust(bundle):
+            return _names(bundle)
+        case steps.RaiseSignedUntil(_, _, until):
+            return str(until // DAY_S)
+        case steps.WriteLeaf(_, generation, bundle):
+            return f"{generation} {_names(bundle)} {step.revoked}"
+        case steps.WriteBundle(_, bundle) | steps.TakePair(_, _, bundle):
+            return f"{_names(bundle)} {sorted(step.extras)} {step.revoked}"
+        case steps.RequestCertificate(_, request):
+            return str(request["spec"])
+    return ""
+
+
+def _names(bundle: tuple[Read, ...]) -> str:
+    return " ".join(sorted(each.fingerprint for each in bundle))
