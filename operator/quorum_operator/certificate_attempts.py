@@ -22,7 +22,7 @@ class CertificateAttempts:
 
     def held(self, owner: Owner, generation: int, step: steps.Step, now: float) -> Refusal | None:
         """What holds the step back: it was executed just now, and is planned again. `generation`: of the resource."""
-        wanted = _kind(step), _subject(owner, step)
+        wanted = attempted(owner, step)
         for each in self._attempts.refusals(generation, now):
             if (each.step, each.subject) == wanted and each.retry_at > now:
                 return each
@@ -30,7 +30,7 @@ class CertificateAttempts:
 
     def done(self, owner: Owner, generation: int, step: steps.Step, now: float) -> int:
         """Record an execution; returns the number in a row."""
-        return self._attempts.done(generation, _kind(step), _subject(owner, step), now)
+        return self._attempts.done(generation, *attempted(owner, step), now)
 
     def contested(self, generation: int, now: float) -> str:
         """The objects that another client changes back, with what to do; empty if there are none."""
@@ -40,6 +40,11 @@ class CertificateAttempts:
             if each.tell
         }
         return "; ".join(found.values())
+
+
+def attempted(owner: Owner, step: steps.Step) -> tuple[str, str]:
+    """What makes two steps the same attempt: what is written, and the object."""
+    return _kind(step), _subject(owner, step)
 
 
 def _subject(owner: Owner, step: steps.Step) -> str:

@@ -8,13 +8,13 @@ continues from the current objects. The operator's own certificate is kept in me
 import random
 import ssl
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import httpx
 import structlog
 
 from quorum_node.security.certificate_identity import Role
-from quorum_operator.certificate_attempts import CertificateAttempts
+from quorum_operator.certificate_attempts import CertificateAttempts, attempted
 from quorum_operator.certificates import documents, holders, issuing, rotation, store
 from quorum_operator.certificates.account import account
 from quorum_operator.certificates.checks import STAYS
@@ -45,7 +45,7 @@ from quorum_operator.desired.names import (
 )
 from quorum_operator.kube import paths
 from quorum_operator.kube.client import KubeApi
-from quorum_operator.kube.errors import ApiError, Forbidden, NotFound
+from quorum_operator.kube.errors import AlreadyExists, ApiError, Forbidden, NotFound
 from quorum_operator.kube.observe import Cluster
 from quorum_operator.planner.certificates_seen import CertificatesSeen, Trouble
 from quorum_operator.planner.observed import Incarnation, Observation
@@ -58,6 +58,8 @@ from quorum_operator.transport import Transport
 
 MOST_STEPS = 16
 """Maximum number of writes in one reconcile."""
+MOST_TOLD = 3
+"""Maximum number of refusals in a message."""
 MOST_ADOPTIONS = 3
 """Number of looks for objects without an owner: the first ones name the generations of the authorities."""
 QUIET_S = 60.0
@@ -102,6 +104,25 @@ class Kept:
     seen: CertificatesSeen
     settled: bool
     again_s: float
+
+
+@dataclass(slots=True)
+class _Work:
+    """What one pass has done so far. `found`: the objects as they are now."""
+
+    found: Found
+    changed: bool = False
+    refused: dict[tuple[str, str], str] = field(default_factory=dict)
+    """Why steps were refused. Those that do not depend on them go on, so that no object that can't be written keeps other holders
+    from being renewed.
+    """
+    missing: Trouble | None = None
+    is_over: bool = False
+    """Nothing else is tried."""
+
+    def told(self) -> str:
+        """The refusals as text."""
+        return "; ".join([*dict.fromkeys(self.refused.values())][:MOST_TOLD])
 
 
 def plain_http(context: ssl.SSLContext) -> httpx.AsyncClient:
@@ -206,54 +227,64 @@ class CertificateKeeper:
         attempts: CertificateAttempts,
     ) -> Kept:
         """Execute as many steps as possible now. Raises ApiError if the API server is unavailable."""
-        found, changed, refused, again_s = opened.found, False, "", WAIT_S
-        missing: Trouble | None = None
+        work, generation = _Work(opened.found), seen.generation
         idle = seen.deleting or seen.wanted.paused or _adopts(seen)
+
+        def is_held(step: Step) -> bool:
+            held = attempts.held(owner, generation, step, self._clock())
+            return held is not None or attempted(owner, step) in work.refused
+
         for _ in range(MOST_STEPS):
-            facts = self._judged(owner, replace(opened, found=found), seen, notes)
-            step = rotation.plan(facts)
-            if idle or isinstance(step, WaitFor | Settled):
+            facts = self._judged(owner, replace(opened, found=work.found), seen, notes)
+            step = rotation.plan(facts, is_held)
+            if idle or work.is_over or isinstance(step, WaitFor | Settled) or is_held(step):
                 break
-            held = attempts.held(owner, seen.generation, step, self._clock())
-            if held is not None:
-                again_s = max(held.retry_at - self._clock(), 0.0)
-                break
-            try:
-                found = await store.write(self._api, owner, found, step, self._clock())
-            except ValueError as error:
-                # Nothing that one certificate has to contain keeps members from being repaired.
-                refused = f"{store.subject_of(owner, step)}: it can't be made: {error}"
-                _log.exception("certificate step failed", quorum=owner.name)
-                break
-            except ApiError as error:
-                if is_outage(error):
-                    raise
-                why = by_api(store.subject_of(owner, step), error)
-                refused = f"{why.subject}: {why.message}"
-                if isinstance(step, RequestCertificate):
-                    missing = _no_issuer(error, refused)
-                _log.warning("certificate step refused", quorum=owner.name, error=refused)
-                break
-            changed = True
-            times = attempts.done(owner, seen.generation, step, self._clock())
-            await self._hurry(owner, step, found, seen)
+            if not await self._carry_out(owner, step, work):
+                continue
+            times = attempts.done(owner, generation, step, self._clock())
+            await self._hurry(owner, step, work.found, seen)
             if times <= TOLD_TIMES:
                 await self._tell(owner, step, tell)
-        settled = (isinstance(step, Settled) or idle) and not changed
-        if refused:
+        settled = (isinstance(step, Settled) or idle) and not work.changed
+        held = attempts.held(owner, generation, step, self._clock())
+        again_s = WAIT_S if held is None else max(held.retry_at - self._clock(), 0.0)
+        if work.refused:
             again_s = REFUSED_S
         if settled:
             # spread over time, so that not all quorums are checked at once
             again_s = self._quiet_s * random.uniform(0.8, 1.2)
-        refused = refused or attempts.contested(seen.generation, self._clock())
-        told = account(facts, step, refused if missing is None else "")
-        if missing is not None:
-            told = replace(told, troubles=(missing, *told.troubles))
+        refused = work.told() or attempts.contested(generation, self._clock())
+        told = account(facts, step, refused if work.missing is None else "")
+        if work.missing is not None:
+            told = replace(told, troubles=(work.missing, *told.troubles))
         unused = [
             f"{each.name}: {problem}" for each in seen.incarnations if (problem := _problem(each))
         ]
         told = replace(told, problems=(*told.problems, *unused))
-        return Kept(told, settled, 0.0 if changed else again_s)
+        return Kept(told, settled, 0.0 if work.changed else again_s)
+
+    async def _carry_out(self, owner: Owner, step: Step, work: _Work) -> bool:
+        """Execute one step; returns whether it was. Raises ApiError if the API server is unavailable."""
+        subject = store.subject_of(owner, step)
+        try:
+            work.found = await store.write(self._api, owner, work.found, step, self._clock())
+        except ValueError as error:
+            # Nothing that one certificate has to contain keeps members from being repaired.
+            work.refused[attempted(owner, step)] = f"{subject}: it can't be made: {error}"
+            _log.exception("certificate step failed", quorum=owner.name)
+            return False
+        except ApiError as error:
+            if is_outage(error):
+                raise
+            why = by_api(subject, error)
+            told = f"{why.subject}: {why.message}"
+            work.refused[attempted(owner, step)] = told
+            if isinstance(step, RequestCertificate) and not isinstance(error, AlreadyExists):
+                work.missing, work.is_over = _no_issuer(error, told), True
+            _log.warning("certificate step refused", quorum=owner.name, error=told)
+            return False
+        work.changed = True
+        return True
 
     async def _hurry(self, owner: Owner, step: Step, found: Found, seen: Observation) -> None:
         """Change the pod's annotation, so that the kubelet updates the mounted Secret at once instead of within two

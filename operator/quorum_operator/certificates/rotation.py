@@ -16,7 +16,7 @@ Nodes load the bundle and the key pair independently, so a Secret without a key 
 process.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 
 from quorum_operator.certificates import lifetimes
@@ -26,21 +26,42 @@ from quorum_operator.certificates.issued_rotation import IssuedRotation
 from quorum_operator.certificates.lifetimes import CLOSING_S, SPREAD_S
 from quorum_operator.certificates.pem import Read
 from quorum_operator.certificates.steps import (
+    ApplyTrust,
     BeginSigning,
     CreateAuthority,
     RaiseSignedUntil,
+    RequestCertificate,
     Retire,
     Settled,
     Step,
+    TakePair,
     WaitFor,
+    WriteBundle,
     WriteLeaf,
 )
 from quorum_operator.certificates.trust import Trust, last_end, names_of
 
 
-def plan(seen: Seen) -> Step:
-    """The first step that applies."""
-    return next(_planner(seen).steps())
+def plan(seen: Seen, is_held: Callable[[Step], bool] = lambda step: False) -> Step:
+    """The first step that applies. `is_held`: it was refused or reverted just now, so that others go first that do not depend on
+    it: a Secret that can't be written must not keep other holders from being renewed.
+    """
+    back: Step | None = None
+    for step in _planner(seen).steps():
+        if back is not None and not isinstance(step, _FOR_ONE):
+            return back
+        if not is_held(step):
+            return step
+        if not isinstance(step, _PASSED_OVER):
+            return step
+        back = back or step
+    raise AssertionError("the plan ends with Settled")
+
+
+_PASSED_OVER = (ApplyTrust, RequestCertificate, TakePair, WriteLeaf)
+"""Steps that may be left out for now: members trust each other as before. A bundle must not: what follows relies on it."""
+_FOR_ONE = (*_PASSED_OVER, RaiseSignedUntil, WriteBundle)
+"""Steps that rely on no other holder's step."""
 
 
 def signer_of(seen: Seen) -> AuthoritySecret | None:

@@ -57,19 +57,24 @@ async def read(
     }
     own_trust = trust if trust is not None and is_owned(trust, owner) else None
     shown, noted = _generations(owner, holders, leaves, own_trust)
-    (authorities, others), named, issued = await asyncio.gather(
+    (authorities, others), named, requested = await asyncio.gather(
         _authorities(reads, owner, shown, noted),
         _named(reads, space, spec),
         _issued(reads, owner, holders, spec),
     )
-    kinds = (("ConfigMap", (trust,)), ("Secret", (*secrets, *others.values())))
+    there = [each.certificate for each in (requested or {}).values()]
+    kinds = (
+        ("ConfigMap", (trust,)),
+        ("Secret", (*secrets, *others.values())),
+        ("Certificate", there),
+    )
     ownerless = tuple(
         {**each, "kind": kind}
         for kind, every in kinds
         for each in every
         if each is not None and not each["metadata"].get("ownerReferences")
     )
-    objects = Objects(authorities, leaves, own_trust, issued)
+    objects = Objects(authorities, leaves, own_trust, _own_requests(owner, requested))
     return Found(objects, frozenset(others), named, ownerless)
 
 
@@ -105,6 +110,20 @@ async def _issued(
 
     found = await asyncio.gather(*map(read_one, holders))
     return {each.name: there for each, there in zip(holders, found, strict=True)}
+
+
+def _own_requests(
+    owner: Owner, found: dict[str, IssuedObjects] | None
+) -> dict[str, IssuedObjects] | None:
+    """Without Certificates that belong to others: creating one of that name is rejected, and told."""
+    if found is None:
+        return None
+    return {
+        holder: replace(each, certificate=None)
+        if each.certificate is not None and not is_owned(each.certificate, owner)
+        else each
+        for holder, each in found.items()
+    }
 
 
 async def _named(reads: Reads, space: str, spec: TlsSpec | None) -> NamedObjects:

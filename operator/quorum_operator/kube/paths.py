@@ -44,6 +44,7 @@ def storage_class(name: str) -> str:
 
 
 _PLURALS = {
+    "Certificate": "certificates",
     "ConfigMap": "configmaps",
     "PersistentVolumeClaim": "persistentvolumeclaims",
     "Pod": "pods",

@@ -254,6 +254,24 @@ def test_foreign_secret_is_neither_used_nor_changed() -> None:
     assert leaf_path(1) in env.api.objects
 
 
+@pytest.mark.parametrize("taken", [leaf_path(2), TRUST])
+def test_object_that_cannot_be_written_keeps_no_other_holder_from_being_renewed(taken: str) -> None:
+    """Otherwise one foreign Secret, or a quota for new ones, would let the certificates of all members expire."""
+    env = Env()
+    env.settle()
+    meta = {"name": taken.rpartition("/")[2], "namespace": SPACE, "uid": "foreign", "labels": {}}
+    foreign: dict[str, Any] = {"metadata": {**meta, "resourceVersion": "7"}, "data": {}}
+    env.api.objects[taken] = copy.deepcopy(foreign)
+    env.nodes.now += 61 * DAY_S
+    env.looks(12)
+    assert env.api.objects[taken] == foreign
+    assert (env.ready()["status"], env.ready()["reason"]) == ("False", "WriteRefused")
+    assert meta["name"] in env.ready()["message"]
+    for node_id in {1, 2, 3} - ({2} if taken == leaf_path(2) else set()):
+        validity = leaf_in(env.api.objects[leaf_path(node_id)]).validity
+        assert env.nodes.now < validity.leaf_due_at
+
+
 def test_foreign_authority_signs_nothing() -> None:
     env = Env()
     taken: dict[str, Any] = {"metadata": {"name": "demo-ca-1", "uid": "foreign", "labels": {}}}

@@ -9,7 +9,7 @@ from quorum_operator.certificates.lifetimes import DAY_S
 from quorum_operator.desired import names
 from quorum_operator.kube import paths
 from quorum_operator.kube.errors import Forbidden, NotFound
-from support.in_memory_kube_api import SPACE, running_quorum
+from support.in_memory_kube_api import SPACE, copied, running_quorum
 from support.modelled_issuer import ModelledIssuer, failed, ready, waiting
 from support.secured_quorum import Env, bundle_in, leaf_in, leaf_path, secret_path
 
@@ -120,6 +120,26 @@ def test_valid_issued_certificates_are_not_rewritten() -> None:
     quorum.api.writes.clear()
     quorum.looks(5)
     assert quorum.api.writes == []
+
+
+def test_certificate_of_another_application_is_not_changed() -> None:
+    quorum = Issuing(begun=False)
+    path = f"{REQUESTS}/demo-2-1-issued"
+    meta = {"name": "demo-2-1-issued", "namespace": SPACE, "uid": "foreign", "labels": {}}
+    owners = [{"kind": "Ingress", "name": "shop", "uid": "of-shop"}]
+    foreign = {
+        "metadata": {**meta, "resourceVersion": "7", "ownerReferences": owners},
+        "spec": {"secretName": "shop-tls", "dnsNames": ["shop.example"]},
+    }
+    quorum.api.objects[path] = copied(foreign)
+    quorum.works = False
+    quorum.api.change_spec(tls=ASKED)
+    quorum.looks(4)
+    assert quorum.api.objects[path] == foreign
+    assert f"{REQUESTS}/demo-3-1-issued" in quorum.api.objects, "the others are requested"
+    ready_ = quorum.env.ready()
+    assert (ready_["status"], ready_["reason"]) == ("False", "WriteRefused")
+    assert "Certificate/demo-2-1-issued" in ready_["message"]
 
 
 @pytest.mark.requirement("OP-11")
