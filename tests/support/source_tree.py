@@ -62,6 +62,7 @@ OF_THE_NODE_FOR_THE_OPERATOR = (
     "quorum_node.reassignment_api",
     "quorum_node.fresh_uuid",
     "quorum_node.host_port",
+    "quorum_node.json_text",
     "quorum_node.quorum_arithmetic",
     "quorum_node.survivor",
     "quorum_node.missing_extra",

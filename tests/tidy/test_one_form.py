@@ -76,3 +76,9 @@ def test_second_import_is_detected(tmp_path: Path) -> None:
     path = tmp_path / "module.py"
     path.write_text("def f():\n    from numba import njit\n")
     assert len(set(importers("numba", [path]))) == 1
+
+
+def test_unusable_json_is_recognized_in_one_module() -> None:
+    """`json.loads` raises RecursionError for deep nesting: who catches it elsewhere has written `read_json` again."""
+    found = [place(path, 1) for path in modules(*PACKAGES) if "RecursionError" in path.read_text()]
+    assert found == ["node/quorum_node/json_text.py:1"]

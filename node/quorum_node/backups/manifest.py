@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from quorum_node.json_text import read_json
+
 FILE_NAME = "backup.json"
 PREFIX = "backup-"
 _FORMAT = 1
@@ -95,7 +97,7 @@ def read_manifest(directory: Path) -> Manifest:
 def parse_manifest(content: bytes, place: str) -> Manifest:
     """Check the content of a manifest; `place` names it in messages. Raises BackupError."""
     try:
-        told = json.loads(content)
+        told = read_json(content)
         if told["format"] != _FORMAT:
             raise BackupError(
                 f"{place} has format {told['format']}, and this version reads format {_FORMAT}: use the version of MetadataQuorum that wrote it, or a newer one"

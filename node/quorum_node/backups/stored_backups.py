@@ -23,6 +23,7 @@ from quorum_node.backups.manifest import (
     parse_manifest,
 )
 from quorum_node.backups.object_store import ObjectStore
+from quorum_node.json_text import read_json
 
 MARK = "incomplete.json"
 STALE_S = 86_400
@@ -179,7 +180,7 @@ def _mark(cluster_id: str, now_s: int) -> bytes:
 def _read_mark(content: bytes | None) -> tuple[str | None, float]:
     """Whose it is and since when; nobody's if it can't be read."""
     try:
-        told = json.loads(content or b"null")
+        told = read_json(content or b"null")
         return str(told["clusterId"]), float(told["since"])
     except (ValueError, KeyError, TypeError):
         return None, 0.0

@@ -9,10 +9,10 @@ second format by the same pod: a data directory that was formatted before and is
 """
 
 import contextlib
-import json
 import threading
 from pathlib import Path
 
+from quorum_node.json_text import read_json
 from quorum_node.storage.atomic_file import replace_file
 from quorum_node.storage.errors import DiskFull, StorageFailure
 from quorum_node.storage.meta_properties import FILE_NAME as META_PROPERTIES
@@ -89,8 +89,8 @@ def _read(mark: Path) -> str | None:
     except OSError as error:
         return f"the failure latch {mark} can't be read ({error.strerror})"
     try:
-        return str(json.loads(text)["message"])
-    except (ValueError, KeyError, TypeError, RecursionError):
+        return str(read_json(text)["message"])
+    except (ValueError, KeyError, TypeError):
         return text.strip() or "the failure latch is empty"
 
 

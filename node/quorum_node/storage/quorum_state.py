@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+from quorum_node.json_text import read_json
 from quorum_node.raft.quorum_state import QuorumState
 from quorum_node.records.identity import Endpoint, ReplicaKey, Voter, parse_uuid, uuid_text
 from quorum_node.storage.atomic_file import read_file, replace_file
@@ -47,8 +48,6 @@ _MORE_IN_V1 = frozenset(
 )
 """Keys that this project wrote before it wrote checksums."""
 
-_DAMAGES = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
-"""What reading any JSON document as a state can raise: infinity is a number in it, and it can be nested deeply."""
 _INT32, _INT64 = (1 << 31) - 1, (1 << 63) - 1
 _RANGES = (
     ("leaderId", _NOBODY, _INT32),
@@ -81,7 +80,7 @@ class QuorumStateFile:
         if content is None:
             return None
         try:
-            document = json.loads(content, object_pairs_hook=_each_key_once)
+            document = read_json(content, with_pairs=_each_key_once)
             is_checked = _CHECKED.check(content)
             version = document["data_version"]
             if type(version) is not int:
@@ -97,7 +96,7 @@ class QuorumStateFile:
                     f" {uuid_text(self._replica_uuid)}: the directory contains files of two replicas"
                 )
             state = _from_v0(document) if version == 0 else _from_v1(document)
-        except _DAMAGES as error:
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             shown = content[:200]
             raise StorageFailure(f"{self._path} is damaged ({error!r}): {shown!r}") from error
         if not is_checked:

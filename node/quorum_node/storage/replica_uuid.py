@@ -8,11 +8,11 @@ the two the next start completes the upgrade with the same UUID. A quorum-state 
 to a UUID already: without directory.id the identity is lost, and no new one is generated.
 """
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from uuid import UUID
 
+from quorum_node.json_text import read_json
 from quorum_node.storage.atomic_file import read_file
 from quorum_node.storage.meta_properties import FILE_NAME as META_PROPERTIES
 from quorum_node.storage.meta_properties import MetaProperties, write_meta_properties
@@ -41,7 +41,6 @@ def give_replica_uuid(directory: Path, partition: Path, fresh: Callable[[], UUID
 
 def _version_of(content: bytes | None) -> int | None:
     try:
-        document = json.loads(content or b"")
-        return int(document["data_version"])
-    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
+        return int(read_json(content or b"")["data_version"])
+    except (ValueError, KeyError, TypeError):
         return None

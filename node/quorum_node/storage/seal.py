@@ -20,6 +20,7 @@ from pathlib import Path
 
 from crc32c import crc32c
 
+from quorum_node.json_text import read_json
 from quorum_node.storage.atomic_file import read_file, replace_file
 from quorum_node.storage.file_system import POSIX, FileSystem
 
@@ -79,7 +80,7 @@ def read_seal(segment_path: Path, files: FileSystem = POSIX) -> Seal | None:
         return None
     head, _, entries = body.partition(b"\n")
     try:
-        document = json.loads(head)
+        document = read_json(head)
         count = int(document["indexEntries"])
         if document["version"] != _VERSION or len(entries) != 2 * count * _ENTRY_BYTES:
             return None

@@ -11,11 +11,11 @@ because the UUID is not that of meta.properties.
 Must not know whether a recovery is justified (`server/recovering.py`).
 """
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from uuid import UUID
 
+from quorum_node.json_text import read_json
 from quorum_node.raft.messages import NO_LEADER
 from quorum_node.raft.quorum_state import QuorumState
 from quorum_node.records.batches import encode_batch
@@ -82,6 +82,6 @@ def owner_of(partition: Path, files: FileSystem = POSIX) -> UUID | None:
     """The replica UUID in quorum-state; None if the file is missing or unreadable."""
     content = read_file(partition / FILE_NAME, files)
     try:
-        return None if content is None else parse_uuid(json.loads(content)["replicaUuid"])
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None if content is None else parse_uuid(read_json(content)["replicaUuid"])
+    except (ValueError, KeyError, TypeError):
         return None

@@ -6,10 +6,10 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+from quorum_node.json_text import read_json
 from quorum_node.survivor import Survivor, parse_survivor
 from quorum_operator.desired import names
 from quorum_operator.desired.identity import TLS_ON
-from quorum_operator.json_text import read_json
 from quorum_operator.kube.mounts import MountFailure
 from quorum_operator.kube.node_container import node_container
 from quorum_operator.planner.observed import (

@@ -5,8 +5,8 @@ The Jobs that Kubernetes keeps show the results of the last runs; the status sto
 
 from dataclasses import dataclass
 
+from quorum_node.json_text import read_json
 from quorum_operator.backup_crd import BackupStatus
-from quorum_operator.json_text import read_json
 from quorum_operator.planner.times import seconds_of, text_of
 
 _MOST_WORDS = 500

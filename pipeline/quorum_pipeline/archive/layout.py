@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from typing import Any
 from zlib import crc32
 
+from quorum_node.json_text import read_json
+
 MARKER = "_COMPLETE"
 RECORDS, QUARANTINE, SNAPSHOTS, CHECKPOINT = "records", "quarantine", "snapshots", "_checkpoint"
 DELTAS, STATES = "deltas", "states"
@@ -86,10 +88,7 @@ def marker_text(told: Mapping[str, Any]) -> str:
 
 def parsed_marker(text: str) -> dict[str, Any]:
     """What was told; markers of older archives have no checksum. Raises ValueError."""
-    try:
-        document = json.loads(text, parse_float=_no_fraction, parse_constant=_no_fraction)
-    except RecursionError:
-        raise ValueError("JSON that is nested so deeply is not a marker") from None
+    document = read_json(text, fraction=_no_fraction)
     if not isinstance(document, dict):
         raise ValueError(f"{text!r} is not a marker")
     checksum = document.pop(_CHECKSUM, None)

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from quorum_node.json_text import read_json
 from quorum_node.records.batches import DecodedRecord
 from quorum_node.records.control import encode_control
 from quorum_node.schema.primitives import MalformedRecord
@@ -138,7 +139,7 @@ def _told(head: DeltaHead) -> dict[str, Any]:
 
 def _head(metadata: Any) -> DeltaHead:
     try:
-        told = json.loads((metadata or {})[_META])
+        told = read_json((metadata or {})[_META])
         if told["form"] != _FORM:
             raise PipelineError("it was written by a newer version of this program")
         summary = Summary(**told["summary"])

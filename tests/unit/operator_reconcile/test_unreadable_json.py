@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from quorum_operator.desired import names
-from quorum_operator.json_text import MOST_DEPTH, read_json
 from quorum_operator.planner.backups import BackupRun, carried_on
 from support.in_memory_kube_api import (
     NAME,
@@ -22,21 +21,9 @@ from support.in_memory_kube_api import (
 IDENTITY = f"/api/v1/namespaces/{SPACE}/configmaps/demo-identity"
 CLAIM = f"/api/v1/namespaces/{SPACE}/persistentvolumeclaims/data-demo-3-1-0"
 DEEP = "[" * 5000
-LESS_DEEP = "[" * (MOST_DEPTH + 1) + "]" * (MOST_DEPTH + 1)
 HALF = json.dumps({"reason": "\ud800", "message": "\udfff", "at": 1})
 """Half of a surrogate pair."""
 NOW = 1_800_000_000.0
-
-
-@pytest.mark.parametrize("text", [DEEP, LESS_DEEP, HALF, '{"a":' * 5000, "", "{"])
-def test_unusable_document_is_a_value_error(text: str) -> None:
-    with pytest.raises(ValueError):
-        read_json(text)
-
-
-@pytest.mark.parametrize("text", ["[" * MOST_DEPTH + "]" * MOST_DEPTH, '{"a": "\\ud83d\\ude00"}'])
-def test_usable_document_is_read(text: str) -> None:
-    assert read_json(text) == json.loads(text)
 
 
 @pytest.mark.parametrize("note", [DEEP, HALF])

@@ -14,6 +14,7 @@ from pathlib import Path
 from uuid import UUID
 
 from quorum_node.fresh_uuid import fresh_uuid
+from quorum_node.json_text import read_json
 from quorum_node.records.identity import uuid_text
 from quorum_node.records.snapshot_id import MAX_OFFSET
 from quorum_node.storage.atomic_file import read_file, replace_file, sync_directory
@@ -317,8 +318,8 @@ class LogDirectory:
             self._files.unlink(path)
             sync_directory(self.path, self._files)
         try:
-            epoch = int(json.loads(content)["brokerEpoch"])
-        except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
+            epoch = int(read_json(content)["brokerEpoch"])
+        except (ValueError, KeyError, TypeError):
             return True, None
         return True, epoch if 0 <= epoch <= MAX_OFFSET else None
 
