@@ -1,13 +1,11 @@
 """Batches as producers send them, with any content, header and compression."""
 
-from struct import Struct
-
 from crc32c import crc32c
 
+from quorum_node.records.batches import HEADER
 from quorum_node.schema.primitives import encode_varint
 from quorum_node.storage.broker.codecs import deflate
 
-_HEADER = Struct(">qiibIhiqqqhii")
 Content = tuple[int, bytes | None, bytes]
 """Timestamp delta in ms, key, value."""
 
@@ -37,7 +35,7 @@ def produced(
     number = len(records) if count is None else count
     latest = base_ms + max((each[0] for each in records), default=0) if max_ms is None else max_ms
     head = bytearray(
-        _HEADER.pack(
+        HEADER.pack(
             0, 49 + len(body), -1, 2, 0, attributes, number - 1, base_ms, latest, -1, -1, -1, number
         )
     )

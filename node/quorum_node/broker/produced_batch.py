@@ -16,6 +16,7 @@ from quorum_node.records.batches import (
     COMPRESSION_MASK,
     CRC_COVERS_FROM,
     HEADER_BYTES,
+    LENGTH,
     MAGIC,
     PREFIX_BYTES,
     TRANSACTIONAL_FLAG,
@@ -26,7 +27,6 @@ from quorum_node.schema.primitives import Buffer
 
 _NEWEST_CODEC = 4
 """zstd."""
-_LENGTH = Struct(">8xi4xb")
 _PRODUCER = Struct(">43xqhi")
 """Producer id, producer epoch and base sequence."""
 _MAGIC_AT, _ATTRIBUTES_LOW_AT = 16, 22
@@ -156,12 +156,12 @@ def _size_at(data: Buffer, position: int) -> int | BrokerError | None:
     rest = len(data) - position
     if rest < PREFIX_BYTES:
         return None
-    length, magic = _LENGTH.unpack_from(
-        bytes(data[position : position + _LENGTH.size]).ljust(17, b"\0")
+    length, magic = LENGTH.unpack_from(
+        bytes(data[position : position + LENGTH.size]).ljust(LENGTH.size, b"\0")
     )
     if length < _LEAST_LENGTH:
         return BrokerError.CORRUPT_MESSAGE
-    if rest < _LENGTH.size:
+    if rest < LENGTH.size:
         return None
     if not 0 <= magic <= MAGIC:
         return BrokerError.CORRUPT_MESSAGE

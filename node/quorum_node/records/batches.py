@@ -7,7 +7,7 @@ anything that it covers is interpreted.
 Hot path: a batch is encoded once, by the leader, and after that travels and lies on disk as raw bytes.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from struct import Struct
 from typing import NamedTuple
@@ -25,6 +25,7 @@ MAGIC = 2
 PREFIX_BYTES = 12
 """Base offset and length, which the length does not include."""
 HEADER_BYTES = 61
+MIN_LENGTH = HEADER_BYTES - PREFIX_BYTES
 CONTROL_FLAG = 0x20
 TRANSACTIONAL_FLAG = 0x10
 COMPRESSION_MASK = 0x07
@@ -34,8 +35,16 @@ _MIN_RECORD_BYTES = 7
 
 _PREFIX = Struct(">qiibI")
 _BODY = Struct(">hiqqqhii")
-_HEADER = Struct(">qiibIhiqqqhii")
-_LENGTH = Struct(">8xi4xb")
+HEADER = Struct(">qiibIhiqqqhii")
+"""Base offset, length, leader epoch, magic, CRC-32C, attributes, last offset delta, base timestamp, maximum timestamp, producer id,
+producer epoch, base sequence, number of records."""
+HEADER_START = Struct(">qiibIhi")
+"""Its fields up to the last offset delta, for those who read headers that may be damaged."""
+SPAN = Struct(">qi11xi")
+"""Base offset, length, last offset delta."""
+LENGTH = Struct(">8xi4xb")
+"""Length, magic."""
+_NO_PRODUCER = (-1, -1)
 _ZIGZAG_BYTES = [bytes((n,)) for n in range(0x80)]
 
 
@@ -112,6 +121,7 @@ def encode_batch(
 
     `transaction`: id and epoch of the producer; the batch has no sequence number.
     """
+    assert records, "a batch needs at least one record"
     parts = []
     for delta, (key, value) in enumerate(records):
         delta_bytes = _ZIGZAG_BYTES[delta << 1] if delta < 0x40 else encode_varint(delta)
@@ -128,11 +138,11 @@ def encode_batch(
         parts.append(encode_varint(len(body)))
         parts.append(body)
     attributes = CONTROL_FLAG if control else 0
-    if transaction is None:
-        return _frame(base_offset, leader_epoch, timestamp_ms, attributes, len(records), parts)
-    attributes |= TRANSACTIONAL_FLAG
-    return _frame(
-        base_offset, leader_epoch, timestamp_ms, attributes, len(records), parts, transaction
+    if transaction is not None:
+        attributes |= TRANSACTIONAL_FLAG
+    fields = (timestamp_ms, timestamp_ms, *(transaction or _NO_PRODUCER), -1, len(records))
+    return framed(
+        base_offset, leader_epoch, (attributes, len(records) - 1, *fields), b"".join(parts)
     )
 
 
@@ -140,10 +150,12 @@ def encode_values(
     *, base_offset: int, leader_epoch: int, timestamp_ms: int, values: Sequence[bytes]
 ) -> bytes:
     """The same for metadata records (no keys): the fast path of an append."""
+    assert values, "a batch needs at least one record"
     parts: list[bytes] = []
     for delta, value in enumerate(values):
         parts += (_record_head(delta, len(value)), value, b"\0")
-    return _frame(base_offset, leader_epoch, timestamp_ms, 0, len(values), parts)
+    fields = (0, len(values) - 1, timestamp_ms, timestamp_ms, *_NO_PRODUCER, -1, len(values))
+    return framed(base_offset, leader_epoch, fields, b"".join(parts))
 
 
 @lru_cache(maxsize=1 << 14)
@@ -154,18 +166,9 @@ def _record_head(delta: int, value_bytes: int) -> bytes:
     return encode_varint(len(head) + value_bytes + 1) + head
 
 
-def _frame(
-    base_offset: int,
-    leader_epoch: int,
-    timestamp_ms: int,
-    attributes: int,
-    count: int,
-    parts: Iterable[bytes],
-    producer: tuple[int, int] = (-1, -1),
-) -> bytes:
-    assert count > 0, "a batch needs at least one record"
-    body = _BODY.pack(attributes, count - 1, timestamp_ms, timestamp_ms, *producer, -1, count)
-    covered = body + b"".join(parts)
+def framed(base_offset: int, leader_epoch: int, fields: tuple[int, ...], content: bytes) -> bytes:
+    """The batch with `content`, the bytes of its records. `fields`: of the header, from the attributes on."""
+    covered = _BODY.pack(*fields) + content
     length = len(covered) + CRC_COVERS_FROM - PREFIX_BYTES
     return _PREFIX.pack(base_offset, length, leader_epoch, MAGIC, crc32c(covered)) + covered
 
@@ -191,7 +194,7 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
 def _header_at(buffer: Buffer, position: int) -> BatchHeader:
     (
         base_offset, length, epoch, _, crc, attributes, last_delta, base_ts, max_ts, _, _, _, count,
-    ) = _HEADER.unpack_from(buffer, position)  # fmt: skip
+    ) = HEADER.unpack_from(buffer, position)  # fmt: skip
     return BatchHeader(
         base_offset, length + PREFIX_BYTES, epoch, crc, attributes, last_delta, base_ts, max_ts, count
     )  # fmt: skip
@@ -215,11 +218,11 @@ def split_batches(buffer: Buffer) -> tuple[list[Batch], int]:
     total = len(view)
     position = 0
     batches: list[Batch] = []
-    while total - position >= _LENGTH.size:
-        length, magic = _LENGTH.unpack_from(view, position)
+    while total - position >= LENGTH.size:
+        length, magic = LENGTH.unpack_from(view, position)
         if magic != MAGIC:
             raise CorruptBatch(position, f"magic {magic}")
-        if length < HEADER_BYTES - PREFIX_BYTES:
+        if length < MIN_LENGTH:
             raise CorruptBatch(position, f"length {length}")
         end = position + PREFIX_BYTES + length
         if end > total:

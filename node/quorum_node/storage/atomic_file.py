@@ -35,6 +35,27 @@ def write_fully(descriptor: int, content: bytes | memoryview, files: FileSystem 
         view = view[files.write(descriptor, view) :]
 
 
+def write_at(
+    descriptor: int, content: bytes | memoryview, position: int, files: FileSystem = POSIX
+) -> None:
+    """The same at a position."""
+    written = files.pwrite(descriptor, content, position) if content else 0
+    while written < len(content):
+        rest = memoryview(content)[written:]
+        written += files.pwrite(descriptor, rest, position + written)
+
+
+def read_at(descriptor: int, size: int, position: int, files: FileSystem = POSIX) -> bytes:
+    """As many bytes as there are at a position, up to `size`."""
+    content = files.pread(descriptor, size, position)
+    while len(content) < size:
+        more = files.pread(descriptor, size - len(content), position + len(content))
+        if not more:
+            break
+        content += more
+    return content
+
+
 def sync_file(descriptor: int, files: FileSystem = POSIX) -> None:
     """fsync. Raises SyncFailed."""
     try:

@@ -23,6 +23,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from quorum_node.records.batches import PREFIX_BYTES
 from quorum_node.records.snapshot_id import NO_SNAPSHOT, SnapshotId
 from quorum_node.storage.atomic_file import sync_directory
 from quorum_node.storage.checked_read import check_batch_at, check_batches
@@ -43,7 +44,6 @@ from quorum_node.storage.leader_epochs import (
     write_checkpoint,
 )
 from quorum_node.storage.log_opening import log_start, open_as_recorded
-from quorum_node.storage.recovery import LENGTH_PREFIX_BYTES
 from quorum_node.storage.seal import seal_path
 from quorum_node.storage.segment import Segment
 from quorum_node.storage.sync_elsewhere import SyncElsewhere
@@ -460,7 +460,7 @@ class SegmentedLog:
         """Cache batch by batch: a reader's limit may be between two batches that were appended together."""
         position, base = 0, base_offset
         while position < len(data):
-            size = LENGTH_PREFIX_BYTES + int.from_bytes(data[position + 8 : position + 12], "big")
+            size = PREFIX_BYTES + int.from_bytes(data[position + 8 : position + 12], "big")
             last_delta = int.from_bytes(data[position + 23 : position + 27], "big")
             whole = size == len(data)
             segment.note_batch(data, position, size)

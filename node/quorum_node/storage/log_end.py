@@ -10,19 +10,21 @@ ends within the batch, it was never synced. Anything else is damage.
 Reads raw header fields itself, because headers may be damaged.
 """
 
-import struct
 from dataclasses import dataclass
 from enum import Enum, auto
 
 from crc32c import crc32c
 
+from quorum_node.records.batches import (
+    CRC_COVERS_FROM,
+    HEADER_BYTES,
+    HEADER_START,
+    MAGIC,
+    MIN_LENGTH,
+    PREFIX_BYTES,
+)
 from quorum_node.storage.one_flipped_bit import is_crc_of_one_flipped_bit
 
-_HEADER = struct.Struct(">qiibIhi")
-"""base offset, length, leader epoch, magic, CRC, attributes, last offset delta."""
-_HEADER_BYTES = 61
-_LENGTH_PREFIX_BYTES = 12
-_CRC_START = 21
 _SECTOR_BYTES = 512
 _GUESSED_BYTES = 16 << 20
 """Up to this size data is assumed to be unsynced although valid batches follow."""
@@ -77,50 +79,50 @@ NOTHING_KNOWN = KnownSynced()
 def guess_never_synced(content: bytes, position: int) -> bool:
     """Whether the invalid batch at `position` looks as if it was never synced."""
     rest = memoryview(content)[position:]
-    if len(rest) < _HEADER_BYTES:
+    if len(rest) < HEADER_BYTES:
         return True
     if _one_bit_explains(rest):
         return False
     if _has_unwritten_sector(content, position):
         return len(rest) <= _GUESSED_BYTES or not _has_valid_batch_after(content, position)
-    _, length, _, magic, _, _, _ = _HEADER.unpack_from(rest, 0)
-    incomplete = magic == 2 and length > len(rest) - _LENGTH_PREFIX_BYTES
+    _, length, _, magic, _, _, _ = HEADER_START.unpack_from(rest, 0)
+    incomplete = magic == MAGIC and length > len(rest) - PREFIX_BYTES
     return incomplete and not _has_valid_batch_after(content, position)
 
 
 def _one_bit_explains(rest: memoryview) -> bool:
     """Whether reverting a single bit makes it valid, whatever its base offset and epoch are."""
-    _, length, _, _, crc, _, _ = _HEADER.unpack_from(rest, 0)
-    if _has_crc(rest, length, crc) or _has_crc(rest, len(rest) - _LENGTH_PREFIX_BYTES, crc):
+    _, length, _, _, crc, _, _ = HEADER_START.unpack_from(rest, 0)
+    if _has_crc(rest, length, crc) or _has_crc(rest, len(rest) - PREFIX_BYTES, crc):
         return True  # the content covered by the CRC is intact: the damage is before it
     if any(_has_crc(rest, length ^ (1 << bit), crc) for bit in range(31)):
         return True
-    size = length - (_CRC_START - _LENGTH_PREFIX_BYTES)
+    size = length - (CRC_COVERS_FROM - PREFIX_BYTES)
     if not _fits(rest, length) or length > _GUESSED_BYTES:
         return False  # no batch is that large, and the search is slow
-    found = crc32c(rest[_CRC_START : _CRC_START + size])
+    found = crc32c(rest[CRC_COVERS_FROM : CRC_COVERS_FROM + size])
     difference = found ^ crc
     return difference.bit_count() == 1 or is_crc_of_one_flipped_bit(difference, size)
 
 
 def _has_crc(rest: memoryview, length: int, crc: int) -> bool:
-    return _fits(rest, length) and crc32c(rest[_CRC_START : _LENGTH_PREFIX_BYTES + length]) == crc
+    return _fits(rest, length) and crc32c(rest[CRC_COVERS_FROM : PREFIX_BYTES + length]) == crc
 
 
 def _fits(rest: memoryview, length: int) -> bool:
-    return _HEADER_BYTES - _LENGTH_PREFIX_BYTES <= length <= len(rest) - _LENGTH_PREFIX_BYTES
+    return MIN_LENGTH <= length <= len(rest) - PREFIX_BYTES
 
 
 def _has_unwritten_sector(content: bytes, position: int) -> bool:
     """Zeros from the batch's start to the end of its sector, or in all of a later sector of it."""
     following = -(-(position + 1) // _SECTOR_BYTES) * _SECTOR_BYTES
-    begins_unwritten = following - position >= _LENGTH_PREFIX_BYTES
+    begins_unwritten = following - position >= PREFIX_BYTES
     if begins_unwritten and not any(content[position : min(following, len(content))]):
         return True
     end = len(content)
     length = int.from_bytes(content[position + 8 : position + 12], "big")
-    if _HEADER_BYTES - _LENGTH_PREFIX_BYTES <= length <= end - position - _LENGTH_PREFIX_BYTES:
-        end = position + _LENGTH_PREFIX_BYTES + length
+    if MIN_LENGTH <= length <= end - position - PREFIX_BYTES:
+        end = position + PREFIX_BYTES + length
     zeros = bytes(_SECTOR_BYTES)
     for start in range(following, end, _SECTOR_BYTES):
         sector = content[start : min(start + _SECTOR_BYTES, end)]
@@ -131,17 +133,17 @@ def _has_unwritten_sector(content: bytes, position: int) -> bool:
 
 def _has_valid_batch_after(content: bytes, position: int) -> bool:
     """Whether a later valid batch continues the offsets: then the damage is not in the tail."""
-    base, *_, last_delta = _HEADER.unpack_from(content, position)
+    base, *_, last_delta = HEADER_START.unpack_from(content, position)
     if last_delta < 0 or not 0 <= base + last_delta + 1 < 1 << 62:
         return False
-    following = struct.pack(">q", base + last_delta + 1)
+    following = (base + last_delta + 1).to_bytes(8, "big")
     view = memoryview(content)
-    found = content.find(following, position + _LENGTH_PREFIX_BYTES)
+    found = content.find(following, position + PREFIX_BYTES)
     while found >= 0:
         rest = view[found:]
-        if len(rest) >= _HEADER_BYTES:
-            _, length, _, magic, crc, _, _ = _HEADER.unpack_from(rest, 0)
-            if magic == 2 and _has_crc(rest, length, crc):
+        if len(rest) >= HEADER_BYTES:
+            _, length, _, magic, crc, _, _ = HEADER_START.unpack_from(rest, 0)
+            if magic == MAGIC and _has_crc(rest, length, crc):
                 return True
         found = content.find(following, found + 1)
     return False

@@ -6,12 +6,20 @@ a truncation. `log_end` decides.
 Reads raw header fields itself, because headers may be damaged.
 """
 
-import struct
 from array import array
 from dataclasses import dataclass, field
 
 from crc32c import crc32c
 
+from quorum_node.records.batches import (
+    CONTROL_FLAG,
+    CRC_COVERS_FROM,
+    HEADER_BYTES,
+    HEADER_START,
+    MAGIC,
+    MIN_LENGTH,
+    PREFIX_BYTES,
+)
 from quorum_node.storage.errors import StorageFailure
 from quorum_node.storage.log_end import (
     NOTHING_KNOWN,
@@ -20,13 +28,6 @@ from quorum_node.storage.log_end import (
     guess_never_synced,
 )
 
-_HEADER = struct.Struct(">qiibIhi")
-"""base offset, length, leader epoch, magic, CRC, attributes, last offset delta."""
-
-HEADER_BYTES = 61
-LENGTH_PREFIX_BYTES = 12
-_CRC_START = 21
-CONTROL_BIT = 0x20
 INDEX_INTERVAL_BYTES = 4096
 
 
@@ -70,12 +71,12 @@ def scan_segment(
             )
             scan.torn_bytes = size - position
             break
-        base, length, epoch, _, _, attributes, last_delta = _HEADER.unpack_from(view, position)
-        batch_bytes = LENGTH_PREFIX_BYTES + length
+        base, length, epoch, _, _, attributes, last_delta = HEADER_START.unpack_from(view, position)
+        batch_bytes = PREFIX_BYTES + length
         if epoch != scan.last_epoch:
             scan.epoch_starts.append((epoch, base))
             scan.last_epoch = epoch
-        if attributes & CONTROL_BIT:
+        if attributes & CONTROL_FLAG:
             scan.control_batches.append(content[position : position + batch_bytes])
             scan.control_spans.append((position, batch_bytes))
         if position - indexed >= INDEX_INTERVAL_BYTES:
@@ -106,15 +107,15 @@ def _problem_at(view: memoryview, position: int, scan: SegmentScan) -> str | Non
     remaining = len(view) - position
     if remaining < HEADER_BYTES:
         return f"{remaining} bytes are too few for a batch header"
-    base, length, epoch, magic, crc, _, last_delta = _HEADER.unpack_from(view, position)
-    if length < HEADER_BYTES - LENGTH_PREFIX_BYTES:
+    base, length, epoch, magic, crc, _, last_delta = HEADER_START.unpack_from(view, position)
+    if length < MIN_LENGTH:
         return f"batch length {length}"
-    if length > remaining - LENGTH_PREFIX_BYTES:
+    if length > remaining - PREFIX_BYTES:
         return f"batch length {length} exceeds the {remaining} bytes left"
-    if magic != 2:
+    if magic != MAGIC:
         return f"magic {magic}"
-    end = position + LENGTH_PREFIX_BYTES + length
-    found = crc32c(view[position + _CRC_START : end])
+    end = position + PREFIX_BYTES + length
+    found = crc32c(view[position + CRC_COVERS_FROM : end])
     if found != crc:
         return f"CRC-32C is {found:08x}, the header says {crc:08x}"
     if base != scan.end_offset:

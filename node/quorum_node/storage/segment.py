@@ -16,16 +16,14 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
+from quorum_node.records.batches import CONTROL_FLAG, MIN_LENGTH, PREFIX_BYTES, SPAN
 from quorum_node.records.snapshot_id import MAX_OFFSET
-from quorum_node.storage.atomic_file import drop_cached, sync_data
+from quorum_node.storage.atomic_file import drop_cached, read_at, sync_data, write_at
 from quorum_node.storage.errors import StorageFailure, SyncFailed
 from quorum_node.storage.file_system import POSIX, FileSystem
 from quorum_node.storage.log_end import NOTHING_KNOWN, KnownSynced
 from quorum_node.storage.recovery import (
-    CONTROL_BIT,
-    HEADER_BYTES,
     INDEX_INTERVAL_BYTES,
-    LENGTH_PREFIX_BYTES,
     SegmentScan,
     scan_segment,
 )
@@ -38,10 +36,6 @@ _READ_AHEAD_BYTES = 64 * 1024
 _CRC_PIECE_BYTES = 1 << 20
 _ATTRIBUTES_LOW_BYTE = 22
 _EPOCH = struct.Struct(">12xi")
-_SPAN = struct.Struct(">qi11xi")
-"""base offset, length, last offset delta."""
-_SPAN_BYTES = _SPAN.size
-_MIN_LENGTH = HEADER_BYTES - LENGTH_PREFIX_BYTES
 
 
 def segment_bases(names: Iterable[str]) -> list[int]:
@@ -180,10 +174,7 @@ class Segment:
     def append(self, data: bytes, base_offset: int) -> None:
         """Append one batch. After an error nothing of it counts as written."""
         position = self.size_bytes
-        written = self.files.pwrite(self.fd, data, position)
-        while written < len(data):  # usually a full disk: the next write fails with ENOSPC
-            rest = memoryview(data)[written:]
-            written += self.files.pwrite(self.fd, rest, position + written)
+        write_at(self.fd, data, position, self.files)
         offsets = self._index_offsets
         if not offsets or position - self._index_positions[-1] >= INDEX_INTERVAL_BYTES:
             offsets.append(base_offset)
@@ -195,7 +186,7 @@ class Segment:
 
     def note_batch(self, data: bytes, start: int, size: int) -> None:
         """Register a control batch at `start` of `data`, which was just appended."""
-        if data[start + _ATTRIBUTES_LOW_BYTE] & CONTROL_BIT:
+        if data[start + _ATTRIBUTES_LOW_BYTE] & CONTROL_FLAG:
             self.control_spans.append((self.size_bytes - len(data) + start, size))
 
     def undo_append(self, size_bytes: int) -> None:
@@ -245,12 +236,12 @@ class Segment:
         At least one batch, if there is any, even if it is larger than `max_bytes`.
         """
         start = self._position_of(start_offset)
-        content = self._pread(min(max(max_bytes, _SPAN_BYTES), self.size_bytes - start), start)
+        content = self._pread(min(max(max_bytes, SPAN.size), self.size_bytes - start), start)
         position = 0
-        while len(content) - position >= _SPAN_BYTES:
-            base, length, last_delta = _SPAN.unpack_from(content, position)
-            end = position + LENGTH_PREFIX_BYTES + length
-            if length < _MIN_LENGTH or end > self.size_bytes - start:
+        while len(content) - position >= SPAN.size:
+            base, length, last_delta = SPAN.unpack_from(content, position)
+            end = position + PREFIX_BYTES + length
+            if length < MIN_LENGTH or end > self.size_bytes - start:
                 raise self._damaged(start + position, length)
             if base + last_delta + 1 > limit_offset:
                 break
@@ -318,14 +309,14 @@ class Segment:
         while position < stop:
             chunk = self._pread(min(_READ_AHEAD_BYTES, stop - position), position)
             walked = 0
-            while len(chunk) - walked >= _SPAN_BYTES:
-                base, length, last_delta = _SPAN.unpack_from(chunk, walked)
+            while len(chunk) - walked >= SPAN.size:
+                base, length, last_delta = SPAN.unpack_from(chunk, walked)
                 if base != following or last_delta < 0:
                     raise self._misplaced(position + walked, base, last_delta, following)
                 following = base + last_delta + 1
-                size = LENGTH_PREFIX_BYTES + length
+                size = PREFIX_BYTES + length
                 yield position + walked, position + walked + size, following
-                if length < _MIN_LENGTH or position + walked + size > self.size_bytes:
+                if length < MIN_LENGTH or position + walked + size > self.size_bytes:
                     raise self._damaged(position + walked, length)
                 walked += size
             if not walked:
@@ -344,10 +335,4 @@ class Segment:
         return StorageFailure(f"{self.path} is damaged at byte {position}: batch length {length}")
 
     def _pread(self, size: int, position: int) -> bytes:
-        content = self.files.pread(self.fd, size, position)
-        while len(content) < size:
-            more = self.files.pread(self.fd, size - len(content), position + len(content))
-            if not more:
-                break
-            content += more
-        return content
+        return read_at(self.fd, size, position, self.files)

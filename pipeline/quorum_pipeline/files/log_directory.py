@@ -5,12 +5,12 @@ layout (`%020d.log`, named after the first offset); KIP-595, "Log".
 """
 
 import mmap
-import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from quorum_node.records.batches import MIN_LENGTH, PREFIX_BYTES, SPAN
 from quorum_node.records.snapshot_id import SnapshotId, parse_snapshot_name
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.next_batch import next_batch, whole_batch
@@ -18,10 +18,6 @@ from quorum_pipeline.files.recorded_end import RecordedEnd, recorded_end
 
 PARTITION_DIRECTORY = "__cluster_metadata-0"
 SUFFIX = ".log"
-_SPAN = struct.Struct(">qi11xi")
-"""Base offset, length, last offset delta."""
-_LENGTH_PREFIX_BYTES = 12
-_MIN_LENGTH = 49
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,16 +183,16 @@ def _borders(segment: Segment, end_offset: int | None) -> Iterator[tuple[int, in
     """
     size_bytes = segment.size_bytes
     position, offset = 0, segment.base_offset
-    if size_bytes < _SPAN.size:
+    if size_bytes < SPAN.size:
         return
     with (
         segment.path.open("rb") as file,
         mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content,
     ):
-        while size_bytes - position >= _SPAN.size:
-            base, length, last_delta = _SPAN.unpack_from(content, position)
-            step = position + _LENGTH_PREFIX_BYTES + length, base + last_delta + 1
-            sane = base == offset and length >= _MIN_LENGTH and last_delta >= 0
+        while size_bytes - position >= SPAN.size:
+            base, length, last_delta = SPAN.unpack_from(content, position)
+            step = position + PREFIX_BYTES + length, base + last_delta + 1
+            sane = base == offset and length >= MIN_LENGTH and last_delta >= 0
             if not sane or not (
                 _goes_on(content, step, size_bytes)
                 or whole_batch(content, position, size_bytes) == step
@@ -212,4 +208,4 @@ def _borders(segment: Segment, end_offset: int | None) -> Iterator[tuple[int, in
 def _goes_on(content: mmap.mmap, border: tuple[int, int], size_bytes: int) -> bool:
     """Whether a header stands at this position with this offset."""
     position, offset = border
-    return size_bytes - position >= _SPAN.size and _SPAN.unpack_from(content, position)[0] == offset
+    return size_bytes - position >= SPAN.size and SPAN.unpack_from(content, position)[0] == offset

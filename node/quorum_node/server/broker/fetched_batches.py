@@ -4,14 +4,13 @@ Owns the follower's checks of headers and checksums; that offsets ascend is chec
 dropped. Must not know where the batches go.
 """
 
-from struct import Struct
-
 from crc32c import crc32c
 
 from quorum_node.broker.batch import NO_PRODUCER, Batch, Marker
 from quorum_node.records.batches import (
     CONTROL_FLAG,
     CRC_COVERS_FROM,
+    HEADER,
     HEADER_BYTES,
     MAGIC,
     PREFIX_BYTES,
@@ -21,7 +20,6 @@ from quorum_node.records.batches import (
 from quorum_node.schema.primitives import Buffer
 from quorum_node.storage.broker.producer_walk import marker_of
 
-_HEADER = Struct(">qiibIhiqqqhii")
 _NO_RECORD = Marker(is_abort=False, coordinator_epoch=-1)
 MAX_FETCHED_BATCHES = 100_000
 """Maximum number of batches in one answer for one partition: bounds the objects made from its bytes."""
@@ -36,7 +34,7 @@ def fetched_batches(records: Buffer) -> tuple[Batch, ...]:
         (
             base_offset, length, epoch, magic, crc, attributes, last_delta, _, max_timestamp_ms, producer_id,
             producer_epoch, base_sequence, count,
-        ) = _HEADER.unpack_from(view, position)  # fmt: skip
+        ) = HEADER.unpack_from(view, position)  # fmt: skip
         size_bytes = length + PREFIX_BYTES
         if magic != MAGIC or size_bytes < HEADER_BYTES:
             raise CorruptBatch(position, f"magic {magic}, length {length}")

@@ -6,7 +6,6 @@ Source: Kafka's documentation, "Record Batch".
 """
 
 from collections.abc import Iterator
-from struct import Struct
 from typing import NamedTuple
 
 from crc32c import crc32c
@@ -14,15 +13,16 @@ from crc32c import crc32c
 from quorum_node.records.batches import (
     CONTROL_FLAG,
     CRC_COVERS_FROM,
+    HEADER,
     HEADER_BYTES,
     MAGIC,
     PREFIX_BYTES,
     TRANSACTIONAL_FLAG,
 )
 from quorum_node.schema.primitives import Buffer
+from quorum_node.storage.atomic_file import read_at
 from quorum_node.storage.file_system import FileSystem
 
-_HEADER = Struct(">qiibIhiqqqhii")
 _PIECE_BYTES = 64 << 10
 _CRC_PIECE_BYTES = 1 << 20
 
@@ -81,7 +81,7 @@ def batch_at(buffer: Buffer, index: int, position: int, end_position: int) -> Fi
     (
         base_offset, length, epoch, magic, crc, attributes, last_delta, base_ts, max_ts,
         producer_id, producer_epoch, sequence, count,
-    ) = _HEADER.unpack_from(buffer, index)  # fmt: skip
+    ) = HEADER.unpack_from(buffer, index)  # fmt: skip
     size_bytes = length + PREFIX_BYTES
     if magic != MAGIC:
         raise BrokenBatch(position, f"magic {magic}")
@@ -97,20 +97,15 @@ def batch_at(buffer: Buffer, index: int, position: int, end_position: int) -> Fi
     )  # fmt: skip
 
 
-def read_fully(files: FileSystem, fd: int, size: int, position: int) -> bytes:
-    """As many bytes as there are, up to `size`."""
-    content = files.pread(fd, size, position)
-    while len(content) < size:
-        more = files.pread(fd, size - len(content), position + len(content))
-        if not more:
-            break
-        content += more
-    return content
+def walk(
+    files: FileSystem, fd: int, position: int, end_position: int, *, checked: bool = False
+) -> Iterator[FileBatch]:
+    """The headers of all batches in a part of a file. Raises BrokenBatch at the first invalid one.
 
-
-def walk(files: FileSystem, fd: int, position: int, end_position: int) -> Iterator[FileBatch]:
-    """The headers of all batches in a part of a file. Raises BrokenBatch at the first invalid one."""
+    `checked`: a batch with a wrong checksum is invalid, too.
+    """
     piece, piece_at = b"", position
+    most = _CRC_PIECE_BYTES if checked else _PIECE_BYTES
     while position < end_position:
         index = position - piece_at
         if len(piece) - index < HEADER_BYTES:
@@ -118,52 +113,34 @@ def walk(files: FileSystem, fd: int, position: int, end_position: int) -> Iterat
                 raise BrokenBatch(
                     position, f"{end_position - position} bytes are too few for a batch header"
                 )
-            piece = read_fully(files, fd, min(_PIECE_BYTES, end_position - position), position)
+            piece = read_at(fd, min(most, end_position - position), position, files)
             piece_at, index = position, 0
             if len(piece) < HEADER_BYTES:
                 raise BrokenBatch(position, "the file is truncated")
         batch = batch_at(piece, index, position, end_position)
+        if checked:
+            if index + batch.size_bytes > len(piece) and batch.size_bytes <= most:
+                piece = read_at(fd, min(most, end_position - position), position, files)
+                piece_at, index = position, 0
+            _check(files, fd, batch, memoryview(piece)[index : index + batch.size_bytes])
         yield batch
         position = batch.end_position
 
 
-def walk_checked(
-    files: FileSystem, fd: int, position: int, end_position: int
-) -> Iterator[FileBatch]:
-    """The same, with checksums."""
-    piece, piece_at = b"", position
-    while position < end_position:
-        index = position - piece_at
-        if len(piece) - index < HEADER_BYTES:
-            if end_position - position < HEADER_BYTES:
-                raise BrokenBatch(
-                    position, f"{end_position - position} bytes are too few for a batch header"
-                )
-            piece = read_fully(files, fd, min(_CRC_PIECE_BYTES, end_position - position), position)
-            piece_at, index = position, 0
-        if len(piece) - index < HEADER_BYTES:
-            raise BrokenBatch(position, "the file is truncated")
-        batch = batch_at(piece, index, position, end_position)
-        if index + batch.size_bytes <= len(piece):
-            view = memoryview(piece)[index + CRC_COVERS_FROM : index + batch.size_bytes]
-            crc = crc32c(view)
-        elif batch.size_bytes <= _CRC_PIECE_BYTES:
-            piece = read_fully(files, fd, min(_CRC_PIECE_BYTES, end_position - position), position)
-            piece_at = position
-            crc = crc32c(memoryview(piece)[CRC_COVERS_FROM : batch.size_bytes])
-        else:
-            crc = _crc_of(files, fd, batch)
-        if crc != batch.crc:
-            raise BrokenBatch(position, f"CRC-32C is {crc:08x}, the header says {batch.crc:08x}")
-        yield batch
-        position = batch.end_position
+def _check(files: FileSystem, fd: int, batch: FileBatch, found: memoryview) -> None:
+    """Compare the checksum. `found`: the bytes of the batch, or the first ones of a large batch."""
+    is_whole = batch.size_bytes <= _CRC_PIECE_BYTES
+    crc = crc32c(found[CRC_COVERS_FROM:]) if is_whole else _crc_of(files, fd, batch)
+    if crc != batch.crc:
+        reason = f"CRC-32C is {crc:08x}, the header says {batch.crc:08x}"
+        raise BrokenBatch(batch.position, reason)
 
 
 def _crc_of(files: FileSystem, fd: int, batch: FileBatch) -> int:
     crc, position = 0, batch.position + CRC_COVERS_FROM
     while position < batch.end_position:
         size = min(_CRC_PIECE_BYTES, batch.end_position - position)
-        piece = read_fully(files, fd, size, position)
+        piece = read_at(fd, size, position, files)
         if not piece:
             raise BrokenBatch(batch.position, "the file is truncated")
         crc = crc32c(piece, crc)

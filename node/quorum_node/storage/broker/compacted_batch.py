@@ -7,25 +7,14 @@ Source: Kafka's documentation, "Record Batch"; KIP-534 (delete horizon in the ba
 """
 
 from collections.abc import Callable, Sequence
-from struct import Struct
 
-from crc32c import crc32c
-
-from quorum_node.records.batches import (
-    COMPRESSION_MASK,
-    CRC_COVERS_FROM,
-    HEADER_BYTES,
-    MAGIC,
-    PREFIX_BYTES,
-)
+from quorum_node.records.batches import COMPRESSION_MASK, framed
 from quorum_node.schema.primitives import encode_varint, read_varint
 from quorum_node.storage.broker.batch_walk import FileBatch
 from quorum_node.storage.broker.codecs import deflate
 from quorum_node.storage.broker.stored_records import StoredRecord, stored_records
 
 HORIZON_FLAG = 0x40
-_BODY = Struct(">hiqqqhii")
-_PREFIX = Struct(">qiibI")
 
 
 def horizon_of(batch: FileBatch) -> int | None:
@@ -90,14 +79,8 @@ def _moved(record: StoredRecord, base_ms: int) -> bytes:
 def _framed(
     batch: FileBatch, attributes: int, base_ms: int, newest_ms: int, count: int, content: bytes
 ) -> bytes:
-    covered = (
-        _BODY.pack(
-            attributes, batch.last_offset_delta, base_ms, newest_ms,
-            batch.producer_id, batch.producer_epoch, batch.base_sequence, count,
-        )
-        + content
+    fields = (
+        attributes, batch.last_offset_delta, base_ms, newest_ms,
+        batch.producer_id, batch.producer_epoch, batch.base_sequence, count,
     )  # fmt: skip
-    length = HEADER_BYTES - PREFIX_BYTES + len(content)
-    assert len(covered) + CRC_COVERS_FROM - PREFIX_BYTES == length
-    prefix = _PREFIX.pack(batch.base_offset, length, batch.leader_epoch, MAGIC, crc32c(covered))
-    return prefix + covered
+    return framed(batch.base_offset, batch.leader_epoch, fields, content)

@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from crc32c import crc32c
 
 from quorum_node.records.batches import CRC_COVERS_FROM, CorruptBatch
-from quorum_node.storage.broker.batch_walk import FileBatch, read_fully
+from quorum_node.storage.atomic_file import read_at
+from quorum_node.storage.broker.batch_walk import FileBatch
 from quorum_node.storage.broker.codecs import UnknownCodec
 from quorum_node.storage.broker.compacted_batch import compacted, empty_batch, horizon_of
 from quorum_node.storage.broker.compaction_map import CompactionMap
@@ -178,7 +179,7 @@ def _bytes_of(segment: DataSegment, batch: FileBatch) -> bytes:
     """Bytes of a batch, with verified checksum: a rewritten batch gets a new checksum, which would
     hide damage.
     """
-    data = read_fully(segment.files, segment.fd, batch.size_bytes, batch.position)
+    data = read_at(segment.fd, batch.size_bytes, batch.position, segment.files)
     if len(data) != batch.size_bytes:
         raise DamagedLog(f"{segment.path} ends within the batch at byte {batch.position}")
     crc = crc32c(memoryview(data)[CRC_COVERS_FROM:])

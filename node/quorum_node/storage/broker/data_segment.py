@@ -11,13 +11,12 @@ from pathlib import Path
 from struct import Struct
 from typing import NamedTuple
 
-from quorum_node.records.batches import HEADER_BYTES, MAGIC, PREFIX_BYTES
-from quorum_node.storage.atomic_file import sync_data
+from quorum_node.records.batches import HEADER_BYTES, MAGIC, MIN_LENGTH, PREFIX_BYTES
+from quorum_node.storage.atomic_file import read_at, sync_data, write_at
 from quorum_node.storage.broker.batch_walk import (
     BrokenBatch,
     FileBatch,
     batch_at,
-    read_fully,
     walk,
 )
 from quorum_node.storage.broker.errors import HOW_TO_REPLACE, DamagedLog
@@ -30,7 +29,6 @@ SUFFIXES = (SUFFIX, OffsetIndex.SUFFIX, TimeIndex.SUFFIX, TransactionIndex.SUFFI
 _HINTS = 32
 _SPAN = Struct(">qi4xb6xi")
 """Base offset, length, magic, last offset delta."""
-_LEAST_LENGTH = HEADER_BYTES - PREFIX_BYTES
 LARGEST_RELATIVE_OFFSET = (1 << 31) - 1
 
 
@@ -110,7 +108,7 @@ class DataSegment:
 
     def _begins_at(self, position: int, last_offset: int) -> bool:
         """Whether a batch that is not behind `last_offset` begins there: it does not in the index of another segment."""
-        header = read_fully(self.files, self.fd, HEADER_BYTES, position)
+        header = read_at(self.fd, HEADER_BYTES, position, self.files)
         if len(header) < HEADER_BYTES:
             return False
         try:
@@ -157,11 +155,7 @@ class DataSegment:
 
     def append(self, data: bytes | memoryview, batches: Sequence[Appended]) -> None:
         """Write whole batches at the end. After an error `cut_back` has to be called."""
-        position = self.size_bytes
-        written = self.files.pwrite(self.fd, data, position)
-        while written < len(data):  # usually a full disk: the next write fails with ENOSPC
-            rest = memoryview(data)[written:]
-            written += self.files.pwrite(self.fd, rest, position + written)
+        write_at(self.fd, data, self.size_bytes, self.files)
         for each in batches:
             self.note(each)
 
@@ -244,22 +238,21 @@ class DataSegment:
         start = hints.get(start_offset)
         if start is None:
             start = self.position_of(start_offset)
-        content = read_fully(
-            self.files, self.fd, min(max(max_bytes, HEADER_BYTES), size_bytes - start), start
-        )
+        most = min(max(max_bytes, HEADER_BYTES), size_bytes - start)
+        content = read_at(self.fd, most, start, self.files)
         index, end_offset, size = 0, start_offset, len(content)
         # `batch_at` is not used: with small batches this loop is most of the cost of a read.
         while size - index >= HEADER_BYTES:
             base_offset, length, magic, last_delta = _SPAN.unpack_from(content, index)
             end, behind = index + PREFIX_BYTES + length, base_offset + last_delta + 1
-            if magic != MAGIC or length < _LEAST_LENGTH or start + end > size_bytes:
+            if magic != MAGIC or length < MIN_LENGTH or start + end > size_bytes:
                 raise self._damaged(BrokenBatch(start + index, f"magic {magic}, length {length}"))
             if behind > limit_offset:
                 break
             if end > size:
                 if index:
                     break
-                content = read_fully(self.files, self.fd, end, start)
+                content = read_at(self.fd, end, start, self.files)
             index, end_offset = end, behind
             if index >= max_bytes:
                 break

@@ -14,7 +14,7 @@ from pathlib import Path
 from struct import Struct
 from typing import NamedTuple
 
-from quorum_node.storage.atomic_file import sync_data
+from quorum_node.storage.atomic_file import sync_data, write_at
 from quorum_node.storage.file_system import FileSystem
 
 _PENDING_BYTES = 4096
@@ -94,10 +94,7 @@ class _IndexFile:
                 return
             fd = self._open(os.O_RDWR | os.O_CREAT)
             try:
-                view, position = memoryview(bytes(tail.pending)), tail.on_disk * self.entry.size
-                while view:
-                    written = self._files.pwrite(fd, view, position)
-                    view, position = view[written:], position + written
+                write_at(fd, bytes(tail.pending), tail.on_disk * self.entry.size, self._files)
             finally:
                 self._files.close(fd)
             self._tail = _Tail(self.count, bytearray())

@@ -15,7 +15,7 @@ from quorum_node.broker.epoch_history import EpochHistory
 from quorum_node.records.batches import CorruptBatch
 from quorum_node.records.snapshot_id import MAX_OFFSET
 from quorum_node.storage.atomic_file import TEMP_SUFFIX, sync_data, sync_directory
-from quorum_node.storage.broker.batch_walk import BrokenBatch, walk_checked
+from quorum_node.storage.broker.batch_walk import BrokenBatch, walk
 from quorum_node.storage.broker.data_segment import (
     LARGEST_RELATIVE_OFFSET,
     SUFFIX,
@@ -324,7 +324,7 @@ class LogLoader:
         segment.clear_indexes()
         problem: object = None
         try:
-            for batch in walk_checked(self._files, segment.fd, 0, size_bytes):
+            for batch in walk(self._files, segment.fd, 0, size_bytes, checked=True):
                 if batch.base_offset < segment.end_offset:
                     problem = f"offset {batch.base_offset} follows {segment.end_offset}"
                     break

@@ -5,7 +5,8 @@ from collections.abc import Callable
 from quorum_node.broker.batch import NO_PRODUCER, Marker
 from quorum_node.records.batches import Batch, CorruptBatch, decode_records, read_header
 from quorum_node.schema.primitives import Buffer
-from quorum_node.storage.broker.batch_walk import FileBatch, read_fully
+from quorum_node.storage.atomic_file import read_at
+from quorum_node.storage.broker.batch_walk import FileBatch
 from quorum_node.storage.broker.data_segment import DataSegment
 from quorum_node.storage.broker.errors import DamagedLog
 from quorum_node.storage.broker.producer_table import ProducerTable
@@ -63,7 +64,7 @@ def follow_in_segment(
         return follow(
             table,
             batch,
-            lambda: read_fully(segment.files, segment.fd, batch.size_bytes, batch.position),
+            lambda: read_at(segment.fd, batch.size_bytes, batch.position, segment.files),
         )
     except CorruptBatch as error:
         raise DamagedLog(f"{segment.path}, offset {batch.base_offset}: {error}") from error

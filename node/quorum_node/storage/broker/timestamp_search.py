@@ -7,7 +7,8 @@ that batch is decompressed. Source: KIP-33, KIP-79, KIP-734 (the record with the
 from typing import NamedTuple
 
 from quorum_node.records.batches import CorruptBatch
-from quorum_node.storage.broker.batch_walk import FileBatch, read_fully
+from quorum_node.storage.atomic_file import read_at
+from quorum_node.storage.broker.batch_walk import FileBatch
 from quorum_node.storage.broker.codecs import UnknownCodec
 from quorum_node.storage.broker.data_segment import DataSegment
 from quorum_node.storage.broker.partition_log import PartitionLog
@@ -71,7 +72,7 @@ def offset_of_newest(log: PartitionLog, limit_offset: int | None = None) -> Foun
 def _first_in(
     segment: DataSegment, batch: FileBatch, timestamp_ms: int, start_offset: int
 ) -> FoundOffset | None:
-    data = read_fully(segment.files, segment.fd, batch.size_bytes, batch.position)
+    data = read_at(segment.fd, batch.size_bytes, batch.position, segment.files)
     try:
         for record in stored_records(data):
             if record.timestamp_ms >= timestamp_ms and record.offset >= start_offset:

@@ -10,7 +10,7 @@ from pathlib import Path
 from struct import Struct
 from typing import NamedTuple
 
-from quorum_node.storage.atomic_file import read_file, sync_data
+from quorum_node.storage.atomic_file import read_file, sync_data, write_at
 from quorum_node.storage.broker.errors import DamagedLog
 from quorum_node.storage.file_system import FileSystem
 
@@ -103,13 +103,10 @@ class TransactionIndex:
             self._files.close(fd)
 
     def _write(self, entries: list[AbortedTransaction], number: int) -> None:
-        content = memoryview(b"".join(_ENTRY.pack(_VERSION, *each) for each in entries))
-        position = number * _ENTRY.size
+        content = b"".join(_ENTRY.pack(_VERSION, *each) for each in entries)
         fd = self._files.open(self.path, os.O_RDWR | os.O_CREAT)
         try:
-            while content:
-                written = self._files.pwrite(fd, content, position)
-                content, position = content[written:], position + written
+            write_at(fd, content, number * _ENTRY.size, self._files)
         finally:
             self._files.close(fd)
         self._unsynced = True
