@@ -1,9 +1,8 @@
 """Settings of a listener of Kafka's protocol on a port of the test's own."""
 
-from quorum_node.configuration.addresses import ListenerAddress
 from quorum_node.configuration.limits import ConnectionLimits
 from quorum_node.configuration.listener_config import ListenerConfig
-from quorum_node.host_port import HostPort
+from quorum_node.host_port import HostPort, ListenerAddress
 
 
 def listener_settings(

@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from quorum_node.configuration.addresses import ListenerAddress
 from quorum_node.configuration.key import Key
 from quorum_node.configuration.keys import broker, listeners, node, security
 from quorum_node.configuration.limits import ConnectionLimits, check_limits, read_limits
 from quorum_node.configuration.properties import ConfigError, Properties
 from quorum_node.configuration.value_kinds import WILDCARDS
-from quorum_node.host_port import HostPort
+from quorum_node.host_port import HostPort, ListenerAddress
 from quorum_node.security.errors import SecuritySettingError
 from quorum_node.security.principals.mapping_rules import MappingRules
 from quorum_node.security.scram.mechanism import ScramMechanism

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
 
-from quorum_node.configuration.addresses import ListenerAddress, VoterAddress
 from quorum_node.configuration.broker_config import BrokerConfig, check_role, read_broker_config
 from quorum_node.configuration.controller_settings import ControllerConfig, read_controller_config
 from quorum_node.configuration.keys import listeners, log, node, quorum
@@ -26,7 +25,7 @@ from quorum_node.configuration.listener_config import (
 from quorum_node.configuration.properties import ConfigError, Properties
 from quorum_node.configuration.snapshots import SnapshotPolicy, read_snapshot_policy
 from quorum_node.configuration.timeouts import QuorumTimeouts, read_timeouts
-from quorum_node.host_port import HostPort
+from quorum_node.host_port import HostPort, ListenerAddress, VoterAddress
 from quorum_node.security.tls.listener_security import SecurityProtocol
 
 

@@ -5,17 +5,24 @@ keys.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Protocol, TypeVar
 from uuid import UUID
 
-from quorum_node.configuration.addresses import ListenerAddress, VoterAddress
 from quorum_node.controller.topic_config_types import TopicConfig
 from quorum_node.controller.topic_settings import scaled
-from quorum_node.host_port import HostPort, is_host, parse_host_port, parse_port
+from quorum_node.host_port import (
+    HostPort,
+    ListenerAddress,
+    VoterAddress,
+    is_host,
+    parse_host_port,
+    parse_port,
+    parse_voter_address,
+)
 from quorum_node.records.identity import parse_uuid
 from quorum_node.security.authorizer import parse_super_users
 from quorum_node.security.errors import SecuritySettingError
@@ -25,13 +32,13 @@ from quorum_node.security.tls.listener_security import SecurityProtocol, parse_p
 _COUNT = re.compile(r"[0-9]{1,9}")
 """`str.isdigit` also accepts characters that `int` does not, such as ², and any length."""
 _LISTENER = re.compile(r"^([A-Za-z0-9_]+)://(.*):([0-9]+)/?$")
-_VOTER = re.compile(r"^([0-9]+)@(.*):([0-9]+)$")
 WILDCARDS = ("", "0.0.0.0", "[::]", "::")
 """Hosts that mean all addresses of this machine."""
 FAR = 2**63 - 1
 HOUR_MS = 3_600_000
 MANY = 2**31 - 1
 
+T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 
@@ -302,7 +309,7 @@ class HostPorts:
 
     def parse(self, text: str) -> tuple[HostPort, ...]:
         """See `Kind`."""
-        return tuple(_host_port(item) for item in _items(text))
+        return tuple(_address(parse_host_port, item) for item in _items(text))
 
     def describe(self) -> str:
         """See `Kind`."""
@@ -315,15 +322,10 @@ class Voters:
 
     def parse(self, text: str) -> tuple[VoterAddress, ...]:
         """See `Kind`."""
-        voters: list[VoterAddress] = []
-        for item in _items(text):
-            match = _VOTER.match(item)
-            if match is None:
-                raise WrongValue(f"{item!r} is not id@host:port")
-            voters.append(VoterAddress(int(match[1]), _host_port(f"{match[2]}:{match[3]}")))
+        voters = tuple(_address(parse_voter_address, item) for item in _items(text))
         if len({voter.id for voter in voters}) < len(voters):
             raise WrongValue("an id is listed twice")
-        return tuple(voters)
+        return voters
 
     def describe(self) -> str:
         """See `Kind`."""
@@ -421,9 +423,9 @@ def _items(text: str) -> list[str]:
     return items
 
 
-def _host_port(item: str) -> HostPort:
+def _address(parse: Callable[[str], T], item: str) -> T:
     try:
-        return parse_host_port(item)
+        return parse(item)
     except ValueError as error:
         raise WrongValue(str(error)) from None
 

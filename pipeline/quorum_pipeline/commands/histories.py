@@ -93,7 +93,7 @@ def add_spark(parser: argparse.ArgumentParser) -> None:
     """Where it runs."""
     parser.add_argument(
         "--partitions",
-        type=_count,
+        type=at_least_one,
         default=2,
         metavar="N",
         help="number of concurrent reads in this process; default 2",
@@ -113,7 +113,8 @@ def add_spark(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _count(text: str) -> int:
+def at_least_one(text: str) -> int:
+    """The number in an option. Raises ArgumentTypeError."""
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of at least 1")
     return int(text)

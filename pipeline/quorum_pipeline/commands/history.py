@@ -3,15 +3,12 @@
 import argparse
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
 
-from quorum_pipeline.commands.histories import mounted
+from quorum_pipeline.commands.histories import opened_archive
 from quorum_pipeline.commands.moments import shown_time
 from quorum_pipeline.commands.progress import Progress
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.archive_operations import Operation, operations
-from quorum_pipeline.files.archive_reader import ArchiveReader
-from quorum_pipeline.files.local_files import LocalFiles
 
 _HEAD = ("offsets", "operation", "records", "quarantined", "rows", "bytes", "written")
 _LEFT = ("offsets", "operation", "written")
@@ -24,11 +21,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--master", help="Spark master for an archive that is not in a mounted file system"
     )
+    parser.set_defaults(remote=None, partitions=1)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Raises PipelineError if there is no archive."""
-    with _opened(arguments) as reader:
+    progress = Progress("reading", "offsets")
+    with opened_archive(arguments, progress, arguments.archive) as (_, reader):
         found = operations(reader)
     if not found:
         raise PipelineError(f"{arguments.archive} is not an archive, or is empty")
@@ -36,23 +35,6 @@ def run(arguments: argparse.Namespace) -> int:
     for line in lines:
         print(line)
     return 0
-
-
-@contextmanager
-def _opened(arguments: argparse.Namespace) -> Iterator[ArchiveReader]:
-    """Without Spark, if the archive is certain to be in a mounted file system."""
-    if mounted(arguments.archive) is not None and arguments.master is None:
-        yield ArchiveReader(LocalFiles(), arguments.archive)
-        return
-    from quorum_pipeline.spark.hadoop_files import HadoopFiles
-    from quorum_pipeline.spark.session import open_session
-
-    Progress("reading", "offsets").say("starting Spark")
-    session = open_session("quorum-pipeline history", arguments.master, rows_in_jvm=False)
-    try:
-        yield ArchiveReader(HadoopFiles(session.sparkContext), arguments.archive)
-    finally:
-        session.stop()
 
 
 def _table(found: list[Operation]) -> Iterator[str]:

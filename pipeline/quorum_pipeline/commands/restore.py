@@ -1,18 +1,16 @@
 """`quorum-pipeline restore`: a node's directory with the state at one point, to start a new quorum from."""
 
 import argparse
-import re
 from pathlib import Path
 
 from quorum_node.fresh_uuid import fresh_uuid
+from quorum_node.host_port import parse_voter_address
 from quorum_node.records.identity import parse_uuid, uuid_text
 from quorum_pipeline.commands.histories import AnyState, add_history, opened_tables
 from quorum_pipeline.commands.moments import add_moment, moment_of, shown_time
 from quorum_pipeline.commands.progress import Progress
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.restored_directory import FirstVoter, write_directory
-
-_VOTER = re.compile(r"([0-9]+)@(.+):([0-9]+)")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -56,14 +54,12 @@ def run(arguments: argparse.Namespace) -> int:
 
 def parsed_voter(text: str, replica_uuid: str | None) -> FirstVoter:
     """Raises PipelineError."""
-    found = _VOTER.fullmatch(text)
-    if found is None:
-        raise PipelineError(f"{text!r} is not a voter; write it as 1@host:9093")
     try:
+        voter = parse_voter_address(text)
         uuid = fresh_uuid() if replica_uuid is None else parse_uuid(replica_uuid)
     except ValueError as error:
         raise PipelineError(str(error)) from None
-    return FirstVoter(int(found[1]), uuid, found[2].strip("[]"), int(found[3]))
+    return FirstVoter(voter.id, uuid, voter.address.host, voter.address.port)
 
 
 def _cluster_id(state: AnyState) -> str:

@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 from quorum_pipeline.commands.histories import (
     SCRATCH,
     add_history,
+    at_least_one,
     mounted,
     opened_stages,
     say_uncommitted,
@@ -37,17 +38,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--max-rows",
-        type=_count,
+        type=at_least_one,
         default=1_000_000,
         metavar="N",
         help="number of records whose versions are written at once; default 1000000",
     )
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of at least 1")
-    return int(text)
 
 
 def run(arguments: argparse.Namespace) -> int:

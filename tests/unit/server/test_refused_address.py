@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from quorum_node.configuration.addresses import ListenerAddress
+from quorum_node.host_port import ListenerAddress
 from quorum_node.server.listener.refused_address import refused_address
 
 

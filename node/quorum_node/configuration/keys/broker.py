@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from quorum_node.configuration.addresses import ListenerAddress
 from quorum_node.configuration.key import Key
 from quorum_node.configuration.keys import listeners
 from quorum_node.configuration.value_kinds import (
@@ -20,6 +19,7 @@ from quorum_node.configuration.value_kinds import (
     Listeners,
     Text,
 )
+from quorum_node.host_port import ListenerAddress
 
 ENABLED = Key(
     "unstable.broker.role.enable",

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-from quorum_node.configuration.addresses import ListenerAddress
 from quorum_node.configuration.key import Key, Owner, Scope
 from quorum_node.configuration.value_kinds import (
     HOUR_MS,
@@ -15,6 +14,7 @@ from quorum_node.configuration.value_kinds import (
     ProtocolMap,
     Url,
 )
+from quorum_node.host_port import ListenerAddress
 from quorum_node.security.tls.listener_security import SecurityProtocol
 
 CONTROLLER_LISTENER = "CONTROLLER"

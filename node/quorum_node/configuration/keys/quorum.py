@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from quorum_node.configuration.addresses import VoterAddress
 from quorum_node.configuration.key import REQUIRED, Key, Owner
 from quorum_node.configuration.value_kinds import (
     HOUR_MS,
@@ -18,7 +17,7 @@ from quorum_node.configuration.value_kinds import (
     ReplicaUuid,
     Voters,
 )
-from quorum_node.host_port import HostPort
+from quorum_node.host_port import HostPort, VoterAddress
 
 
 def _timeout(name: str, default: int, doc: str) -> Key[int]:

@@ -5,8 +5,8 @@ Must not know sockets.
 
 import errno
 
-from quorum_node.configuration.addresses import ListenerAddress
 from quorum_node.configuration.properties import ConfigError
+from quorum_node.host_port import ListenerAddress
 
 _REMEDIES = {
     errno.EADDRINUSE: "another process, or another listener of this node, uses this port: stop that process, or choose"

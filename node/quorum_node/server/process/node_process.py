@@ -15,13 +15,13 @@ from typing import Any
 import structlog
 from fastapi import FastAPI
 
-from quorum_node.configuration.addresses import ListenerAddress
 from quorum_node.configuration.key import Key
 from quorum_node.configuration.keys import listeners
 from quorum_node.configuration.listener_config import Migration
 from quorum_node.configuration.node_config import NodeConfig
 from quorum_node.exit_codes import ExitCode, TerminationReason
 from quorum_node.fresh_uuid import fresh_uuid
+from quorum_node.host_port import ListenerAddress
 from quorum_node.protocol.api import Api
 from quorum_node.protocol.apis import APIS
 from quorum_node.raft.outputs import Halt, HaltReason, VotersChanged
