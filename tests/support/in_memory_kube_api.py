@@ -341,3 +341,22 @@ def reconciler(api: KeptObjects, nodes: Any, *, writes_alone: bool = False) -> R
     """The operator's own reconciler, on these objects. `writes_alone`: as the holder of a lease."""
     unchecked: Any = api
     return Reconciler(unchecked, nodes, Metrics(), writes_alone=writes_alone)
+
+
+def repeat(operator: Reconciler, times: int) -> None:
+    """Reconcile the quorum so many times. Raises what a reconcile raises."""
+
+    async def run() -> None:
+        for _ in range(times):
+            await operator.reconcile(SPACE, NAME)
+
+    asyncio.run(run())
+
+
+def reconcile(
+    api: KeptObjects, nodes: Any = None, *, silent: tuple[int, ...] = (), times: int = 3
+) -> Reconciler:
+    """The same by a new operator, for three nodes unless others are given; returns the operator."""
+    made = reconciler(api, SoundNodes(3, silent) if nodes is None else nodes)
+    repeat(made, times)
+    return made

@@ -2,7 +2,6 @@
 events.
 """
 
-import asyncio
 import json
 from typing import Any
 
@@ -15,8 +14,7 @@ from support.in_memory_kube_api import (
     OWNER,
     SPACE,
     KeptObjects,
-    SoundNodes,
-    reconciler,
+    reconcile,
     running_quorum,
     time_text,
 )
@@ -36,16 +34,6 @@ def api() -> KeptObjects:
     made = running_quorum(3)
     made.change_spec(backup=BACKUP)
     return made
-
-
-def reconcile(api: KeptObjects, times: int = 3) -> None:
-    made = reconciler(api, SoundNodes(3))
-
-    async def run() -> None:
-        for _ in range(times):
-            await made.reconcile(SPACE, NAME)
-
-    asyncio.run(run())
 
 
 def ended(

@@ -16,7 +16,9 @@ from support.in_memory_kube_api import (
     KeptObjects,
     SoundNodes,
     pod_path,
+    reconcile,
     reconciler,
+    repeat,
     running_quorum,
     set_path,
 )
@@ -27,16 +29,6 @@ SECRET = f"/api/v1/namespaces/{SPACE}/secrets/demo-admin"
 ADMIN = f"/api/v1/namespaces/{SPACE}/services/demo-admin"
 POLICY = f"/apis/networking.k8s.io/v1/namespaces/{SPACE}/networkpolicies/demo-members"
 BUDGET = f"/apis/policy/v1/namespaces/{SPACE}/poddisruptionbudgets/demo"
-
-
-def reconcile(api: KeptObjects, times: int = 3) -> None:
-    made = reconciler(api, SoundNodes(3))
-
-    async def run() -> None:
-        for _ in range(times):
-            await made.reconcile(SPACE, NAME)
-
-    asyncio.run(run())
 
 
 def content(api: KeptObjects, path: str) -> Any:
@@ -316,12 +308,7 @@ def test_members_get_required_settings_without_identity_and_configuration() -> N
     for path in (CONFIG, SECRET, f"/api/v1/namespaces/{SPACE}/configmaps/demo-identity"):
         del api.objects[path]
     made = reconciler(api, SilentNodes(3))
-
-    async def run() -> None:
-        for _ in range(3):
-            await made.reconcile(SPACE, NAME)
-
-    asyncio.run(run())
+    repeat(made, 3)
     assert CONFIG in api.objects
     assert SECRET in api.objects
     assert api.condition("IdentityMissing")["status"] == "True"

@@ -1,12 +1,9 @@
 """An epoch that is edited in the status, while a voter is dead and can't contradict it."""
 
-import asyncio
-
 import pytest
 
 from quorum_operator.quorum_client import Described, Seen
-from quorum_operator.reconcile import Reconciler
-from support.in_memory_kube_api import NAME, SPACE, SoundNodes, reconciler, running_quorum
+from support.in_memory_kube_api import SoundNodes, reconciler, repeat, running_quorum
 
 FAR = 1_000_000
 NOTHING_SEEN = Seen()
@@ -22,25 +19,17 @@ class FencedNodes(SoundNodes):
         return Described(None, None, found.view)
 
 
-def look(made: Reconciler, times: int = 2) -> None:
-    async def run() -> None:
-        for _ in range(times):
-            await made.reconcile(SPACE, NAME)
-
-    asyncio.run(run())
-
-
 @pytest.mark.requirement("OP-07")
 @pytest.mark.parametrize("field", ["newestEpoch", "recoveredEpoch"])
 def test_lease_holder_trusts_the_epoch_that_it_wrote(field: str) -> None:
     api = running_quorum(3)
     nodes = FencedNodes(3)
     made = reconciler(api, nodes, writes_alone=True)
-    look(made)
+    repeat(made, 2)
     assert api.status["newestEpoch"] == 4
     nodes.silent = (3,)
     api.resource["status"][field] = FAR
-    look(made)
+    repeat(made, 2)
     assert api.status["newestEpoch"] == 4
     assert api.status.get("recoveredEpoch") is None
     assert api.condition("QuorumLost").get("status") != "True"
@@ -55,6 +44,6 @@ def test_epoch_written_by_a_previous_operator_is_trusted() -> None:
         nodes = FencedNodes(3, silent=(3,))
         api.resource["status"] = {"clusterId": "c1", "newestEpoch": FAR, "voters": 3}
         made = reconciler(api, nodes, writes_alone=writes_alone)
-        look(made)
+        repeat(made, 2)
         assert api.status["newestEpoch"] == FAR
         assert api.condition("QuorumConfirmed")["status"] == "False"

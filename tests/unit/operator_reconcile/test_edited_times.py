@@ -1,6 +1,5 @@
 """Times and numbers that were edited, or that lie beyond the calendar: no reconcile fails because of them."""
 
-import asyncio
 import copy
 import json
 from typing import Any
@@ -9,12 +8,10 @@ import pytest
 
 from quorum_operator.desired import names
 from support.in_memory_kube_api import (
-    NAME,
     SPACE,
     KeptObjects,
-    SoundNodes,
     pod_path,
-    reconciler,
+    reconcile,
     running_quorum,
     set_path,
     time_text,
@@ -24,17 +21,6 @@ NO_TIMES = ["", "soon", "2026-13-01T00:00:00Z", "yesterday at noon"]
 CLAIM = f"/api/v1/namespaces/{SPACE}/persistentvolumeclaims/data-demo-3-1-0"
 LONGEST = "9999999d"
 """The longest time that the definition accepts: 27 000 years."""
-
-
-def reconcile(api: KeptObjects, *, silent: tuple[int, ...] = (), times: int = 3) -> None:
-    """Raises what the reconcile raises."""
-    made = reconciler(api, SoundNodes(3, silent))
-
-    async def run() -> None:
-        for _ in range(times):
-            await made.reconcile(SPACE, NAME)
-
-    asyncio.run(run())
 
 
 def with_a_failed_member(note: str, **storage: str) -> KeptObjects:

@@ -16,6 +16,7 @@ from support.in_memory_kube_api import (
     SoundNodes,
     pod_path,
     reconciler,
+    repeat,
     running_quorum,
 )
 
@@ -87,12 +88,6 @@ def test_unreachable_addresses_are_retried_occasionally() -> None:
     api.objects[ADMIN]["spec"]["clusterIP"] = SERVICE_IP
     without_pods(api)
     nodes = Reached()
-
-    async def run() -> None:
-        operator = reconciler(api, nodes)
-        for _ in range(5):
-            await operator.reconcile(SPACE, NAME)
-
-    asyncio.run(run())
+    repeat(reconciler(api, nodes), 5)
     assert PERIOD_S > 5
     assert nodes.asked.count(SERVICE_IP) == 1

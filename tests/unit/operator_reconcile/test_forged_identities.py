@@ -1,6 +1,5 @@
 """Identity ConfigMaps that are copied, replaced or annotated: the quorum keeps running, and no pod restarts."""
 
-import asyncio
 import copy
 from collections.abc import Callable
 from typing import Any
@@ -8,14 +7,7 @@ from typing import Any
 import pytest
 
 from quorum_operator.desired import names
-from support.in_memory_kube_api import (
-    NAME,
-    SPACE,
-    KeptObjects,
-    SoundNodes,
-    reconciler,
-    running_quorum,
-)
+from support.in_memory_kube_api import SPACE, KeptObjects, SoundNodes, reconcile, running_quorum
 from support.secured_quorum import Env
 
 Object = dict[str, Any]
@@ -23,16 +15,6 @@ IDENTITY = f"/api/v1/namespaces/{SPACE}/configmaps/demo-identity"
 LATER = {"formed": "true"}
 UNFORMED = {"formed": "false"}
 ANOTHER = {"clusterId": "c9"}
-
-
-def reconcile(api: KeptObjects, nodes: SoundNodes | None = None, times: int = 6) -> None:
-    made = reconciler(api, nodes or SoundNodes(3))
-
-    async def run() -> None:
-        for _ in range(times):
-            await made.reconcile(SPACE, NAME)
-
-    asyncio.run(run())
 
 
 def copied(api: KeptObjects, index: int, data: Object, *, owned: bool = True) -> str:
@@ -74,7 +56,7 @@ def test_copied_identity_with_a_later_number_stops_no_member(
         api.objects[IDENTITY]["metadata"]["annotations"] = {}
     path = copied(api, index, data, owned=owned)
     before = copy.deepcopy(api.objects[path]["data"])
-    reconcile(api)
+    reconcile(api, times=6)
     assert (running(api), restarts(api)) == ([1, 1, 1], [])
     assert api.status["phase"] == "Ready"
     assert api.objects[path]["data"] == before, "somebody else's object is not changed"
@@ -91,7 +73,7 @@ def test_copied_identity_stops_no_member_while_no_node_answers(recorded: bool) -
     if not recorded:
         api.objects[IDENTITY]["metadata"]["annotations"] = {}
     copied(api, 2, {**UNFORMED, **ANOTHER})
-    reconcile(api, SoundNodes(3, silent=(1, 2, 3)))
+    reconcile(api, SoundNodes(3, silent=(1, 2, 3)), times=6)
     assert (running(api), restarts(api)) == ([1, 1, 1], [])
 
 
@@ -100,7 +82,7 @@ def test_copy_beside_a_deleted_identity_is_not_used() -> None:
     api = running_quorum(3)
     copied(api, 2, {**UNFORMED, **ANOTHER})
     del api.objects[IDENTITY]
-    reconcile(api)
+    reconcile(api, times=6)
     assert (running(api), restarts(api)) == ([1, 1, 1], [])
     assert api.objects[IDENTITY]["data"]["clusterId"] == "c1"
     assert api.status["phase"] == "Ready"
@@ -114,7 +96,7 @@ def test_identity_of_another_cluster_is_replaced_by_the_right_one(recorded: bool
     api.objects[IDENTITY]["data"].update(ANOTHER)
     if not recorded:
         api.objects[IDENTITY]["metadata"]["annotations"] = {}
-    reconcile(api)
+    reconcile(api, times=6)
     found = api.objects[IDENTITY]["data"]
     assert (found["clusterId"], found["formed"]) == ("c1", "true")
     assert (running(api), restarts(api)) == ([1, 1, 1], [])
@@ -160,7 +142,7 @@ def test_identity_with_tls_closes_no_clear_text_quorum(recorded: str) -> None:
         api.objects[IDENTITY]["data"]["tls"] = "Managed"
     else:
         api.objects[IDENTITY]["metadata"]["annotations"][names.ANNOTATION_TLS_STAGE] = recorded
-    reconcile(api)
+    reconcile(api, times=6)
     assert {path: api.objects[path]["spec"] for path in before} == before
     assert restarts(api) == []
     assert api.status["phase"] == "Ready"
@@ -176,7 +158,7 @@ def test_identity_without_network_policy_does_not_remove_it() -> None:
     policies = [path for path in api.objects if "/networkpolicies/" in path]
     assert policies
     without_policy(api.objects[IDENTITY])
-    reconcile(api)
+    reconcile(api, times=6)
     assert [path for path in api.objects if "/networkpolicies/" in path] == policies
 
 
@@ -195,7 +177,7 @@ def test_other_identity_edits_restart_no_pod(
 ) -> None:
     api = running_quorum(3)
     change(api.objects[IDENTITY])
-    reconcile(api)
+    reconcile(api, times=6)
     assert (running(api), restarts(api)) == ([1, 1, 1], [])
     assert api.status["phase"] == "Ready"
 
@@ -214,7 +196,7 @@ def test_adopted_claims_keep_their_certificates_and_network_policy(tls: bool) ->
     if env is not None:
         env.settle()
     else:
-        reconcile(api)
+        reconcile(api, times=6)
     marked = {path: api.objects[path] for path in claims}
     for each in marked.values():
         assert (names.ANNOTATION_TLS in each["metadata"]["annotations"]) == tls
@@ -230,7 +212,7 @@ def test_adopted_claims_keep_their_certificates_and_network_policy(tls: bool) ->
     if env is not None:
         env.looks(3)
     else:
-        reconcile(api)
+        reconcile(api, times=6)
     found = api.objects[IDENTITY]["data"]
     assert (found["clusterId"], found["formed"], found["networkPolicy"]) == ("c1", "true", "true")
     assert found.get("tls") == ("Managed" if tls else None)

@@ -1,21 +1,11 @@
 """Pods in which an admission webhook has injected a container, such as the proxy of a service mesh."""
 
-import asyncio
 import copy
 from typing import Any
 
 import pytest
 
-from support.in_memory_kube_api import (
-    NAME,
-    SPACE,
-    KeptObjects,
-    SoundNodes,
-    pod_path,
-    reconciler,
-    running_quorum,
-    set_path,
-)
+from support.in_memory_kube_api import KeptObjects, pod_path, reconcile, running_quorum, set_path
 
 RUNS: dict[str, Any] = {"state": {"running": {}}}
 DISK_FAILED: dict[str, Any] = {
@@ -39,21 +29,11 @@ def inject(
         pod["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
 
 
-def reconcile(api: KeptObjects, *, silent: tuple[int, ...] = (), times: int = 4) -> None:
-    made = reconciler(api, SoundNodes(3, silent))
-
-    async def run() -> None:
-        for _ in range(times):
-            await made.reconcile(SPACE, NAME)
-
-    asyncio.run(run())
-
-
 @pytest.mark.parametrize("name", INJECTED)
 def test_exit_code_of_the_member_container_counts(name: str) -> None:
     api = running_quorum(3)
     inject(api, 3, name, node=DISK_FAILED, proxy=RUNS)
-    reconcile(api, silent=(3,))
+    reconcile(api, silent=(3,), times=4)
     assert api.created("statefulsets") == ["demo-3-2"]
 
 
@@ -61,7 +41,7 @@ def test_exit_code_of_the_member_container_counts(name: str) -> None:
 def test_exit_code_of_an_injected_container_is_no_disk_failure(name: str) -> None:
     api = running_quorum(3)
     inject(api, 3, name, node=RUNS, proxy=DISK_FAILED)
-    reconcile(api)
+    reconcile(api, times=4)
     assert not api.created("statefulsets")
     assert ("merge", set_path(3)) not in api.writes
 
@@ -79,7 +59,7 @@ def test_injected_container_is_not_a_changed_program(name: str) -> None:
     api = running_quorum(3)
     inject(api, 2, name, node=RUNS, proxy=RUNS)
     made_from_older_template(api, 2)
-    reconcile(api)
+    reconcile(api, times=4)
     assert ("delete", pod_path(2)) not in api.writes
 
 
@@ -92,5 +72,5 @@ def test_pod_without_its_image_is_not_recreated_for_an_injected_container(
     inject(api, 2, name, node=NO_IMAGE, proxy=RUNS)
     made_from_older_template(api, 2)
     api.objects[pod_path(2)]["metadata"]["labels"]["controller-revision-hash"] = "new"
-    reconcile(api, silent=(2,))
+    reconcile(api, silent=(2,), times=4)
     assert ("delete", pod_path(2)) not in api.writes

@@ -15,7 +15,7 @@ from quorum_operator.page_document import MOST_MOVES, MOST_QUORUMS, Move, Shown,
 from quorum_operator.settings import from_environment
 from quorum_operator.status_crd import LeaderStatus, MetadataQuorumStatus, Phase, PlanStatus
 from support.declared_metrics import full_status
-from support.in_memory_kube_api import NAME, SPACE, SoundNodes, reconciler, running_quorum
+from support.in_memory_kube_api import NAME, SPACE, SoundNodes, reconciler, repeat, running_quorum
 
 NOW = "2026-11-23T22:00:00Z"
 EVIL = '<script>alert("x")</script>'
@@ -195,12 +195,7 @@ def test_live_page_lists_the_latest_reconcile_steps() -> None:
     api = running_quorum(3)
     made = reconciler(api, SoundNodes(3))
     del api.objects[f"/api/v1/namespaces/{SPACE}/services/demo-admin"]
-
-    async def run() -> None:
-        for _ in range(3):
-            await made.reconcile(SPACE, NAME)
-
-    asyncio.run(run())
+    repeat(made, 3)
     metrics = made._metrics
     assert "ApplyObjects" in [each.step for each in metrics.moves.of((SPACE, NAME))]
     assert metrics.statuses()[SPACE, NAME].voters == 3

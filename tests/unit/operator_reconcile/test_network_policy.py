@@ -1,35 +1,17 @@
 """The network policy of a quorum in the real reconcile: on for new ones, by choice for others, never lost by accident."""
 
-import asyncio
 from typing import Any
 
 import pytest
 
 from quorum_operator.desired import names
 from quorum_operator.kube.errors import Forbidden
-from support.in_memory_kube_api import (
-    NAME,
-    SPACE,
-    KeptObjects,
-    SoundNodes,
-    reconciler,
-    running_quorum,
-)
+from support.in_memory_kube_api import NAME, SPACE, KeptObjects, reconcile, running_quorum
 
 POLICY = f"/apis/networking.k8s.io/v1/namespaces/{SPACE}/networkpolicies/demo-members"
 IDENTITY = f"/api/v1/namespaces/{SPACE}/configmaps/demo-identity"
 
 CLAIM = f"/api/v1/namespaces/{SPACE}/persistentvolumeclaims/data-demo-2-1-0"
-
-
-def reconcile(api: KeptObjects, times: int = 3) -> None:
-    made = reconciler(api, SoundNodes(3))
-
-    async def run() -> None:
-        for _ in range(times):
-            await made.reconcile(SPACE, NAME)
-
-    asyncio.run(run())
 
 
 def earlier() -> KeptObjects:

@@ -1,6 +1,5 @@
 """Objects of other applications that have the name of one that the quorum needs: told, and left exactly as they are."""
 
-import asyncio
 import copy
 import time
 from itertools import count
@@ -15,7 +14,8 @@ from support.in_memory_kube_api import (
     SPACE,
     KeptObjects,
     SoundNodes,
-    reconciler,
+    reconcile,
+    repeat,
     running_quorum,
 )
 
@@ -50,12 +50,9 @@ def put(api: KeptObjects, subject: str, owners: list[dict[str, Any]]) -> None:
     api.objects[PATHS[subject]] = {"kind": kind, "metadata": meta, **copy.deepcopy(CONTENT[kind])}
 
 
-def reconcile(api: KeptObjects, times: int = 5) -> None:
-    async def run() -> None:
-        for _ in range(times):
-            await reconciler(api, SoundNodes(3)).reconcile(SPACE, NAME)
-
-    asyncio.run(run())
+def by_new_operators(api: KeptObjects, times: int = 5) -> None:
+    for _ in range(times):
+        reconcile(api, times=1)
 
 
 @pytest.mark.parametrize("owners", OWNERS.values(), ids=OWNERS.keys())
@@ -68,19 +65,14 @@ def test_it_is_left_alone_and_told(subject: str, owners: list[dict[str, Any]]) -
     times = count(time.time())  # the next attempt is due each time
     nodes: Any = SoundNodes(3)
     made = Reconciler(unchecked, nodes, Metrics(), clock=lambda: next(times))
-
-    async def run() -> None:
-        for _ in range(5):
-            await made.reconcile(SPACE, NAME)
-
-    asyncio.run(run())
+    repeat(made, 5)
     assert api.objects[PATHS[subject]] == before
     refused = api.condition("Refused")
     assert (refused["status"], refused["reason"]) == ("True", "AlreadyExists")
     assert subject in refused["message"]
     assert "delete or rename it" in refused["message"]
     del api.objects[PATHS[subject]]
-    reconcile(api)
+    by_new_operators(api)
     assert api.objects[PATHS[subject]]["metadata"]["ownerReferences"][0]["name"] == NAME
     assert api.condition("Refused")["status"] == "False"
 
@@ -90,6 +82,6 @@ def test_an_own_object_that_somebody_took_over_comes_back(subject: str) -> None:
     """It has the operator's labels or annotation."""
     api = running_quorum(3, networkPolicy={"mode": "Enabled"})
     api.objects[PATHS[subject]]["metadata"]["ownerReferences"] = OWNERS["another's"]
-    reconcile(api)
+    by_new_operators(api)
     owners = api.objects[PATHS[subject]]["metadata"]["ownerReferences"]
     assert NAME in [each["name"] for each in owners]

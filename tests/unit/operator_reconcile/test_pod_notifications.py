@@ -1,6 +1,5 @@
 """Pods are annotated when the Secret with their certificate has changed, so that their kubelets read it at once."""
 
-import asyncio
 from typing import Any
 
 from quorum_operator.certificate_keeper import CertificateKeeper
@@ -8,7 +7,7 @@ from quorum_operator.desired.names import ANNOTATION_CERTIFICATES
 from quorum_operator.kube.errors import NotFound
 from quorum_operator.metrics import Metrics
 from quorum_operator.reconcile import Reconciler
-from support.in_memory_kube_api import NAME, SPACE, KeptObjects, pod_path, running_quorum
+from support.in_memory_kube_api import SPACE, KeptObjects, pod_path, repeat, running_quorum
 from support.secured_quorum import SecuredNodes
 
 
@@ -19,12 +18,7 @@ def settle(api: KeptObjects) -> None:
     made = Reconciler(
         unchecked, nodes, Metrics(), clock=clock, certificates=CertificateKeeper(unchecked, clock)
     )
-
-    async def run() -> None:
-        for _ in range(40):
-            await made.reconcile(SPACE, NAME)
-
-    asyncio.run(run())
+    repeat(made, 40)
 
 
 def secret_of(node_id: int) -> str:

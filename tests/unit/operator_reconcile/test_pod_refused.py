@@ -1,17 +1,14 @@
 """A quota rejects a member's pod of the StatefulSet controller: the real reconcile reports it in conditions and events."""
 
-import asyncio
 from typing import Any
 
 import pytest
 
 from support.in_memory_kube_api import (
-    NAME,
-    SPACE,
     KeptObjects,
     SoundNodes,
     pod_path,
-    reconciler,
+    reconcile,
     running_quorum,
     set_path,
     time_text,
@@ -56,12 +53,7 @@ def without_pod() -> SetEvents:
 
 
 def reconciled(api: KeptObjects, times: int = 1, nodes: SoundNodes | None = None) -> None:
-    async def run() -> None:
-        operator = reconciler(api, nodes or SoundNodes(3, silent=(3,)))
-        for _ in range(times):
-            await operator.reconcile(SPACE, NAME)
-
-    asyncio.run(run())
+    reconcile(api, nodes or SoundNodes(3, silent=(3,)), times=times)
 
 
 def test_exceeded_quota_is_named_in_the_conditions_and_in_one_event() -> None:

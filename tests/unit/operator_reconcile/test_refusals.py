@@ -10,7 +10,6 @@ from quorum_operator.crd import KIND
 from quorum_operator.desired import names
 from quorum_operator.kube.errors import AlreadyExists, ApiError, Forbidden, Invalid, Unavailable
 from quorum_operator.metrics import Metrics
-from quorum_operator.reconcile import Reconciler
 from quorum_operator.workers import Workers
 from support.in_memory_kube_api import (
     NAME,
@@ -18,6 +17,7 @@ from support.in_memory_kube_api import (
     KeptObjects,
     SoundNodes,
     pod_path,
+    reconcile,
     reconciler,
     running_quorum,
     set_path,
@@ -54,17 +54,6 @@ def writes(api: KeptObjects) -> list[tuple[str, str]]:
     return [each for each in api.writes if "/persistentvolumeclaims/" not in each[1]]
 
 
-def reconcile(api: KeptObjects, nodes: SoundNodes, times: int = 1) -> Reconciler:
-    made = reconciler(api, nodes)
-
-    async def run() -> None:
-        for _ in range(times):
-            await made.reconcile(SPACE, NAME)
-
-    asyncio.run(run())
-    return made
-
-
 def run_worker(api: KeptObjects, nodes: SoundNodes, seconds: float) -> Metrics:
     metrics = Metrics()
 
@@ -86,7 +75,7 @@ def run_worker(api: KeptObjects, nodes: SoundNodes, seconds: float) -> Metrics:
 def test_rejected_first_object_is_reported_on_the_resource(error: ApiError, reason: str) -> None:
     api = KeptObjects({"tls": {"mode": "Disabled"}})
     refusing(error, ("create", "/configmaps/"), api=api)
-    reconcile(api, SoundNodes(0))
+    reconcile(api, SoundNodes(0), times=1)
     refused = api.condition("Refused")
     assert (refused["status"], refused["reason"]) == ("True", reason)
     assert "ConfigMap/demo-identity" in refused["message"]
@@ -115,7 +104,7 @@ def test_repair_precedes_template_updates() -> None:
     api = running_quorum(5)
     with_a_failed_disk(api, 2)
     api.change_spec(tolerations=[{"key": "x", "operator": "Exists"}])
-    reconcile(api, SoundNodes(5, silent=(2,)))
+    reconcile(api, SoundNodes(5, silent=(2,)), times=1)
     assert [verb for verb, _ in writes(api)] == ["create"]
 
 
@@ -136,7 +125,7 @@ def test_rejected_service_does_not_block_the_replacement_of_a_failed_member() ->
     with_a_failed_disk(api, 4)
     del api.objects[f"/api/v1/namespaces/{SPACE}/services/demo-admin"]
     refusing(QUOTA, ("apply", "/services/"), api=api)
-    reconcile(api, SoundNodes(5, silent=(4,)))
+    reconcile(api, SoundNodes(5, silent=(4,)), times=1)
     assert api.created("statefulsets") == ["demo-4-2"]
 
 
@@ -217,7 +206,7 @@ def test_unavailable_api_server_is_not_a_refusal() -> None:
     api = KeptObjects({"tls": {"mode": "Disabled"}})
     refusing(DOWN, ("create", "/configmaps/"), api=api)
     with pytest.raises(Unavailable):
-        reconcile(api, SoundNodes(0))
+        reconcile(api, SoundNodes(0), times=1)
     assert not api.condition("Refused")
 
 
@@ -227,7 +216,7 @@ def test_forbidden_read_is_reported() -> None:
     denied = Forbidden(403, "Forbidden", 'pods is forbidden: User "x" cannot list resource "pods"')
     refusing(denied, ("list", "/pods"), api=api)
     with pytest.raises(Forbidden):
-        reconcile(api, SoundNodes(3))
+        reconcile(api, SoundNodes(3), times=1)
     refused = api.condition("Refused")
     assert (refused["status"], refused["reason"]) == ("True", "Forbidden")
     assert "cannot list" in refused["message"]
@@ -244,7 +233,7 @@ def test_invalid_resource_is_reported_in_its_status() -> None:
     assert "spec.replicas" in told["message"]
     assert len(api.events) == 1
     api.change_spec(replicas=3)
-    reconcile(api, SoundNodes(3))
+    reconcile(api, SoundNodes(3), times=1)
     assert api.condition("SpecInvalid")["status"] == "False"
 
 
@@ -253,16 +242,16 @@ def test_unexpected_object_is_reported_on_the_resource() -> None:
     api = running_quorum(3)
     api.objects[set_path(2)]["metadata"]["creationTimestamp"] = "soon"
     with pytest.raises(ValueError, match="soon"):
-        reconcile(api, SoundNodes(3))
+        reconcile(api, SoundNodes(3), times=1)
     assert api.condition("Refused")["reason"] == "InternalError"
 
 
 def test_invalid_status_is_rewritten() -> None:
     api = running_quorum(3)
-    reconcile(api, SoundNodes(3))
+    reconcile(api, SoundNodes(3), times=1)
     assert api.status["newestEpoch"] == 4
     api.resource["status"]["members"] = "none"
-    reconcile(api, SoundNodes(3))
+    reconcile(api, SoundNodes(3), times=1)
     assert len(api.status["members"]) == 3
     assert api.status["newestEpoch"] == 4
 
@@ -299,14 +288,14 @@ def test_replacement_uses_an_accepted_template_when_that_of_the_spec_is_rejected
 
     api.create = refusing_one  # type: ignore[method-assign]
     refusing(POLICY, ("patch", "/statefulsets/"), api=api)
-    reconcile(api, SoundNodes(5, silent=(3,)))
+    reconcile(api, SoundNodes(5, silent=(3,)), times=1)
     made = api.objects[set_path(3, 2)]
     pod = made["spec"]["template"]["spec"]
     assert pod["nodeSelector"] == {"pool": "a"}
     assert "--override" in pod["containers"][0]["args"]
     assert "node.id=3" in pod["containers"][0]["args"]
     assert made["spec"]["template"]["metadata"]["labels"]["metadataquorum.dev/node-id"] == "3"
-    reconcile(api, SoundNodes(5, silent=(3,)))
+    reconcile(api, SoundNodes(5, silent=(3,)), times=1)
     assert "demo-3-2" in api.condition("Refused")["message"], "its template is still to be updated"
 
 

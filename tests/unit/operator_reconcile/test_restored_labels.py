@@ -1,31 +1,11 @@
 """The real reconcile restores edited labels, and a quorum without them is not reported as lost."""
 
-import asyncio
-
 import pytest
 
 from quorum_operator.desired.names import LABEL_INSTANCE, LABEL_QUORUM
-from support.in_memory_kube_api import (
-    NAME,
-    SPACE,
-    KeptObjects,
-    SoundNodes,
-    pod_path,
-    reconciler,
-    running_quorum,
-    set_path,
-)
+from support.in_memory_kube_api import pod_path, reconcile, running_quorum, set_path
 
 CLAIM = "/api/v1/namespaces/space/persistentvolumeclaims/data-demo-1-1-0"
-
-
-def reconciled(api: KeptObjects, times: int = 3) -> None:
-    async def run() -> None:
-        operator = reconciler(api, SoundNodes(3))
-        for _ in range(times):
-            await operator.reconcile(SPACE, NAME)
-
-    asyncio.run(run())
 
 
 @pytest.mark.parametrize("path", [pod_path(1), set_path(1), CLAIM])
@@ -39,7 +19,7 @@ def test_edited_label_is_restored(path: str, edited: str | None) -> None:
     else:
         label = LABEL_QUORUM if path == CLAIM else LABEL_INSTANCE
         api.objects[path]["metadata"]["labels"][label] = edited
-    reconciled(api)
+    reconcile(api)
     assert api.objects[path]["metadata"]["labels"] == before
     assert {verb for verb, _ in api.writes} == {"merge"}
     assert (api.status["phase"], api.status["voters"]) == ("Ready", 3)
@@ -53,7 +33,7 @@ def test_paused_resource_gets_no_labels_restored() -> None:
     selector = api.objects[service]["spec"]["selector"]
     api.objects[pod_path(1)]["metadata"]["labels"] = {}
     api.objects[service]["spec"]["selector"] = {"no": "body"}
-    reconciled(api)
+    reconcile(api)
     assert api.objects[pod_path(1)]["metadata"]["labels"] == {}
     assert api.objects[service]["spec"]["selector"] == {"no": "body"}
     assert api.status["voters"] == 3
@@ -61,7 +41,7 @@ def test_paused_resource_gets_no_labels_restored() -> None:
     for word in ("spec.paused", "Pod/demo-1-1-0", "Service/demo-nodes"):
         assert word in told, "what is put off is named"
     api.change_spec(paused=False)
-    reconciled(api)
+    reconcile(api)
     assert api.objects[pod_path(1)]["metadata"]["labels"] == before
     assert api.objects[service]["spec"]["selector"] == selector
 
@@ -71,5 +51,5 @@ def test_foreign_stateful_set_is_not_labelled() -> None:
     api = running_quorum()
     meta = api.objects[set_path(3)]["metadata"]
     meta["labels"], meta["ownerReferences"] = {}, [{"kind": "Other", "name": "x", "uid": "other"}]
-    reconciled(api, 1)
+    reconcile(api, 1)
     assert api.objects[set_path(3)]["metadata"]["labels"] == {}

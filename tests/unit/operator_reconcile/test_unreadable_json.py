@@ -14,6 +14,7 @@ from support.in_memory_kube_api import (
     SoundNodes,
     pod_path,
     reconciler,
+    repeat,
     running_quorum,
     set_path,
 )
@@ -43,12 +44,7 @@ def test_annotation_that_is_unusable_json_fails_no_reconcile(
     api = running_quorum(3)
     api.objects[path]["metadata"].setdefault("annotations", {})[name] = note
     made = reconciler(api, SoundNodes(3))
-
-    async def run() -> None:
-        for _ in range(3):
-            await made.reconcile(SPACE, NAME)
-
-    asyncio.run(run())
+    repeat(made, 3)
     json.dumps(api.status, ensure_ascii=False).encode()
 
 

@@ -1,13 +1,12 @@
 """What counts as settled, what counts as harm, and which rounds count for a tree."""
 
-import asyncio
 import copy
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from support.in_memory_kube_api import NAME, SPACE, SoundNodes, reconciler, running_quorum
+from support.in_memory_kube_api import SoundNodes, reconciler, repeat, running_quorum
 from support.kind_env.quorum import described
 from support.random_changes.act import Ending
 from support.random_changes.drift import astray, essence, of_members
@@ -225,12 +224,6 @@ def test_member_drift_is_reported() -> None:
 def test_conditions_of_a_healthy_quorum_are_no_deviation() -> None:
     """Checked with the operator's own reconcile: a new condition must be classified here as good or bad when true."""
     api = running_quorum(3)
-
-    async def run() -> None:
-        operator = reconciler(api, SoundNodes(3))
-        for _ in range(2):
-            await operator.reconcile(SPACE, NAME)
-
-    asyncio.run(run())
+    repeat(reconciler(api, SoundNodes(3)), 2)
     assert api.status["phase"] == "Ready"
     assert complaints(api.resource) == []
