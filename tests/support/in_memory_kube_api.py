@@ -18,10 +18,11 @@ from quorum_operator.desired import base_objects, identity, names, stateful_set,
 from quorum_operator.kube import paths
 from quorum_operator.kube.errors import AlreadyExists, Conflict, NotFound
 from quorum_operator.metrics import Metrics
-from quorum_operator.planner.observed import Identity, Key, NodeReport, QuorumView, ReplicaView
+from quorum_operator.planner.observed import Identity, Key, NodeReport, ReplicaView
 from quorum_operator.planner.tls_stage import TlsStage
 from quorum_operator.quorum_client import Described
 from quorum_operator.reconcile import Reconciler
+from support.observed_quorum import view_of
 
 Object = dict[str, Any]
 SPACE, NAME = "space", "demo"
@@ -240,7 +241,7 @@ class SoundNodes:
         )
         if not ips:
             return Described(None, None)
-        view = QuorumView("c1", Key(1, "U1"), 4, voters, (), 17, 3, True, False, True, True, 3)
+        view = view_of(voters, leader=Key(1, "U1"), voters_offset=17, initial_voters=3)
         return Described(view, None)
 
 

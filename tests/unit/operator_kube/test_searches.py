@@ -13,6 +13,7 @@ from quorum_operator.planner.observed import (
     StorageChoice,
 )
 from quorum_operator.status_crd import MemberStatus, MetadataQuorumStatus
+from support.observed_quorum import view_of
 
 EARLIER = MetadataQuorumStatus(
     members=[
@@ -48,7 +49,7 @@ def cluster(*ids: int) -> Cluster:
 
 def view(*ids: int) -> QuorumView:
     voters = tuple(ReplicaView(Key(each, f"U{each}"), True, True) for each in ids)
-    return QuorumView("c1", voters[0].key, 4, voters, (), 17, 3, True, False, True, True, 3)
+    return view_of(voters, leader=voters[0].key)
 
 
 def test_full_search_runs_once_while_all_voters_are_found() -> None:

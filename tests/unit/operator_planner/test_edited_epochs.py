@@ -18,36 +18,18 @@ from quorum_operator.planner.observed import (
     Marks,
     NodeReport,
     Observation,
-    PodFacts,
-    QuorumView,
     ReplicaView,
-    StorageChoice,
-    Templates,
-    Wanted,
 )
 from quorum_operator.planner.plan import plan
 from quorum_operator.planner.situation import FENCED
 from quorum_operator.planner.status import build_status
 from quorum_operator.planner.step import Nothing
 from quorum_operator.status_crd import MetadataQuorumStatus
+from support.observed_quorum import NOW, STORAGE, observation_of, sound_member, view_of
 
-NOW, EPOCH = 1_000_000.0, 4
-STORAGE = StorageChoice("1Gi", None)
+EPOCH = 4
 KEYS = tuple(Key(each, f"u{each}") for each in (1, 2, 3))
-VIEW = QuorumView(
-    "c1",
-    KEYS[0],
-    EPOCH,
-    tuple(ReplicaView(each, True, True) for each in KEYS),
-    (),
-    voters_offset=9,
-    voters_epoch=3,
-    voters_committed=True,
-    pending_change=False,
-    own_epoch_committed=True,
-    formed=True,
-    initial_voters=3,
-)
+VIEW = view_of([ReplicaView(each, True, True) for each in KEYS])
 
 
 def report(uuid: str, epoch: int = EPOCH) -> NodeReport:
@@ -56,38 +38,15 @@ def report(uuid: str, epoch: int = EPOCH) -> NodeReport:
 
 
 def member(node_id: int) -> Incarnation:
-    name = f"q-{node_id}-1"
-    return Incarnation(
-        node_id=node_id,
-        number=1,
-        name=name,
-        uid=f"uid-{name}",
-        resource_version="1",
-        created_at=NOW - 1000,
-        formation=1,
-        storage=STORAGE,
-        uuid=f"u{node_id}",
-        template_hash="t",
-        pod=PodFacts(f"{name}-0", f"pod-{node_id}", NOW - 1000, restart_hash="r"),
-        claim=ClaimFacts(f"data-{name}-0", "c"),
-        report=report(f"u{node_id}"),
-    )
+    claim = ClaimFacts(f"data-q-{node_id}-1-0", "c")
+    return sound_member(node_id, claim=claim, volume=None, report=report(f"u{node_id}"))
 
 
 def observed(third: Incarnation, *others: Incarnation, **seen: object) -> Observation:
     """What the confirmed description is worth nothing for, since the status names a later epoch."""
     members = (member(1), member(2), third, *others)
-    found = Observation(
-        now=NOW,
-        name="q",
-        generation=1,
-        wanted=Wanted(3, STORAGE),
-        identities=(Identity(1, "c1", 1, "u1", 3, formed=True),),
-        incarnations=members,
-        templates={each.name: Templates("t", "r") for each in members},
-        older_quorum=VIEW,
-        known_cluster_id="c1",
-        known_voters=3,
+    found = observation_of(
+        members, size=3, older_quorum=VIEW, known_cluster_id="c1", known_voters=3
     )
     return replace(found, **seen)  # type: ignore[arg-type]
 

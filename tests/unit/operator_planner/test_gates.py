@@ -7,6 +7,7 @@ import pytest
 from quorum_operator.crd import ReplacementOrder
 from quorum_operator.planner.gates import add_gate, remove_gate, restart_gate
 from quorum_operator.planner.observed import Key, QuorumView, ReplicaView
+from support.observed_quorum import view_of
 
 AUTO = ReplacementOrder.AUTO
 
@@ -16,20 +17,7 @@ def view(size: int, dead: int = 0) -> QuorumView:
     voters = tuple(
         ReplicaView(Key(n, "u"), n <= size - dead, n <= size - dead) for n in range(1, size + 1)
     )
-    return QuorumView(
-        cluster_id="c",
-        leader=Key(1, "u"),
-        epoch=1,
-        voters=voters,
-        observers=(),
-        voters_offset=2,
-        voters_epoch=1,
-        voters_committed=True,
-        pending_change=False,
-        own_epoch_committed=True,
-        formed=True,
-        initial_voters=size,
-    )
+    return view_of(voters, leader=Key(1, "u"))
 
 
 @pytest.mark.parametrize(

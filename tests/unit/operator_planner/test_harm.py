@@ -10,15 +10,9 @@ from quorum_operator.planner.evidence import CIRCUMSTANCES
 from quorum_operator.planner.harm import harm, may_harm
 from quorum_operator.planner.observed import (
     FailureLatch,
-    Identity,
     Incarnation,
     Key,
-    Observation,
-    PodFacts,
-    QuorumView,
     ReplicaView,
-    StorageChoice,
-    Wanted,
 )
 from quorum_operator.planner.situation import FENCED, Situation
 from quorum_operator.planner.step import (
@@ -32,38 +26,31 @@ from quorum_operator.planner.step import (
     VotersPosition,
 )
 from support.model_rules import majority
+from support.observed_quorum import NOW, observation_of, sound_member, sound_pod, view_of
 
 pytestmark = pytest.mark.requirement("OP-07")
 SETTINGS = settings(max_examples=400, deadline=None, derandomize=True)
-NOW = 1_000_000.0
-STORAGE = StorageChoice("1Gi", None)
 STATES = ("live", "live", "live", "behind", "silent", "going", "gone", "waiting")
 REASONS = (None, None, "StorageFailed", *sorted(CIRCUMSTANCES))
 
 
 def member(node_id: int, state: str, reason: str | None) -> Incarnation:
-    name = f"q-{node_id}-1"
-    pod = PodFacts(
-        f"{name}-0",
-        f"pod-{node_id}",
+    pod = sound_pod(
+        node_id,
         NOW,
         ready=state == "live",
         running=state != "waiting",
         deleting=state == "going",
-        restart_hash="r",
     )
-    return Incarnation(
-        node_id=node_id,
-        number=1,
-        name=name,
-        uid=f"uid-{name}",
-        resource_version="1",
-        created_at=NOW,
-        formation=1,
-        storage=STORAGE,
-        uuid=f"u{node_id}",
+    return sound_member(
+        node_id,
+        NOW,
+        template_hash=None,
         failed=None if reason is None else FailureLatch(reason, "", NOW, NOW),
         pod=None if state == "gone" else pod,
+        claim=None,
+        volume=None,
+        report=None,
     )
 
 
@@ -79,30 +66,14 @@ def situation(
         )
         for e in members
     ]
-    view = QuorumView(
-        cluster_id="c1",
+    view = view_of(
+        replicas[:voters],
         leader=Key(leader, f"u{leader}"),
-        epoch=4,
-        voters=tuple(replicas[:voters]),
         observers=tuple(replicas[voters:]),
-        voters_offset=9,
-        voters_epoch=3,
-        voters_committed=True,
         pending_change=pending,
-        own_epoch_committed=True,
-        formed=True,
         initial_voters=3,
     )
-    seen = Observation(
-        now=NOW,
-        name="q",
-        generation=1,
-        wanted=Wanted(3, STORAGE),
-        identities=(Identity(1, "c1", 1, "u1", 3, formed=True),),
-        incarnations=tuple(members),
-        view=view,
-    )
-    return Situation(seen)
+    return Situation(observation_of(members, view, size=3, templates={}))
 
 
 def step_on(kind: str, each: Incarnation) -> Step:

@@ -7,17 +7,10 @@ import pytest
 from quorum_operator.planner.evidence import latch, proof
 from quorum_operator.planner.harm import harm
 from quorum_operator.planner.observed import (
-    ClaimFacts,
-    Identity,
     Incarnation,
     Key,
-    NodeReport,
     Observation,
-    PodFacts,
-    QuorumView,
     ReplicaView,
-    StorageChoice,
-    Templates,
     VolumeFacts,
     Wanted,
 )
@@ -35,32 +28,14 @@ from quorum_operator.planner.step import (
     VotersPosition,
     Wait,
 )
+from support.observed_quorum import NOW, STORAGE, observation_of, sound_member, sound_pod, view_of
 
 pytestmark = pytest.mark.requirement("OP-07")
 
-NOW = 1_000_000.0
-STORAGE = StorageChoice("1Gi", None)
-
 
 def member(node_id: int, *, restart_hash: str = "r", **pod: object) -> Incarnation:
-    name = f"q-{node_id}-1"
-    seen = PodFacts(f"{name}-0", f"pod-{node_id}", NOW - 900, restart_hash=restart_hash)
-    return Incarnation(
-        node_id=node_id,
-        number=1,
-        name=name,
-        uid=f"uid-{name}",
-        resource_version="1",
-        created_at=NOW - 1000,
-        formation=1,
-        storage=STORAGE,
-        uuid=f"u{node_id}",
-        template_hash="t",
-        pod=replace(seen, **pod),  # type: ignore[arg-type]
-        claim=ClaimFacts(f"data-{name}-0", "c", volume=f"pv{node_id}"),
-        volume=VolumeFacts(f"pv{node_id}", hosts=(f"h{node_id}",)),
-        report=NodeReport(f"u{node_id}", "c1", "follower", True, True, "ok"),
-    )
+    seen = sound_pod(node_id, NOW - 900, restart_hash=restart_hash, **pod)
+    return sound_member(node_id, pod=seen)
 
 
 def seen(*members: Incarnation, live: int | None = None, wanted: int | None = None) -> Observation:
@@ -68,30 +43,7 @@ def seen(*members: Incarnation, live: int | None = None, wanted: int | None = No
     size = len(members)
     heard = size if live is None else live
     voters = tuple(ReplicaView(Key(n, f"u{n}"), n <= heard, n <= heard) for n in range(1, size + 1))
-    view = QuorumView(
-        cluster_id="c1",
-        leader=Key(1, "u1"),
-        epoch=4,
-        voters=voters,
-        observers=(),
-        voters_offset=9,
-        voters_epoch=3,
-        voters_committed=True,
-        pending_change=False,
-        own_epoch_committed=True,
-        formed=True,
-        initial_voters=size,
-    )
-    return Observation(
-        now=NOW,
-        name="q",
-        generation=1,
-        wanted=Wanted(wanted or size, STORAGE),
-        identities=(Identity(1, "c1", 1, "u1", size, formed=True),),
-        incarnations=members,
-        templates={each.name: Templates("t", "r") for each in members},
-        view=view,
-    )
+    return observation_of(members, view_of(voters), wanted=Wanted(wanted or size, STORAGE))
 
 
 def restart(node_id: int) -> RestartMember:

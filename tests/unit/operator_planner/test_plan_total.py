@@ -33,9 +33,9 @@ from quorum_operator.planner.plan import plan
 from quorum_operator.planner.situation import FENCED
 from quorum_operator.planner.status import build_status
 from quorum_operator.status_crd import MetadataQuorumStatus
+from support.observed_quorum import NOW, STORAGE, observation_of, view_of
 
-NOW = 1_000_000.0
-STORAGES = (StorageChoice("1Gi", None), StorageChoice("2Gi", "fast"))
+STORAGES = (STORAGE, StorageChoice("2Gi", "fast"))
 
 booleans = st.booleans()
 uuids = st.sampled_from(["a", "b", "c", "d"])
@@ -246,28 +246,14 @@ def observed(
         alive = each.failed is None
         return ReplicaView(Key(each.node_id, each.uuid or ""), alive, alive)
 
-    return Observation(
-        now=NOW,
-        name="q",
-        generation=1,
-        wanted=wanted,
-        identities=(Identity(1, "c1", 1, "a", 3, formed=True),),
-        incarnations=tuple(members),
-        view=QuorumView(
-            cluster_id="c1",
-            leader=Key(members[0].node_id, members[0].uuid or ""),
-            epoch=4,
-            voters=tuple(replica(each) for each in members if each.uuid in voters),
-            observers=tuple(replica(each) for each in members if each.uuid in observers),
-            voters_offset=17,
-            voters_epoch=3,
-            voters_committed=True,
-            pending_change=False,
-            own_epoch_committed=True,
-            formed=True,
-            initial_voters=3,
-        ),
+    view = view_of(
+        [replica(each) for each in members if each.uuid in voters],
+        leader=Key(members[0].node_id, members[0].uuid or ""),
+        observers=tuple(replica(each) for each in members if each.uuid in observers),
+        initial_voters=3,
     )
+    founder = Identity(1, "c1", 1, "a", 3, formed=True)
+    return observation_of(members, view, wanted=wanted, identities=(founder,), templates={})
 
 
 @pytest.mark.parametrize("order", ReplacementOrder)

@@ -5,51 +5,30 @@ from dataclasses import replace
 import pytest
 
 from quorum_operator.planner.observed import (
-    ClaimFacts,
-    Identity,
     Incarnation,
     Key,
-    NodeReport,
     Observation,
-    PodFacts,
-    QuorumView,
     Refusal,
     ReplicaView,
-    StorageChoice,
-    Templates,
-    VolumeFacts,
     Wanted,
 )
 from quorum_operator.planner.plan import plan
 from quorum_operator.planner.step import Nothing, RestartMember, UpdateMember
+from support.observed_quorum import (
+    MADE_AT,
+    NOW,
+    STORAGE,
+    observation_of,
+    sound_member,
+    sound_pod,
+    view_of,
+)
 
-NOW = 1_000_000.0
-MADE_AT = NOW - 1000
-STORAGE = StorageChoice("1Gi", None)
 CRASHED = {"ready": False, "running": False, "waiting_reason": "CrashLoopBackOff", "exit_code": 78}
 
 
 def member(node_id: int, **pod: object) -> Incarnation:
-    name = f"q-{node_id}-1"
-    return Incarnation(
-        node_id=node_id,
-        number=1,
-        name=name,
-        uid=f"uid-{name}",
-        resource_version="1",
-        created_at=MADE_AT,
-        formation=1,
-        storage=STORAGE,
-        uuid=f"u{node_id}",
-        template_hash="t",
-        pod=replace(
-            PodFacts(f"{name}-0", f"pod-{node_id}", MADE_AT, restart_hash="r"),
-            **pod,  # type: ignore[arg-type]
-        ),
-        claim=ClaimFacts(f"data-{name}-0", "c", volume=f"pv{node_id}"),
-        volume=VolumeFacts(f"pv{node_id}", hosts=(f"h{node_id}",)),
-        report=NodeReport(f"u{node_id}", "c1", "follower", True, True, "ok"),
-    )
+    return sound_member(node_id, pod=sound_pod(node_id, **pod))
 
 
 def observation(third: Incarnation, *, refused: bool = False, **seen: object) -> Observation:
@@ -58,15 +37,10 @@ def observation(third: Incarnation, *, refused: bool = False, **seen: object) ->
     well = third.pod is not None and third.pod.ready
     voters = tuple(ReplicaView(Key(n, f"u{n}"), n < 3 or well, n < 3 or well) for n in (1, 2, 3))
     refusal = Refusal("UpdateMember", "StatefulSet/q-3-1", "Conflict", "", NOW + 9, NOW, tell=False)
-    found = Observation(
-        now=NOW,
-        name="q",
-        generation=1,
+    found = observation_of(
+        members,
+        view_of(voters),
         wanted=Wanted(3, STORAGE, debounce_s=30.0),
-        identities=(Identity(1, "c1", 1, "u1", 3, formed=True),),
-        incarnations=members,
-        templates={each.name: Templates("t", "r") for each in members},
-        view=QuorumView("c1", Key(1, "u1"), 4, voters, (), 9, 3, True, False, True, True, 3),
         known_voters=3,
         refusals=(refusal,) if refused else (),
     )

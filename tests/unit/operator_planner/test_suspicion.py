@@ -10,16 +10,12 @@ from quorum_operator.planner.evidence import CIRCUMSTANCES
 from quorum_operator.planner.observed import (
     ClaimFacts,
     FailureLatch,
-    Identity,
     Incarnation,
     Key,
     NodeReport,
     Observation,
     PodFacts,
-    QuorumView,
     ReplicaView,
-    StorageChoice,
-    Templates,
     VolumeFacts,
     Wanted,
 )
@@ -28,34 +24,16 @@ from quorum_operator.planner.status import build_status
 from quorum_operator.planner.step import LatchFailure, ScaleToZero, Step, Wait
 from quorum_operator.status_crd import MetadataQuorumStatus
 from quorum_operator.told_by_resource import suspicions
+from support.observed_quorum import NOW, STORAGE, observation_of, sound_member, view_of
 
 SETTINGS = settings(max_examples=150, deadline=None, derandomize=True)
-NOW = 1_000_000.0
 DEBOUNCE_S = 30.0
-STORAGE = StorageChoice("1Gi", None)
 SIZES = st.sampled_from([3, 5])
 
 
 def member(node_id: int, **changes: object) -> Incarnation:
     """Sound in every way."""
-    name = f"q-{node_id}-1"
-    sound = Incarnation(
-        node_id=node_id,
-        number=1,
-        name=name,
-        uid=f"uid-{name}",
-        resource_version="1",
-        created_at=NOW - 99_999,
-        formation=1,
-        storage=STORAGE,
-        uuid=f"u{node_id}",
-        template_hash="t",
-        pod=PodFacts(f"{name}-0", f"pod-{node_id}", NOW - 99_999, restart_hash="r"),
-        claim=ClaimFacts(f"data-{name}-0", "c", volume=f"pv{node_id}"),
-        volume=VolumeFacts(f"pv{node_id}", hosts=(f"h{node_id}",)),
-        report=NodeReport(f"u{node_id}", "c1", "follower", True, True, "ok"),
-    )
-    return replace(sound, **changes)  # type: ignore[arg-type]
+    return sound_member(node_id, NOW - 99_999, **changes)
 
 
 def observation(
@@ -70,19 +48,9 @@ def observation(
         ReplicaView(Key(e.node_id, e.uuid or ""), e.node_id not in silent, e.node_id not in silent)
         for e in members
     )
-    view = QuorumView(
-        "c1", Key(1, "u1"), 4, voters, (), 9, 3, True, False, True, True, len(members)
-    )
-    return Observation(
-        now=now,
-        name="q",
-        generation=1,
-        wanted=replace(Wanted(len(members), STORAGE, debounce_s=DEBOUNCE_S), **wanted),  # type: ignore[arg-type]
-        identities=(Identity(1, "c1", 1, "u1", len(members), formed=True),),
-        incarnations=tuple(members),
-        templates={each.name: Templates("t", "r") for each in members},
-        view=view,
-        known_voters=len(members),
+    asked = replace(Wanted(len(members), STORAGE, debounce_s=DEBOUNCE_S), **wanted)  # type: ignore[arg-type]
+    return observation_of(
+        members, view_of(voters), now=now, wanted=asked, known_voters=len(members)
     )
 
 

@@ -17,7 +17,6 @@ from quorum_operator.planner.observed import (
     NodeReport,
     Observation,
     PodFacts,
-    QuorumView,
     ReplicaView,
     StorageChoice,
     Wanted,
@@ -29,9 +28,9 @@ from quorum_operator.planner.times import text_of
 from quorum_operator.status_crd import MetadataQuorumStatus
 from quorum_operator.told_by_resource import unreachable_since
 from support.model_rules import majority
+from support.observed_quorum import NOW, STORAGE, observation_of, view_of
 
-NOW = 1_000_000.0
-SMALL, LARGE = StorageChoice("1Gi", None), StorageChoice("2Gi", None)
+SMALL, LARGE = STORAGE, StorageChoice("2Gi", None)
 REASONS = ("retired", "claim deleted", "other storage", "fewer wanted")
 
 
@@ -76,27 +75,18 @@ class Small:
             for each in self.members.values()
             if each.key not in self.voters and each.uuid not in away
         ]
-        return Observation(
-            now=NOW,
-            name="q",
-            generation=1,
+        view = view_of(
+            [ReplicaView(key, key in live, key in live) for key in self.voters],
+            leader=self.leader,
+            observers=tuple(ReplicaView(key, True, True) for key in others if key is not None),
+            initial_voters=self.size,
+        )
+        return observation_of(
+            tuple(self.members.values()),
+            view,
             wanted=self.wanted,
             identities=(Identity(1, "c1", 1, "U11", self.size, formed=True),),
-            incarnations=tuple(self.members.values()),
-            view=QuorumView(
-                cluster_id="c1",
-                leader=self.leader,
-                epoch=4,
-                voters=tuple(ReplicaView(key, key in live, key in live) for key in self.voters),
-                observers=tuple(ReplicaView(key, True, True) for key in others if key is not None),
-                voters_offset=17,
-                voters_epoch=3,
-                voters_committed=True,
-                pending_change=False,
-                own_epoch_committed=True,
-                formed=True,
-                initial_voters=self.size,
-            ),
+            templates={},
         )
 
     def run(self) -> steps.Step:

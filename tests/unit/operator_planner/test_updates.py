@@ -14,17 +14,12 @@ from quorum_operator.desired import base_objects, stateful_set
 from quorum_operator.desired.names import Owner
 from quorum_operator.kube.facts import update_facts, update_text
 from quorum_operator.planner.observed import (
-    ClaimFacts,
     Identity,
     Incarnation,
     Key,
-    NodeReport,
     Observation,
-    PodFacts,
-    QuorumView,
     ReplicaView,
     StorageChoice,
-    VolumeFacts,
 )
 from quorum_operator.planner.plan import plan
 from quorum_operator.planner.situation import Situation
@@ -41,6 +36,7 @@ from quorum_operator.planner.step import (
 )
 from quorum_operator.planner.updates import told, update_status
 from quorum_operator.told_by_resource import update_wanted, wanted_by
+from support.observed_quorum import sound_member, sound_pod, view_of
 
 pytestmark = pytest.mark.requirement("OP-10")
 
@@ -98,7 +94,7 @@ class World:
             identities=(self.identity,),
             incarnations=found,
             templates={each.name: self._hashes(each.node_id) for each in found},
-            view=QuorumView("c1", leader, 4, voters, (), 9, 3, True, False, True, True, 3),
+            view=view_of(voters, leader=leader, initial_voters=3),
             known_voters=3,
             update=update_wanted(self.spec, self.now),
         )
@@ -176,29 +172,19 @@ class World:
         return stateful_set.hashes(OWNER, self.spec, self._member(node_id))
 
     def _incarnation(self, node_id: int) -> Incarnation:
-        member, name = self.members[node_id], f"q-{node_id}-1"
-        pod = PodFacts(
-            f"{name}-0",
-            f"pod-{node_id}-{member.pods}",
+        member = self.members[node_id]
+        pod = sound_pod(
+            node_id,
             member.created_at,
+            uid=f"pod-{node_id}-{member.pods}",
             restart_hash=member.made_from,
             ready_since=member.created_at,
         )
-        return Incarnation(
-            node_id=node_id,
-            number=1,
-            name=name,
-            uid=f"uid-{name}",
-            resource_version="1",
-            created_at=FIRST_AT - 5000,
-            formation=1,
-            storage=StorageChoice("1Gi", None),
-            uuid=f"u{node_id}",
+        return sound_member(
+            node_id,
+            FIRST_AT - 5000,
             template_hash=member.template,
             pod=replace(pod, **member.pod),
-            claim=ClaimFacts(f"data-{name}-0", "c", volume=f"pv{node_id}"),
-            volume=VolumeFacts(f"pv{node_id}", hosts=(f"h{node_id}",)),
-            report=NodeReport(f"u{node_id}", "c1", "follower", True, True, "ok"),
         )
 
 

@@ -10,6 +10,7 @@ from quorum_node.records.identity import ReplicaKey
 from quorum_operator.crd import ReplacementOrder
 from quorum_operator.planner.gates import add_gate, remove_gate
 from quorum_operator.planner.observed import Key, QuorumView, ReplicaView
+from support.observed_quorum import view_of
 
 SIZES = range(1, 16)
 
@@ -79,20 +80,7 @@ def test_negative_failure_tolerance_is_returned_unclamped() -> None:
 
 def _view(size: int, live: set[int]) -> QuorumView:
     voters = tuple(ReplicaView(Key(n, "u"), n in live, n in live) for n in range(1, size + 1))
-    return QuorumView(
-        cluster_id="c",
-        leader=Key(1, "u"),
-        epoch=1,
-        voters=voters,
-        observers=(),
-        voters_offset=2,
-        voters_epoch=1,
-        voters_committed=True,
-        pending_change=False,
-        own_epoch_committed=True,
-        formed=True,
-        initial_voters=size,
-    )
+    return view_of(voters, leader=Key(1, "u"))
 
 
 @pytest.mark.parametrize("size", range(2, 10))
