@@ -3,7 +3,7 @@
 Runs in a loop, usually one with virtual time. Owns the wiring. The tests check the results.
 """
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,6 @@ from quorum_node.storage.errors import DiskFull, StorageFailure
 from quorum_node.storage.file_system import POSIX, FileSystem
 from support.controlled_cluster import ControlledCluster, assigned
 from support.hosted_node import OneConnection
-from support.virtual_time import VirtualTimeLoop
 
 ME, OTHER = 101, 102
 
@@ -182,15 +181,6 @@ def produce(
     done: list[tuple[BrokerError, int]] = []
     replica.produce(batch, acks, 1000.0, lambda error, offset: done.append((error, offset)), guard)
     return done[0] if done else None
-
-
-def played(work: Coroutine[Any, Any, None]) -> None:
-    """Run it with virtual time. Threads of the executor are not waited for at the end: virtual time can't."""
-    loop = VirtualTimeLoop()
-    try:
-        loop.run_until_complete(work)
-    finally:
-        loop.close()
 
 
 def answered(

@@ -40,3 +40,12 @@ def run(work: Coroutine[Any, Any, _T]) -> _T:
     """Like asyncio.run."""
     with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
         return runner.run(work)
+
+
+def finish(work: Coroutine[Any, Any, None]) -> None:
+    """The same for code with an executor: its threads are not waited for at the end, because virtual time can't."""
+    loop = VirtualTimeLoop()
+    try:
+        loop.run_until_complete(work)
+    finally:
+        loop.close()

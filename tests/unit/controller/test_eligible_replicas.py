@@ -34,7 +34,6 @@ from quorum_node.records.metadata import (
 )
 from support.broker_requests import registration
 from support.controlled_cluster import ControlledCluster
-from support.controller_env import play
 from support.partition_env import PartitionEnv
 
 State = tuple[int, tuple[int, ...], tuple[int, ...], tuple[int, ...]]
@@ -63,149 +62,125 @@ async def restart(env: PartitionEnv, broker_id: int, *, cleanly: bool, process: 
 
 
 @pytest.mark.requirement("KV3-09")
-def test_replica_removed_below_min_insync_replicas_may_still_be_elected() -> None:
-    async def test() -> None:
-        env = await three_brokers()
-        await env.fail(8)
-        assert state(env) == (7, (7, 9), (), ()), "two are enough"
-        await env.fail(9)
-        assert state(env) == (7, (7,), (9,), ())
-        await env.fail(7)
-        assert state(env) == (NO_LEADER, (), (7, 9), (7,))
-        await env.beat(8)
-        assert state(env)[0] == NO_LEADER, "messages were acknowledged without 8"
-        await env.beat(9)
-        assert state(env) == (9, (9,), (7,), ())
-        assert env.partition().leader_recovery_state == RECOVERED, "nothing was lost"
-        await env.beat(7)
-        state_after = await env.alter(9, 9, 7)
-        assert state_after.error_code == ErrorCode.NONE
-        assert state(env) == (9, (9, 7), (), ())
-
-    play(test)
+async def test_replica_removed_below_min_insync_replicas_may_still_be_elected() -> None:
+    env = await three_brokers()
+    await env.fail(8)
+    assert state(env) == (7, (7, 9), (), ()), "two are enough"
+    await env.fail(9)
+    assert state(env) == (7, (7,), (9,), ())
+    await env.fail(7)
+    assert state(env) == (NO_LEADER, (), (7, 9), (7,))
+    await env.beat(8)
+    assert state(env)[0] == NO_LEADER, "messages were acknowledged without 8"
+    await env.beat(9)
+    assert state(env) == (9, (9,), (7,), ())
+    assert env.partition().leader_recovery_state == RECOVERED, "nothing was lost"
+    await env.beat(7)
+    state_after = await env.alter(9, 9, 7)
+    assert state_after.error_code == ErrorCode.NONE
+    assert state(env) == (9, (9, 7), (), ())
 
 
 @pytest.mark.requirement("KV3-09")
-def test_replica_that_was_removed_and_added_again_is_not_elected_with_an_empty_log() -> None:
+async def test_replica_that_was_removed_and_added_again_is_not_elected_with_an_empty_log() -> None:
     """With all three replicas required, the move of partition 1 to two of them ends while the third is eligible."""
-
-    async def test() -> None:
-        env = PartitionEnv()
-        await env.begin(7, 8, 9)
-        await env.topic((7, 8, 9), (7, 8, 9), min_insync_replicas="3")
-        await env.fail(8)
-        assert state(env, 1) == (7, (7, 9), (8,), ())
-        await env.reassign(1, 7, 9)
-        assert env.partition(1).replicas == (7, 9)
-        assert state(env, 1) == (7, (7, 9), (), ()), "its broker deletes the log"
-        await env.beat(8)
-        await env.reassign(1, 7, 9, 8)
-        assert env.partition(1).adding_replicas == (8,)
-        await env.fail(9)
-        await env.fail(7)
-        assert state(env, 1) == (NO_LEADER, (), (7, 9), (7,)), "8 has no message yet"
-
-    play(test)
+    env = PartitionEnv()
+    await env.begin(7, 8, 9)
+    await env.topic((7, 8, 9), (7, 8, 9), min_insync_replicas="3")
+    await env.fail(8)
+    assert state(env, 1) == (7, (7, 9), (8,), ())
+    await env.reassign(1, 7, 9)
+    assert env.partition(1).replicas == (7, 9)
+    assert state(env, 1) == (7, (7, 9), (), ()), "its broker deletes the log"
+    await env.beat(8)
+    await env.reassign(1, 7, 9, 8)
+    assert env.partition(1).adding_replicas == (8,)
+    await env.fail(9)
+    await env.fail(7)
+    assert state(env, 1) == (NO_LEADER, (), (7, 9), (7,)), "8 has no message yet"
 
 
 @pytest.mark.requirement("KV3-09")
-def test_reassignment_ends_when_its_only_target_is_elected_from_the_eligible_replicas() -> None:
+async def test_reassignment_ends_when_its_only_target_is_elected_from_the_eligible_replicas() -> (
+    None
+):
     """No further change would end it, because the other broker is gone."""
-
-    async def test() -> None:
-        env = PartitionEnv()
-        await env.begin(7, 8)
-        await env.topic((7, 8), min_insync_replicas="2")
-        await env.fail(8)
-        assert state(env) == (7, (7,), (8,), ())
-        await env.reassign(0, 8)
-        assert env.partition().removing_replicas == (7,)
-        await env.beat(8)
-        await env.fail(7)
-        assert state(env) == (8, (8,), (), ())
-        assert env.partition().replicas == (8,)
-        assert not env.partition().is_reassigning
-
-    play(test)
+    env = PartitionEnv()
+    await env.begin(7, 8)
+    await env.topic((7, 8), min_insync_replicas="2")
+    await env.fail(8)
+    assert state(env) == (7, (7,), (8,), ())
+    await env.reassign(0, 8)
+    assert env.partition().removing_replicas == (7,)
+    await env.beat(8)
+    await env.fail(7)
+    assert state(env) == (8, (8,), (), ())
+    assert env.partition().replicas == (8,)
+    assert not env.partition().is_reassigning
 
 
 @pytest.mark.requirement("KV3-09")
-def test_unclean_shutdown_clears_eligibility_and_a_clean_one_does_not() -> None:
-    async def test() -> None:
-        env = await three_brokers()
-        for broker_id in (8, 9):
-            await env.fail(broker_id)
-        await restart(env, 9, cleanly=True, process=2)
-        assert state(env) == (7, (7,), (9,), ())
-        await restart(env, 9, cleanly=False, process=3)
-        assert state(env) == (7, (7,), (), ())
-
-    play(test)
+async def test_unclean_shutdown_clears_eligibility_and_a_clean_one_does_not() -> None:
+    env = await three_brokers()
+    for broker_id in (8, 9):
+        await env.fail(broker_id)
+    await restart(env, 9, cleanly=True, process=2)
+    assert state(env) == (7, (7,), (9,), ())
+    await restart(env, 9, cleanly=False, process=3)
+    assert state(env) == (7, (7,), (), ())
 
 
 @pytest.mark.requirement("KV3-09")
-def test_isr_member_with_an_unclean_shutdown_is_removed_before_registration() -> None:
-    async def test() -> None:
-        env = await three_brokers()
-        asked = env.ask(registration(7, 2, previous_broker_epoch=-1))
-        await env.turn()
-        values = env._open[-1][2]
-        assert [value[1] for value in values] == [5, 0], "the partition's change stands first"
-        await env.settle()
-        env.epochs[7] = asked.answer.broker_epoch
-        assert state(env) == (8, (8, 9), (), ())
-        assert env.committed.image.brokers.is_active(8)
-
-    play(test)
+async def test_isr_member_with_an_unclean_shutdown_is_removed_before_registration() -> None:
+    env = await three_brokers()
+    asked = env.ask(registration(7, 2, previous_broker_epoch=-1))
+    await env.turn()
+    values = env._open[-1][2]
+    assert [value[1] for value in values] == [5, 0], "the partition's change stands first"
+    await env.settle()
+    env.epochs[7] = asked.answer.broker_epoch
+    assert state(env) == (8, (8, 9), (), ())
+    assert env.committed.image.brokers.is_active(8)
 
 
 @pytest.mark.requirement("KV3-09")
-def test_last_leader_with_an_unclean_shutdown_leads_again_and_must_recover() -> None:
-    async def test() -> None:
-        env = await three_brokers()
-        await env.alter(7, 7)
-        assert state(env) == (7, (7,), (8, 9), ())
-        for broker_id in (8, 9):
-            await restart(env, broker_id, cleanly=False, process=2)
-        await restart(env, 7, cleanly=False, process=2)
-        assert state(env) == (NO_LEADER, (), (), (7,))
-        await env.beat(8)
-        assert state(env)[0] == NO_LEADER
-        await env.beat(7)
-        assert state(env) == (7, (7,), (), ())
-        assert env.partition().leader_recovery_state == RECOVERING
-        assert env.metrics.counters["unclean_elections"] == 1
-
-    play(test)
+async def test_last_leader_with_an_unclean_shutdown_leads_again_and_must_recover() -> None:
+    env = await three_brokers()
+    await env.alter(7, 7)
+    assert state(env) == (7, (7,), (8, 9), ())
+    for broker_id in (8, 9):
+        await restart(env, broker_id, cleanly=False, process=2)
+    await restart(env, 7, cleanly=False, process=2)
+    assert state(env) == (NO_LEADER, (), (), (7,))
+    await env.beat(8)
+    assert state(env)[0] == NO_LEADER
+    await env.beat(7)
+    assert state(env) == (7, (7,), (), ())
+    assert env.partition().leader_recovery_state == RECOVERING
+    assert env.metrics.counters["unclean_elections"] == 1
 
 
-def test_unclean_election_clears_the_eligible_replicas() -> None:
-    async def test() -> None:
-        env = await three_brokers()
-        await env.alter(7, 7)
-        for broker_id in (8, 9, 7):
-            await env.fail(broker_id)
-        assert state(env) == (NO_LEADER, (), (7, 8, 9), (7,))
-        await restart(env, 8, cleanly=False, process=2)
-        await env.beat(8)
-        assert state(env) == (NO_LEADER, (), (7, 9), (7,))
-        await env.elect(ElectionType.UNCLEAN)
-        assert state(env) == (8, (8,), (), ())
-
-    play(test)
+async def test_unclean_election_clears_the_eligible_replicas() -> None:
+    env = await three_brokers()
+    await env.alter(7, 7)
+    for broker_id in (8, 9, 7):
+        await env.fail(broker_id)
+    assert state(env) == (NO_LEADER, (), (7, 8, 9), (7,))
+    await restart(env, 8, cleanly=False, process=2)
+    await env.beat(8)
+    assert state(env) == (NO_LEADER, (), (7, 9), (7,))
+    await env.elect(ElectionType.UNCLEAN)
+    assert state(env) == (8, (8,), (), ())
 
 
-def test_change_of_min_insync_replicas_clears_the_eligible_replicas() -> None:
-    async def test() -> None:
-        env = await three_brokers()
-        await env.alter(7, 7)
-        assert state(env)[2] == (8, 9)
-        answer = await env.do(alter(TOPIC, "t", ConfigOperation.SET, "1"))
-        assert answer.responses[0].error_code == ErrorCode.NONE
-        await env.settle()
-        assert state(env) == (7, (7,), (), ())
-
-    play(test)
+async def test_change_of_min_insync_replicas_clears_the_eligible_replicas() -> None:
+    env = await three_brokers()
+    await env.alter(7, 7)
+    assert state(env)[2] == (8, 9)
+    answer = await env.do(alter(TOPIC, "t", ConfigOperation.SET, "1"))
+    assert answer.responses[0].error_code == ErrorCode.NONE
+    await env.settle()
+    assert state(env) == (7, (7,), (), ())
 
 
 @pytest.mark.parametrize(
@@ -217,15 +192,12 @@ def test_change_of_min_insync_replicas_clears_the_eligible_replicas() -> None:
         ("", ConfigOperation.SET, ErrorCode.NONE),
     ],
 )
-def test_min_insync_replicas_is_set_for_all_brokers_only(
+async def test_min_insync_replicas_is_set_for_all_brokers_only(
     broker: str, operation: ConfigOperation, error: ErrorCode
 ) -> None:
-    async def test() -> None:
-        env = await three_brokers()
-        answer = await env.do(alter(BROKER, broker, operation, "2"))
-        assert answer.responses[0].error_code == error
-
-    play(test)
+    env = await three_brokers()
+    answer = await env.do(alter(BROKER, broker, operation, "2"))
+    assert answer.responses[0].error_code == error
 
 
 def alter(
@@ -240,24 +212,20 @@ def alter(
     return IncrementalAlterConfigsRequest(resources=(resource,), validate_only=False)
 
 
-def test_broker_with_many_partitions_is_registered_after_the_last_partition_change(
+async def test_broker_with_many_partitions_is_registered_after_the_last_partition_change(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(unclean_shutdown, "MAX_RECORDS", 2)
-
-    async def test() -> None:
-        env = PartitionEnv()
-        await env.begin(7, 8)
-        await env.topic(*[(7, 8)] * 5)
-        errors = []
-        for _ in range(3):
-            answer = await env.do(registration(7, 2, previous_broker_epoch=-1))
-            await env.settle()
-            errors.append(answer.error_code)
-        assert errors == [ErrorCode.REQUEST_TIMED_OUT, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NONE]
-        assert all(env.partition(each).isr == (8,) for each in range(5))
-
-    play(test)
+    env = PartitionEnv()
+    await env.begin(7, 8)
+    await env.topic(*[(7, 8)] * 5)
+    errors = []
+    for _ in range(3):
+        answer = await env.do(registration(7, 2, previous_broker_epoch=-1))
+        await env.settle()
+        errors.append(answer.error_code)
+    assert errors == [ErrorCode.REQUEST_TIMED_OUT, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NONE]
+    assert all(env.partition(each).isr == (8,) for each in range(5))
 
 
 @pytest.mark.requirement("KV3-09")

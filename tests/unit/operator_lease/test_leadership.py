@@ -165,28 +165,26 @@ def test_standby_acquires_the_lease_within_15_s_of_a_kill() -> None:
 
 
 @pytest.mark.requirement("OP-03")
-def test_holder_without_responses_stops_before_the_lease_expires() -> None:
-    async def story() -> None:
-        store = Store()
-        first, second = contender(store, "first"), contender(store, "second")
-        first.start()
-        await until(first.leadership.leads, timeout_s=1)
-        second.start()
-        await asyncio.sleep(20)
-        first.server.cut = True
-        begun = asyncio.get_running_loop().time()
-        await until(lambda: len(first.spells[-1]) == 2, timeout_s=60)
-        assert first.spells[-1][1] - begun <= TERMS.deadline_s
-        with pytest.raises(NotLeading):
-            first.leadership.check()
-        await until(second.leadership.leads, timeout_s=15)
-        assert second.spells[-1][0] > first.spells[-1][1]
-        first.server.cut = False
-        await asyncio.sleep(60)
-        assert not first.leadership.leads(), "the other one works"
-        await asyncio.gather(first.kill(), second.kill())
-
-    virtual_time.run(story())
+@pytest.mark.virtual_time
+async def test_holder_without_responses_stops_before_the_lease_expires() -> None:
+    store = Store()
+    first, second = contender(store, "first"), contender(store, "second")
+    first.start()
+    await until(first.leadership.leads, timeout_s=1)
+    second.start()
+    await asyncio.sleep(20)
+    first.server.cut = True
+    begun = asyncio.get_running_loop().time()
+    await until(lambda: len(first.spells[-1]) == 2, timeout_s=60)
+    assert first.spells[-1][1] - begun <= TERMS.deadline_s
+    with pytest.raises(NotLeading):
+        first.leadership.check()
+    await until(second.leadership.leads, timeout_s=15)
+    assert second.spells[-1][0] > first.spells[-1][1]
+    first.server.cut = False
+    await asyncio.sleep(60)
+    assert not first.leadership.leads(), "the other one works"
+    await asyncio.gather(first.kill(), second.kill())
 
 
 def test_released_lease_is_acquired_at_the_next_attempt() -> None:

@@ -74,23 +74,21 @@ def test_busy_event_loop_keeps_the_lease(api: Any) -> None:
 
 
 @pytest.mark.requirement("OP-03")
-def test_blocked_event_loop_loses_the_lease(api: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_blocked_event_loop_loses_the_lease(
+    api: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(lease_thread, "BLOCKED_S", 1.0)
-
-    async def work() -> None:
-        told: list[str] = []
-        lease = LeaseThread(api, Place("n", "l"), "me")
-        lease.start(lambda: told.append("gained"), lambda: told.append("lost"))
-        await until(lambda: told)
-        time.sleep(3.0)  # noqa: ASYNC251 - that is what is tried
-        assert not lease.leadership.leads()
-        writes = api.writes
-        time.sleep(0.5)  # noqa: ASYNC251
-        assert api.writes == writes, "nobody else could take it"
-        await until(lambda: told[:3] == ["gained", "lost", "gained"])
-        await lease.stop()
-
-    asyncio.run(work())
+    told: list[str] = []
+    lease = LeaseThread(api, Place("n", "l"), "me")
+    lease.start(lambda: told.append("gained"), lambda: told.append("lost"))
+    await until(lambda: told)
+    time.sleep(3.0)  # noqa: ASYNC251 - that is what is tried
+    assert not lease.leadership.leads()
+    writes = api.writes
+    time.sleep(0.5)  # noqa: ASYNC251
+    assert api.writes == writes, "nobody else could take it"
+    await until(lambda: told[:3] == ["gained", "lost", "gained"])
+    await lease.stop()
 
 
 def test_lease_thread_that_was_never_started_can_be_stopped(api: Any) -> None:

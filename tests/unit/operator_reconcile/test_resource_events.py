@@ -58,62 +58,52 @@ def test_repeated_event_starts_no_second_reconcile() -> None:
     assert asyncio.run(run()) == 1
 
 
-def test_quorum_that_was_not_found_for_a_moment_is_reconciled_again() -> None:
-    async def run() -> None:
-        resource = Resource()
-        operator, workers = operator_of(resource)
-        resource.there = False
-        operator.quorum_changed(*PLACE, body())
-        await until(lambda: resource.reconciles and not workers.has(*PLACE))
-        resource.there = True
-        operator.quorum_changed(*PLACE, body())
-        await until(lambda: resource.reconciles > 1)
-        await workers.stop()
-
-    asyncio.run(run())
+async def test_quorum_that_was_not_found_for_a_moment_is_reconciled_again() -> None:
+    resource = Resource()
+    operator, workers = operator_of(resource)
+    resource.there = False
+    operator.quorum_changed(*PLACE, body())
+    await until(lambda: resource.reconciles and not workers.has(*PLACE))
+    resource.there = True
+    operator.quorum_changed(*PLACE, body())
+    await until(lambda: resource.reconciles > 1)
+    await workers.stop()
 
 
-def test_deleted_quorum_is_forgotten_and_a_restored_one_is_new() -> None:
-    async def run() -> None:
-        resource = Resource()
-        operator, workers = operator_of(resource)
-        operator.quorum_changed(*PLACE, body())
-        await until(lambda: resource.reconciles)
-        resource.there = False
-        operator.quorum_changed(*PLACE, body(), gone=True)
-        await until(lambda: not workers.has(*PLACE))
-        assert not operator._generations
-        resource.there = True
-        operator.quorum_changed(*PLACE, body())
-        await until(lambda: workers.has(*PLACE) and resource.reconciles > 2)
-        await workers.stop()
-
-    asyncio.run(run())
+async def test_deleted_quorum_is_forgotten_and_a_restored_one_is_new() -> None:
+    resource = Resource()
+    operator, workers = operator_of(resource)
+    operator.quorum_changed(*PLACE, body())
+    await until(lambda: resource.reconciles)
+    resource.there = False
+    operator.quorum_changed(*PLACE, body(), gone=True)
+    await until(lambda: not workers.has(*PLACE))
+    assert not operator._generations
+    resource.there = True
+    operator.quorum_changed(*PLACE, body())
+    await until(lambda: workers.has(*PLACE) and resource.reconciles > 2)
+    await workers.stop()
 
 
 @pytest.mark.parametrize("final_seen", [True, False])
 @pytest.mark.parametrize("phase", ["Completed", "Failed", "Cancelled"])
-def test_reassignment_whose_final_phase_is_cleared_begins_anew(
+async def test_reassignment_whose_final_phase_is_cleared_begins_anew(
     phase: str, final_seen: bool
 ) -> None:
     """Watches may merge two changes to one event."""
-
-    async def run() -> None:
-        resource = Resource()
-        operator, workers = operator_of(resource)
-        operator.reassignment_changed(*PLACE, body(), gone=False)
-        await until(lambda: resource.reconciles)
-        resource.there = False  # ended
-        workers.wake(*PLACE)
-        await until(lambda: not workers.has(*PLACE))
-        if final_seen:
-            operator.reassignment_changed(*PLACE, body(phase), gone=False)
-            assert not operator._reassigned, "it would be started at each change of the holder"
-        assert not workers.has(*PLACE)
-        resource.there = True
-        before = resource.reconciles
-        operator.reassignment_changed(*PLACE, body(), gone=False)
-        await until(lambda: resource.reconciles > before)
-        await workers.stop()
-
-    asyncio.run(run())
+    resource = Resource()
+    operator, workers = operator_of(resource)
+    operator.reassignment_changed(*PLACE, body(), gone=False)
+    await until(lambda: resource.reconciles)
+    resource.there = False  # ended
+    workers.wake(*PLACE)
+    await until(lambda: not workers.has(*PLACE))
+    if final_seen:
+        operator.reassignment_changed(*PLACE, body(phase), gone=False)
+        assert not operator._reassigned, "it would be started at each change of the holder"
+    assert not workers.has(*PLACE)
+    resource.there = True
+    before = resource.reconciles
+    operator.reassignment_changed(*PLACE, body(), gone=False)
+    await until(lambda: resource.reconciles > before)
+    await workers.stop()

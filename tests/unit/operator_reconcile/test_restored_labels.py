@@ -51,5 +51,5 @@ def test_foreign_stateful_set_is_not_labelled() -> None:
     api = running_quorum()
     meta = api.objects[set_path(3)]["metadata"]
     meta["labels"], meta["ownerReferences"] = {}, [{"kind": "Other", "name": "x", "uid": "other"}]
-    reconcile(api, 1)
+    reconcile(api, times=1)
     assert api.objects[set_path(3)]["metadata"]["labels"] == {}

@@ -32,25 +32,22 @@ async def turn() -> None:
         await asyncio.sleep(0)
 
 
-def test_submit_calls_no_callback_synchronously() -> None:
-    async def body() -> None:
-        called: list[str] = []
-        queue = AppendQueue(
-            lambda number, values: called.append("propose"),
-            lambda append, outcome: called.append("settle"),
-            Metrics().partition(0),
-        )
-        append = queue.submit((b"a",), lambda outcome: called.append("done"))
-        assert append is not None
-        assert append.values == (b"a",)
-        assert queue.submit((b"x" * (MAX_BATCH_BYTES + 1),), lambda outcome: None) is None
-        assert called == []
-        await turn()
-        assert called == ["propose"]
-        queue.committed(1, 0, 1)
-        assert called == ["propose", "settle", "done"]
-
-    asyncio.run(body())
+async def test_submit_calls_no_callback_synchronously() -> None:
+    called: list[str] = []
+    queue = AppendQueue(
+        lambda number, values: called.append("propose"),
+        lambda append, outcome: called.append("settle"),
+        Metrics().partition(0),
+    )
+    append = queue.submit((b"a",), lambda outcome: called.append("done"))
+    assert append is not None
+    assert append.values == (b"a",)
+    assert queue.submit((b"x" * (MAX_BATCH_BYTES + 1),), lambda outcome: None) is None
+    assert called == []
+    await turn()
+    assert called == ["propose"]
+    queue.committed(1, 0, 1)
+    assert called == ["propose", "settle", "done"]
 
 
 @pytest.mark.requirement("K595-06")

@@ -232,45 +232,41 @@ def test_timestamp_error_takes_precedence_over_a_missing_key_elsewhere() -> None
     assert (found.error, found.record) == (BrokerError.INVALID_RECORD, 1)
 
 
-def test_large_validations_run_in_a_thread_and_keep_the_order_of_a_partition() -> None:
+async def test_large_validations_run_in_a_thread_and_keep_the_order_of_a_partition() -> None:
     many = [(0, None, b"")] * (MOST_RECORDS_ON_LOOP + 1)
     large = [(0, None, bytes(MOST_BYTES_ON_LOOP))]
     small = [(0, None, b"small")]
     sizes = BatchLimits(max_message_bytes=1 << 24)
+    validation = BatchValidation(lambda: NOW_MS)
+    order: list[str] = []
+    done = asyncio.Event()
 
-    async def run() -> None:
-        validation = BatchValidation(lambda: NOW_MS)
-        order: list[str] = []
-        done = asyncio.Event()
+    def then(name: str, last: bool = False) -> Validated:
+        def take(found: Batch | Refusal) -> None:
+            assert isinstance(found, Batch)
+            order.append(name)
+            if last:
+                done.set()
 
-        def then(name: str, last: bool = False) -> Validated:
-            def take(found: Batch | Refusal) -> None:
-                assert isinstance(found, Batch)
-                order.append(name)
-                if last:
-                    done.set()
+        return take
 
-            return take
-
-        validation.validate("p", read(produced(*small), sizes), sizes, then("1"))
-        assert order == ["1"], "small work is done at once"
-        validation.validate("p", read(produced(*many), sizes), sizes, then("2"))
-        validation.validate("p", read(produced(*small), sizes), sizes, then("3"))
-        validation.validate("p", read(produced(*large, attributes=GZIP), sizes), sizes, then("4"))
-        validation.validate("p", read(produced(*small), sizes), sizes, then("5", last=True))
-        validation.validate("other", read(produced(*small), sizes), sizes, then("other"))
-        assert order == ["1", "other"], "another partition does not wait"
-        await asyncio.wait_for(done.wait(), 30)
-        assert order == ["1", "other", "2", "3", "4", "5"]
-        validation.validate("p", read(produced(*small), sizes), sizes, then("6"))
-        assert order[-1] == "6", "nothing waits any more"
-        validation.validate("p", read(produced(*many), sizes), sizes, then("never"))
-        validation.close()
-        await asyncio.get_running_loop().run_in_executor(None, validation.join)
-        await asyncio.sleep(0)
-        assert order[-1] == "6", "closed"
-
-    asyncio.run(run())
+    validation.validate("p", read(produced(*small), sizes), sizes, then("1"))
+    assert order == ["1"], "small work is done at once"
+    validation.validate("p", read(produced(*many), sizes), sizes, then("2"))
+    validation.validate("p", read(produced(*small), sizes), sizes, then("3"))
+    validation.validate("p", read(produced(*large, attributes=GZIP), sizes), sizes, then("4"))
+    validation.validate("p", read(produced(*small), sizes), sizes, then("5", last=True))
+    validation.validate("other", read(produced(*small), sizes), sizes, then("other"))
+    assert order == ["1", "other"], "another partition does not wait"
+    await asyncio.wait_for(done.wait(), 30)
+    assert order == ["1", "other", "2", "3", "4", "5"]
+    validation.validate("p", read(produced(*small), sizes), sizes, then("6"))
+    assert order[-1] == "6", "nothing waits any more"
+    validation.validate("p", read(produced(*many), sizes), sizes, then("never"))
+    validation.close()
+    await asyncio.get_running_loop().run_in_executor(None, validation.join)
+    await asyncio.sleep(0)
+    assert order[-1] == "6", "closed"
 
 
 def test_batch_that_decompresses_beyond_the_limit_is_rejected() -> None:

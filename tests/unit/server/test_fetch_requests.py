@@ -13,7 +13,9 @@ from quorum_node.protocol.errors import ErrorCode
 from quorum_node.protocol.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 from quorum_node.server.broker.fetch_api import FetchApi
 from support.data_batches import data_batch
-from support.hosted_replicas import ME, OTHER, HostedReplicas, answered, played, produce
+from support.hosted_replicas import ME, OTHER, HostedReplicas, answered, produce
+
+pytestmark = pytest.mark.virtual_time
 
 DEBUGGING = -2
 STATE_SINCE, IDS_SINCE = 15, 13
@@ -64,19 +66,16 @@ def write(hosted: HostedReplicas, name: str, *replicas: int) -> None:
 
 @pytest.mark.parametrize("version", [4, 10, 14, 15, 18])
 @pytest.mark.parametrize("replica_id", [-1, DEBUGGING])
-def test_debugging_consumer_gets_only_committed_records(
+async def test_debugging_consumer_gets_only_committed_records(
     tmp_path: Path, version: int, replica_id: int
 ) -> None:
-    async def steps() -> None:
-        hosted = HostedReplicas(tmp_path)
-        write(hosted, "t", ME, OTHER)
-        hidden = found(fetch(hosted, version, replica_id))
-        assert (hidden.error_code, hidden.high_watermark, hidden.records) == (0, 0, b"")
-        behind = found(fetch(hosted, version, replica_id, fetch_offset=2))
-        assert behind.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
-        hosted.close()
-
-    played(steps())
+    hosted = HostedReplicas(tmp_path)
+    write(hosted, "t", ME, OTHER)
+    hidden = found(fetch(hosted, version, replica_id))
+    assert (hidden.error_code, hidden.high_watermark, hidden.records) == (0, 0, b"")
+    behind = found(fetch(hosted, version, replica_id, fetch_offset=2))
+    assert behind.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+    hosted.close()
 
 
 @pytest.mark.parametrize(
@@ -89,18 +88,15 @@ def test_debugging_consumer_gets_only_committed_records(
         (18, 103, ErrorCode.NOT_LEADER_OR_FOLLOWER),
     ],
 )
-def test_follower_serves_consumers_since_version_11(
+async def test_follower_serves_consumers_since_version_11(
     tmp_path: Path, version: int, replica_id: int, error: ErrorCode
 ) -> None:
-    async def steps() -> None:
-        hosted = HostedReplicas(tmp_path)
-        follower = hosted.create("t", (OTHER, ME))
-        follower.take(BatchesFetched(0, 0, (data_batch(0),), 1, 0))
-        answer = found(fetch(hosted, version, replica_id))
-        assert (answer.error_code, bool(answer.records)) == (error, not error)
-        hosted.close()
-
-    played(steps())
+    hosted = HostedReplicas(tmp_path)
+    follower = hosted.create("t", (OTHER, ME))
+    follower.take(BatchesFetched(0, 0, (data_batch(0),), 1, 0))
+    answer = found(fetch(hosted, version, replica_id))
+    assert (answer.error_code, bool(answer.records)) == (error, not error)
+    hosted.close()
 
 
 @pytest.mark.parametrize(
@@ -113,35 +109,29 @@ def test_follower_serves_consumers_since_version_11(
     ],
 )
 @pytest.mark.parametrize("replica_id", [-1, OTHER])
-def test_negative_epoch_is_treated_as_none(
+async def test_negative_epoch_is_treated_as_none(
     tmp_path: Path, epochs: dict[str, int], error: ErrorCode, replica_id: int
 ) -> None:
-    async def steps() -> None:
-        hosted = HostedReplicas(tmp_path)
-        write(hosted, "t", ME, OTHER)
-        assert found(fetch(hosted, replica_id=replica_id, **epochs)).error_code == error
-        hosted.close()
-
-    played(steps())
+    hosted = HostedReplicas(tmp_path)
+    write(hosted, "t", ME, OTHER)
+    assert found(fetch(hosted, replica_id=replica_id, **epochs)).error_code == error
+    hosted.close()
 
 
-def test_follower_with_a_stale_broker_epoch_is_rejected_with_the_leader(
+async def test_follower_with_a_stale_broker_epoch_is_rejected_with_the_leader(
     tmp_path: Path,
 ) -> None:
-    async def steps() -> None:
-        hosted = HostedReplicas(tmp_path)
-        write(hosted, "t", ME, OTHER)
-        epoch = hosted.cluster.epoch(OTHER)
-        stale = found(fetch(hosted, replica_id=OTHER, replica_epoch=epoch - 1))
-        assert stale.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-        assert (stale.current_leader.leader_id, stale.current_leader.leader_epoch) == (ME, 0)
-        for replica_epoch in (-1, epoch):
-            served = found(fetch(hosted, replica_id=OTHER, replica_epoch=replica_epoch))
-            assert (served.error_code, bool(served.records)) == (0, True)
-        assert found(fetch(hosted, 14, OTHER)).records, "older versions have no broker epoch"
-        hosted.close()
-
-    played(steps())
+    hosted = HostedReplicas(tmp_path)
+    write(hosted, "t", ME, OTHER)
+    epoch = hosted.cluster.epoch(OTHER)
+    stale = found(fetch(hosted, replica_id=OTHER, replica_epoch=epoch - 1))
+    assert stale.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert (stale.current_leader.leader_id, stale.current_leader.leader_epoch) == (ME, 0)
+    for replica_epoch in (-1, epoch):
+        served = found(fetch(hosted, replica_id=OTHER, replica_epoch=replica_epoch))
+        assert (served.error_code, bool(served.records)) == (0, True)
+    assert found(fetch(hosted, 14, OTHER)).records, "older versions have no broker epoch"
+    hosted.close()
 
 
 @pytest.mark.parametrize(
@@ -156,36 +146,28 @@ def test_follower_with_a_stale_broker_epoch_is_rejected_with_the_leader(
         (5, -2, ErrorCode.FETCH_SESSION_ID_NOT_FOUND),
     ],
 )
-def test_only_requests_that_continue_a_fetch_session_are_rejected(
+async def test_only_requests_that_continue_a_fetch_session_are_rejected(
     tmp_path: Path, session_id: int, session_epoch: int, error: ErrorCode
 ) -> None:
-    async def steps() -> None:
-        hosted = HostedReplicas(tmp_path)
-        write(hosted, "t", ME)
-        body = asked(hosted, DATA_FETCH.max_version)
-        answer = fetch(
-            hosted, body=replace(body, session_id=session_id, session_epoch=session_epoch)
-        )
-        assert (answer.error_code, answer.session_id) == (error, 0)
-        assert bool(answer.responses) == (not error)
-        hosted.close()
-
-    played(steps())
+    hosted = HostedReplicas(tmp_path)
+    write(hosted, "t", ME)
+    body = asked(hosted, DATA_FETCH.max_version)
+    answer = fetch(hosted, body=replace(body, session_id=session_id, session_epoch=session_epoch))
+    assert (answer.error_code, answer.session_id) == (error, 0)
+    assert bool(answer.responses) == (not error)
+    hosted.close()
 
 
 @pytest.mark.parametrize(
     "limits", [{"min_bytes": 0}, {"min_bytes": -1}, {"min_bytes": 1 << 20, "max_bytes": 0}]
 )
-def test_fetch_with_min_bytes_0_does_not_wait(tmp_path: Path, limits: dict[str, int]) -> None:
-    async def steps() -> None:
-        hosted = HostedReplicas(tmp_path)
-        write(hosted, "t", ME)
-        body = replace(
-            asked(hosted, DATA_FETCH.max_version, fetch_offset=1), max_wait_ms=60_000, **limits
-        )
-        before = asyncio.get_running_loop().time()
-        assert found(fetch(hosted, body=body)).records == b""
-        assert asyncio.get_running_loop().time() == before
-        hosted.close()
-
-    played(steps())
+async def test_fetch_with_min_bytes_0_does_not_wait(tmp_path: Path, limits: dict[str, int]) -> None:
+    hosted = HostedReplicas(tmp_path)
+    write(hosted, "t", ME)
+    body = replace(
+        asked(hosted, DATA_FETCH.max_version, fetch_offset=1), max_wait_ms=60_000, **limits
+    )
+    before = asyncio.get_running_loop().time()
+    assert found(fetch(hosted, body=body)).records == b""
+    assert asyncio.get_running_loop().time() == before
+    hosted.close()

@@ -110,31 +110,27 @@ def test_synced_end_is_saved_after_the_response_and_not_for_every_flush(
 
 @pytest.mark.requirement("K595-06")
 @pytest.mark.parametrize("failure", [StorageFailure("EIO"), DiskFull("ENOSPC", at_sync=True)])
-def test_synced_end_that_cannot_be_saved_stops_the_replica(
+async def test_synced_end_that_cannot_be_saved_stops_the_replica(
     monkeypatch: pytest.MonkeyPatch, failure: StorageFailure | DiskFull
 ) -> None:
     monkeypatch.setattr(flusher_module, "_SETTLE_SECONDS", 0.0)
-
-    async def run() -> None:
-        heard = Heard()
-        log = RefusingLog(failure)
-        flusher = LogFlusher(log, heard.done, Metrics().partition(0), lambda: 4)
-        flusher.settle_soon()
+    heard = Heard()
+    log = RefusingLog(failure)
+    flusher = LogFlusher(log, heard.done, Metrics().partition(0), lambda: 4)
+    flusher.settle_soon()
+    await asyncio.wait_for(heard.told.wait(), 10)
+    assert heard.results == [failure]
+    for ticket in range(3):  # each ends after the operations started before
+        heard.told.clear()
+        flusher.start(ticket)
         await asyncio.wait_for(heard.told.wait(), 10)
-        assert heard.results == [failure]
-        for ticket in range(3):  # each ends after the operations started before
-            heard.told.clear()
-            flusher.start(ticket)
-            await asyncio.wait_for(heard.told.wait(), 10)
-        assert log.settles == 1, "no sync is tried again"
-        flusher.close()
-
-    asyncio.run(run())
+    assert log.settles == 1, "no sync is tried again"
+    flusher.close()
 
 
 @pytest.mark.requirement("K595-06")
 @pytest.mark.parametrize(("code", "kind"), [(errno.EIO, StorageFailure), (errno.ENOSPC, DiskFull)])
-def test_failed_sync_is_reported_with_its_error(
+async def test_failed_sync_is_reported_with_its_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, kind: type[Exception]
 ) -> None:
     log = SegmentedLog(tmp_path)
@@ -146,18 +142,14 @@ def test_failed_sync_is_reported_with_its_error(
         raise OSError(code, os.strerror(code))
 
     monkeypatch.setattr(os, "fdatasync", fail)
-
-    async def run() -> None:
-        heard = Heard()
-        flusher = LogFlusher(log, heard.done, Metrics().partition(0), lambda: 4)
-        flusher.start(1)
-        await asyncio.wait_for(heard.told.wait(), 10)
-        (result,) = heard.results
-        assert isinstance(result, kind)
-        assert errno.errorcode[code] in str(result)
-        flusher.close()
-
-    asyncio.run(run())
+    heard = Heard()
+    flusher = LogFlusher(log, heard.done, Metrics().partition(0), lambda: 4)
+    flusher.start(1)
+    await asyncio.wait_for(heard.told.wait(), 10)
+    (result,) = heard.results
+    assert isinstance(result, kind)
+    assert errno.errorcode[code] in str(result)
+    flusher.close()
 
 
 def test_exception_in_a_flush_is_reported_before_the_thread_ends(

@@ -4,10 +4,14 @@ import asyncio
 import time
 from pathlib import Path
 
+import pytest
+
 from quorum_node.broker.errors import BrokerError
 from quorum_node.broker.events import BatchesFetched
 from support.data_batches import data_batch, end_of_transaction
-from support.hosted_replicas import ME, OTHER, HostedReplicas, played, produce
+from support.hosted_replicas import ME, OTHER, HostedReplicas, produce
+
+pytestmark = pytest.mark.virtual_time
 
 TEN_MINUTES_S = 600
 DAY_MS = 86_400_000
@@ -19,44 +23,37 @@ def produced(producer_id: int, sequence: int, timestamp_ms: int) -> bytes:
     return batch.data
 
 
-def test_leader_expires_idle_producers_only(tmp_path: Path) -> None:
-    async def steps() -> None:
-        hosted, now_ms = HostedReplicas(tmp_path), time.time_ns() // 1_000_000
-        replicas = [hosted.create(f"t{number}") for number in range(3)]
-        for replica in replicas:
-            for producer_id in range(5):
-                assert produce(replica, produced(producer_id, 0, now_ms - 2 * DAY_MS))
-            assert produce(replica, produced(7, 0, now_ms))
-            out_of_order = BrokerError.OUT_OF_ORDER_SEQUENCE_NUMBER, -1
-            assert produce(replica, produced(1, 9, now_ms)) == out_of_order
-        await asyncio.sleep(TEN_MINUTES_S + 60)
-        for replica in replicas:
-            assert [each.producer_id for each in replica.core.producers()] == [7]
-            log = hosted.directory.logs[replica.topic_name, 0]
-            assert [each.producer_id for each in log.producers()] == [7]
-            assert produce(replica, produced(1, 9, now_ms)) == (BrokerError.NONE, 6)
-        assert not hosted.failures
-        hosted.close()
-
-    played(steps())
+async def test_leader_expires_idle_producers_only(tmp_path: Path) -> None:
+    hosted, now_ms = HostedReplicas(tmp_path), time.time_ns() // 1_000_000
+    replicas = [hosted.create(f"t{number}") for number in range(3)]
+    for replica in replicas:
+        for producer_id in range(5):
+            assert produce(replica, produced(producer_id, 0, now_ms - 2 * DAY_MS))
+        assert produce(replica, produced(7, 0, now_ms))
+        out_of_order = BrokerError.OUT_OF_ORDER_SEQUENCE_NUMBER, -1
+        assert produce(replica, produced(1, 9, now_ms)) == out_of_order
+    await asyncio.sleep(TEN_MINUTES_S + 60)
+    for replica in replicas:
+        assert [each.producer_id for each in replica.core.producers()] == [7]
+        log = hosted.directory.logs[replica.topic_name, 0]
+        assert [each.producer_id for each in log.producers()] == [7]
+        assert produce(replica, produced(1, 9, now_ms)) == (BrokerError.NONE, 6)
+    assert not hosted.failures
+    hosted.close()
 
 
-def test_follower_drops_decided_transactions(tmp_path: Path) -> None:
+async def test_follower_drops_decided_transactions(tmp_path: Path) -> None:
     """A follower gets no request for the last stable offset, which drops them on a leader."""
-
-    async def steps() -> None:
-        hosted = HostedReplicas(tmp_path)
-        follower = hosted.create("t", (OTHER, ME))
-        for number in range(100):
-            begun = data_batch(2 * number, producer_id=7, sequence=number, transactional=True)
-            batches = begun, end_of_transaction(2 * number + 1, 7, abort=False)
-            end = 2 * number + 2
-            follower.take(BatchesFetched(0, 2 * number, batches, end, 0))
-            assert follower.core.end_offset == end
-        table = hosted.directory.logs["t", 0]._producers
-        assert len(table._decided) == 100
-        await asyncio.sleep(TEN_MINUTES_S + 60)
-        assert not table._decided
-        hosted.close()
-
-    played(steps())
+    hosted = HostedReplicas(tmp_path)
+    follower = hosted.create("t", (OTHER, ME))
+    for number in range(100):
+        begun = data_batch(2 * number, producer_id=7, sequence=number, transactional=True)
+        batches = begun, end_of_transaction(2 * number + 1, 7, abort=False)
+        end = 2 * number + 2
+        follower.take(BatchesFetched(0, 2 * number, batches, end, 0))
+        assert follower.core.end_offset == end
+    table = hosted.directory.logs["t", 0]._producers
+    assert len(table._decided) == 100
+    await asyncio.sleep(TEN_MINUTES_S + 60)
+    assert not table._decided
+    hosted.close()

@@ -16,7 +16,9 @@ from quorum_node.protocol.list_offsets import (
 )
 from quorum_node.server.broker.offsets_api import OffsetsApi
 from support.data_batches import data_batch
-from support.hosted_replicas import ME, OTHER, HostedReplicas, answered, played, produce
+from support.hosted_replicas import ME, OTHER, HostedReplicas, answered, produce
+
+pytestmark = pytest.mark.virtual_time
 
 CONSUMER, DEBUGGING = -1, -2
 
@@ -39,46 +41,37 @@ def offset(hosted: HostedReplicas, replica_id: int, timestamp: int) -> tuple[int
 @pytest.mark.parametrize(
     ("replica_id", "latest", "newest"), [(CONSUMER, 0, -1), (DEBUGGING, 1, 0), (OTHER, 1, 0)]
 )
-def test_leader_tells_consumers_what_is_committed_and_others_what_it_has(
+async def test_leader_tells_consumers_what_is_committed_and_others_what_it_has(
     tmp_path: Path, replica_id: int, latest: int, newest: int
 ) -> None:
-    async def steps() -> None:
-        hosted = HostedReplicas(tmp_path)
-        data = data_batch(0).data
-        assert isinstance(data, bytes)
-        assert produce(hosted.create("t", (ME, OTHER)), data, acks=1)
-        assert offset(hosted, replica_id, LATEST_TIMESTAMP) == (0, latest)
-        assert offset(hosted, replica_id, MAX_TIMESTAMP) == (0, newest)
-        assert offset(hosted, replica_id, 5) == (0, newest)
-        hosted.close()
-
-    played(steps())
+    hosted = HostedReplicas(tmp_path)
+    data = data_batch(0).data
+    assert isinstance(data, bytes)
+    assert produce(hosted.create("t", (ME, OTHER)), data, acks=1)
+    assert offset(hosted, replica_id, LATEST_TIMESTAMP) == (0, latest)
+    assert offset(hosted, replica_id, MAX_TIMESTAMP) == (0, newest)
+    assert offset(hosted, replica_id, 5) == (0, newest)
+    hosted.close()
 
 
 @pytest.mark.parametrize("replica_id", [CONSUMER, DEBUGGING, OTHER])
-def test_follower_answers_debugging_consumers_only(tmp_path: Path, replica_id: int) -> None:
-    async def steps() -> None:
-        hosted = HostedReplicas(tmp_path)
-        follower = hosted.create("t", (OTHER, ME))
-        follower.take(BatchesFetched(0, 0, (data_batch(0),), 0, 0))
-        refused = (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
-        expected = (0, 1) if replica_id == DEBUGGING else refused
-        assert offset(hosted, replica_id, LATEST_TIMESTAMP) == expected
-        hosted.close()
-
-    played(steps())
+async def test_follower_answers_debugging_consumers_only(tmp_path: Path, replica_id: int) -> None:
+    hosted = HostedReplicas(tmp_path)
+    follower = hosted.create("t", (OTHER, ME))
+    follower.take(BatchesFetched(0, 0, (data_batch(0),), 0, 0))
+    refused = (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
+    expected = (0, 1) if replica_id == DEBUGGING else refused
+    assert offset(hosted, replica_id, LATEST_TIMESTAMP) == expected
+    hosted.close()
 
 
-def test_first_of_records_without_timestamps_is_the_newest(tmp_path: Path) -> None:
-    async def steps() -> None:
-        hosted = HostedReplicas(tmp_path)
-        replica = hosted.create("t")
-        assert offset(hosted, CONSUMER, MAX_TIMESTAMP) == (0, -1)
-        for timestamp_ms, newest in ((-1, 0), (-1, 0), (0, 2), (7, 3), (-1, 3)):
-            data = data_batch(0, timestamp_ms=timestamp_ms).data
-            assert isinstance(data, bytes)
-            assert produce(replica, data, acks=1)
-            assert offset(hosted, CONSUMER, MAX_TIMESTAMP) == (0, newest)
-        hosted.close()
-
-    played(steps())
+async def test_first_of_records_without_timestamps_is_the_newest(tmp_path: Path) -> None:
+    hosted = HostedReplicas(tmp_path)
+    replica = hosted.create("t")
+    assert offset(hosted, CONSUMER, MAX_TIMESTAMP) == (0, -1)
+    for timestamp_ms, newest in ((-1, 0), (-1, 0), (0, 2), (7, 3), (-1, 3)):
+        data = data_batch(0, timestamp_ms=timestamp_ms).data
+        assert isinstance(data, bytes)
+        assert produce(replica, data, acks=1)
+        assert offset(hosted, CONSUMER, MAX_TIMESTAMP) == (0, newest)
+    hosted.close()

@@ -100,58 +100,48 @@ def requests(*numbers: int, name: str = "x") -> bytes:
     return b"".join(encode_request(API_VERSIONS, 3, number, "me", body) for number in numbers)
 
 
-def played(env: Callable[[], None]) -> None:
-    async def play() -> None:
-        env()
-        for _ in range(10):
-            await asyncio.sleep(0)
-
-    asyncio.run(play())
+async def turns() -> None:
+    for _ in range(10):
+        await asyncio.sleep(0)
 
 
-def test_request_has_the_authenticated_principal_of_its_connection() -> None:
-    def env() -> None:
-        s = Env(at_once=False)
-        s.connection.data_received(requests(1, 2))
-        first, second = (each.caller for each in s.asked)
-        assert first is second, "it is made once for a connection"
-        assert (first.principal, first.host) == ("User:ANONYMOUS", "")
-        assert (first.listener, first.identity) == ("CONTROLLER", None)
-
-    played(env)
+async def test_request_has_the_authenticated_principal_of_its_connection() -> None:
+    s = Env(at_once=False)
+    s.connection.data_received(requests(1, 2))
+    first, second = (each.caller for each in s.asked)
+    assert first is second, "it is made once for a connection"
+    assert (first.principal, first.host) == ("User:ANONYMOUS", "")
+    assert (first.listener, first.identity) == ("CONTROLLER", None)
+    await turns()
 
 
 @pytest.mark.parametrize("piece", [1, 3, 50, 10_000])
-def test_requests_in_chunks_of_any_size_are_parsed(piece: int) -> None:
-    def env() -> None:
-        s = Env()
-        stream = requests(1, 2) + requests(3, name="long" * 8_000) + requests(4)
-        step = piece if piece > 3 else piece * 40
-        head = stream[:200]
-        for start in range(0, len(head), piece):
-            s.connection.data_received(head[start : start + piece])
-        for start in range(len(head), len(stream), step):
-            s.connection.data_received(stream[start : start + step])
-        assert s.wire.answered() == [1, 2, 3, 4]
-        assert s.metrics.labelled["requests"]["ApiVersions"] == 4
-        times = s.metrics.durations["request_total_time_seconds"]["ApiVersions"]
-        assert times.count == 4
-        assert not s.wire.is_closed
-
-    played(env)
+async def test_requests_in_chunks_of_any_size_are_parsed(piece: int) -> None:
+    s = Env()
+    stream = requests(1, 2) + requests(3, name="long" * 8_000) + requests(4)
+    step = piece if piece > 3 else piece * 40
+    head = stream[:200]
+    for start in range(0, len(head), piece):
+        s.connection.data_received(head[start : start + piece])
+    for start in range(len(head), len(stream), step):
+        s.connection.data_received(stream[start : start + step])
+    assert s.wire.answered() == [1, 2, 3, 4]
+    assert s.metrics.labelled["requests"]["ApiVersions"] == 4
+    times = s.metrics.durations["request_total_time_seconds"]["ApiVersions"]
+    assert times.count == 4
+    assert not s.wire.is_closed
+    await turns()
 
 
-def test_responses_are_sent_in_request_order() -> None:
-    def env() -> None:
-        s = Env(at_once=False)
-        s.connection.data_received(requests(1, 2, 3))
-        for index in (2, 0):
-            s.asked[index].reply(ANSWER)
-        assert s.wire.answered() == [1]
-        s.asked[1].reply(ANSWER)
-        assert s.wire.answered() == [1, 2, 3]
-
-    played(env)
+async def test_responses_are_sent_in_request_order() -> None:
+    s = Env(at_once=False)
+    s.connection.data_received(requests(1, 2, 3))
+    for index in (2, 0):
+        s.asked[index].reply(ANSWER)
+    assert s.wire.answered() == [1]
+    s.asked[1].reply(ANSWER)
+    assert s.wire.answered() == [1, 2, 3]
+    await turns()
 
 
 def test_pipelined_requests_are_bounded_and_pause_reading() -> None:
@@ -182,19 +172,17 @@ def test_pipelined_requests_are_bounded_and_pause_reading() -> None:
         (struct.pack(">ihhih", 10, 999, 0, 1, -1), "unsupported"),
     ],
 )
-def test_invalid_request_closes_the_connection(data: bytes, why: str) -> None:
-    def env() -> None:
-        s = Env()
-        s.connection.data_received(requests(1) + data + requests(2))
-        assert s.wire.is_closed
-        assert s.refused == [why]
-        assert s.metrics.labelled["malformed_requests"]["controller"] == 1
-        assert s.wire.answered() in ([], [1])
-        before = s.wire.written
-        s.connection.data_received(requests(3))
-        assert s.wire.written == before
-
-    played(env)
+async def test_invalid_request_closes_the_connection(data: bytes, why: str) -> None:
+    s = Env()
+    s.connection.data_received(requests(1) + data + requests(2))
+    assert s.wire.is_closed
+    assert s.refused == [why]
+    assert s.metrics.labelled["malformed_requests"]["controller"] == 1
+    assert s.wire.answered() in ([], [1])
+    before = s.wire.written
+    s.connection.data_received(requests(3))
+    assert s.wire.written == before
+    await turns()
 
 
 def test_each_listener_has_its_own_name_limits_and_counters() -> None:
@@ -246,107 +234,88 @@ class Known(ClearText):
         return Anonymous(self.user)
 
 
-def test_connections_of_one_principal_share_its_request_limit() -> None:
-    def env() -> None:
-        limits = ConnectionLimits(principal_requests=4)
-        s = Env(at_once=False, authentication=Known("CONTROLLER"), limits=limits)
-        s.connection.data_received(requests(1, 2, 3))
-        other, wire = s.connect()
-        other.data_received(requests(4))
-        assert (s.wire.reads, wire.reads) == (True, False), "who asks the fourth is not read"
-        s.connection.data_received(requests(5))
-        assert not s.wire.reads
-        assert [each.request.correlation_id for each in s.asked] == [1, 2, 3, 4]
-        s.asked[0].reply(ANSWER)
-        assert not wire.reads
-        s.asked[1].reply(ANSWER)
-        assert wire.reads, "half are answered"
-
-    played(env)
+async def test_connections_of_one_principal_share_its_request_limit() -> None:
+    limits = ConnectionLimits(principal_requests=4)
+    s = Env(at_once=False, authentication=Known("CONTROLLER"), limits=limits)
+    s.connection.data_received(requests(1, 2, 3))
+    other, wire = s.connect()
+    other.data_received(requests(4))
+    assert (s.wire.reads, wire.reads) == (True, False), "who asks the fourth is not read"
+    s.connection.data_received(requests(5))
+    assert not s.wire.reads
+    assert [each.request.correlation_id for each in s.asked] == [1, 2, 3, 4]
+    s.asked[0].reply(ANSWER)
+    assert not wire.reads
+    s.asked[1].reply(ANSWER)
+    assert wire.reads, "half are answered"
+    await turns()
 
 
-def test_principal_waits_when_its_time_share_is_used_up() -> None:
+async def test_principal_waits_when_its_time_share_is_used_up() -> None:
     """Another connection of the same user pays for it, too."""
-    wires: list[Wire] = []
-
-    def env() -> None:
-        s = Env(authentication=Known("CONTROLLER"))
-        s.connection.data_received(requests(1))
-        assert s.wire.answered() == [1]
-        s.work.add(1e6)  # others need the loop, too
-        s.listener.share_of(Known.user).spent(10.0)
-        other, wire = s.connect()
-        other.data_received(requests(2))
-        assert wire.answered() == []
-        assert not wire.reads
-        s.listener.share_of(Known.user).spent(-10.0)
-        other.may_read_again()
-        wires.append(wire)
-
-    played(env)
-    assert wires[0].answered() == [2], "there was time again"
-    assert wires[0].reads
+    s = Env(authentication=Known("CONTROLLER"))
+    s.connection.data_received(requests(1))
+    assert s.wire.answered() == [1]
+    s.work.add(1e6)  # others need the loop, too
+    s.listener.share_of(Known.user).spent(10.0)
+    other, wire = s.connect()
+    other.data_received(requests(2))
+    assert wire.answered() == []
+    assert not wire.reads
+    s.listener.share_of(Known.user).spent(-10.0)
+    other.may_read_again()
+    await turns()
+    assert wire.answered() == [2], "there was time again"
+    assert wire.reads
 
 
-def test_lost_connection_frees_its_requests_for_others_of_its_principal() -> None:
-    envs: list[Env] = []
-
-    def env() -> None:
-        limits = ConnectionLimits(principal_requests=2)
-        s = Env(at_once=False, authentication=Known("CONTROLLER"), limits=limits)
-        s.connection.data_received(requests(1, 2))
-        other, wire = s.connect()
-        other.data_received(requests(3))
-        assert not wire.reads
-        s.connection.connection_lost(None)
-        envs.append(s)
-
-    played(env)
-    assert [each.request.correlation_id for each in envs[0].asked] == [1, 2, 3]
+async def test_lost_connection_frees_its_requests_for_others_of_its_principal() -> None:
+    limits = ConnectionLimits(principal_requests=2)
+    s = Env(at_once=False, authentication=Known("CONTROLLER"), limits=limits)
+    s.connection.data_received(requests(1, 2))
+    other, wire = s.connect()
+    other.data_received(requests(3))
+    assert not wire.reads
+    s.connection.connection_lost(None)
+    await turns()
+    assert [each.request.correlation_id for each in s.asked] == [1, 2, 3]
 
 
-def test_failed_request_without_a_response_closes_the_connection_in_order() -> None:
+async def test_failed_request_without_a_response_closes_the_connection_in_order() -> None:
     """Produce with acks=0: the requests before it are answered, those after it are not."""
-
-    def env() -> None:
-        s = Env(at_once=False)
-        s.connection.data_received(requests(1, 2, 3))
-        s.asked[2].reply(ANSWER)
-        s.asked[1].leave_unanswered(failed=True)
-        assert not s.wire.is_closed
-        s.asked[0].reply(ANSWER)
-        assert s.wire.is_closed
-        assert s.wire.answered() == [1]
-
-    played(env)
+    s = Env(at_once=False)
+    s.connection.data_received(requests(1, 2, 3))
+    s.asked[2].reply(ANSWER)
+    s.asked[1].leave_unanswered(failed=True)
+    assert not s.wire.is_closed
+    s.asked[0].reply(ANSWER)
+    assert s.wire.is_closed
+    assert s.wire.answered() == [1]
+    await turns()
 
 
-def test_request_without_a_response_keeps_the_connection() -> None:
-    def env() -> None:
-        s = Env(at_once=False)
-        s.connection.data_received(requests(1, 2))
-        s.asked[0].leave_unanswered(failed=False)
-        s.asked[1].reply(ANSWER)
-        assert not s.wire.is_closed
-        assert s.wire.answered() == [2]
-
-    played(env)
+async def test_request_without_a_response_keeps_the_connection() -> None:
+    s = Env(at_once=False)
+    s.connection.data_received(requests(1, 2))
+    s.asked[0].leave_unanswered(failed=False)
+    s.asked[1].reply(ANSWER)
+    assert not s.wire.is_closed
+    assert s.wire.answered() == [2]
+    await turns()
 
 
-def test_response_that_cannot_be_encoded_closes_only_its_connection() -> None:
-    def env() -> None:
-        s = Env(at_once=False)
-        s.connection.data_received(requests(1))
-        # Before version 12 a name can't be null.
-        nameless = MetadataTopic(error_code=0, name=None, topic_id=None, partitions=())
-        s.asked[0].reply(MetadataResponse(brokers=(), topics=(nameless,)))
-        assert s.wire.is_closed
-        assert not s.wire.written
-        assert s.refused == ["unanswered"]
-        assert s.metrics.labelled["malformed_requests"]["controller"] == 1
-        other = s.connect()
-        other[0].data_received(requests(2))
-        s.asked[1].reply(ANSWER)
-        assert other[1].answered() == [2]
-
-    played(env)
+async def test_response_that_cannot_be_encoded_closes_only_its_connection() -> None:
+    s = Env(at_once=False)
+    s.connection.data_received(requests(1))
+    # Before version 12 a name can't be null.
+    nameless = MetadataTopic(error_code=0, name=None, topic_id=None, partitions=())
+    s.asked[0].reply(MetadataResponse(brokers=(), topics=(nameless,)))
+    assert s.wire.is_closed
+    assert not s.wire.written
+    assert s.refused == ["unanswered"]
+    assert s.metrics.labelled["malformed_requests"]["controller"] == 1
+    other = s.connect()
+    other[0].data_received(requests(2))
+    s.asked[1].reply(ANSWER)
+    assert other[1].answered() == [2]
+    await turns()

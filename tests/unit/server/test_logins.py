@@ -2,7 +2,6 @@
 
 import asyncio
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -168,190 +167,148 @@ class Client:
         return self.wire.is_closed
 
 
-def played(play: Callable[[], Any]) -> None:
-    async def run() -> None:
-        found = play()
-        if found is not None:
-            await found
-
-    asyncio.run(run())
-
-
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_authenticated_client_is_served_as_its_user(version: int) -> None:
-    def play() -> None:
-        client = Env().client()
-        assert client.requests_own_principal() == "User:ANONYMOUS"
-        found = client.log_in(version=version)
-        assert (found.error_code, found.session_lifetime_ms) == (0, 0)
-        assert client.requests_own_principal() == "User:alice"
-        assert client.connection.caller.listener == "TOOLS"
-        assert client.connection.caller.identity is None
-
-    played(play)
+async def test_authenticated_client_is_served_as_its_user(version: int) -> None:
+    client = Env().client()
+    assert client.requests_own_principal() == "User:ANONYMOUS"
+    found = client.log_in(version=version)
+    assert (found.error_code, found.session_lifetime_ms) == (0, 0)
+    assert client.requests_own_principal() == "User:alice"
+    assert client.connection.caller.listener == "TOOLS"
+    assert client.connection.caller.identity is None
 
 
 @pytest.mark.parametrize(("user", "password"), [("alice", "wrong"), ("nobody", "wrong")])
-def test_failed_login_is_answered_with_a_delay_and_then_disconnected(
+async def test_failed_login_is_answered_with_a_delay_and_then_disconnected(
     user: str, password: str
 ) -> None:
-    async def play() -> None:
-        client = Env().client()
-        challenge = client.begin(user)
-        began = asyncio.get_running_loop().time()
-        assert client.end(challenge, user, password) is None
-        await asyncio.wait_for(client.wire.closed.wait(), 10)
-        assert asyncio.get_running_loop().time() - began >= DELAY_MS / 1000
-        assert client.answer(apis.SASL_AUTHENTICATE, 2).error_code == 58
-        assert client.env.served == []
-
-    played(lambda: play())
+    client = Env().client()
+    challenge = client.begin(user)
+    began = asyncio.get_running_loop().time()
+    assert client.end(challenge, user, password) is None
+    await asyncio.wait_for(client.wire.closed.wait(), 10)
+    assert asyncio.get_running_loop().time() - began >= DELAY_MS / 1000
+    assert client.answer(apis.SASL_AUTHENTICATE, 2).error_code == 58
+    assert client.env.served == []
 
 
-def test_frames_after_a_failed_login_in_one_chunk_are_not_read() -> None:
-    async def play() -> None:
-        client = Env().client()
-        challenge = client.begin("alice")
-        wrong = last_message(SHA_512, "alice", challenge, "wrong")
-        right = last_message(SHA_512, "alice", challenge, "alice")
-        frames = [
-            encode_request(
-                apis.SASL_AUTHENTICATE, 2, number, "me", SaslAuthenticateRequest(auth_bytes=each)
-            )
-            for number, each in enumerate((wrong, right))
-        ]
-        client.connection.data_received(b"".join(frames))
-        await asyncio.wait_for(client.wire.closed.wait(), 10)
-        assert client.answer(apis.SASL_AUTHENTICATE, 2).error_code == 58
-        assert client.connection.caller.principal == "User:ANONYMOUS"
-
-    played(lambda: play())
+async def test_frames_after_a_failed_login_in_one_chunk_are_not_read() -> None:
+    client = Env().client()
+    challenge = client.begin("alice")
+    wrong = last_message(SHA_512, "alice", challenge, "wrong")
+    right = last_message(SHA_512, "alice", challenge, "alice")
+    frames = [
+        encode_request(
+            apis.SASL_AUTHENTICATE, 2, number, "me", SaslAuthenticateRequest(auth_bytes=each)
+        )
+        for number, each in enumerate((wrong, right))
+    ]
+    client.connection.data_received(b"".join(frames))
+    await asyncio.wait_for(client.wire.closed.wait(), 10)
+    assert client.answer(apis.SASL_AUTHENTICATE, 2).error_code == 58
+    assert client.connection.caller.principal == "User:ANONYMOUS"
 
 
-def test_only_small_login_requests_are_read_before_the_login() -> None:
-    def play() -> None:
-        env = Env(max_request_bytes=2000)
-        vote, large, later = env.client(), env.client(), env.client()
-        vote.send(apis.VOTE, 0, elections.VoteRequest(cluster_id="x", topics=()))
-        assert vote.is_closed
-        long = SaslAuthenticateRequest(auth_bytes=b"x" * 2000)
-        large.send(apis.SASL_AUTHENTICATE, 2, long)
-        assert large.is_closed
-        assert env.malformed == [
-            "api key 52 before the client has logged in",
-            "a frame of 2016 bytes, the limit is 2000",
-        ]
-        later.log_in()
-        later.send(apis.SASL_AUTHENTICATE, 2, long)
-        assert not later.is_closed
-        assert len(env.served) == 1
-
-    played(play)
+async def test_only_small_login_requests_are_read_before_the_login() -> None:
+    env = Env(max_request_bytes=2000)
+    vote, large, later = env.client(), env.client(), env.client()
+    vote.send(apis.VOTE, 0, elections.VoteRequest(cluster_id="x", topics=()))
+    assert vote.is_closed
+    long = SaslAuthenticateRequest(auth_bytes=b"x" * 2000)
+    large.send(apis.SASL_AUTHENTICATE, 2, long)
+    assert large.is_closed
+    assert env.malformed == [
+        "api key 52 before the client has logged in",
+        "a frame of 2016 bytes, the limit is 2000",
+    ]
+    later.log_in()
+    later.send(apis.SASL_AUTHENTICATE, 2, long)
+    assert not later.is_closed
+    assert len(env.served) == 1
 
 
-def test_login_that_takes_too_long_times_out() -> None:
-    def play() -> None:
-        env = Env(timeout_ms=5000)
-        slow, done = env.client(), env.client()
-        slow.begin()
-        done.log_in()
-        env.now = 5.1
-        env.logins.sweep()
-        assert slow.is_closed
-        assert not done.is_closed
-        assert env.told == ["it did not log in in time (quorum.handshake.timeout.ms)"]
-
-    played(play)
+async def test_login_that_takes_too_long_times_out() -> None:
+    env = Env(timeout_ms=5000)
+    slow, done = env.client(), env.client()
+    slow.begin()
+    done.log_in()
+    env.now = 5.1
+    env.logins.sweep()
+    assert slow.is_closed
+    assert not done.is_closed
+    assert env.told == ["it did not log in in time (quorum.handshake.timeout.ms)"]
 
 
-def test_unauthenticated_connection_limit_closes_the_oldest_of_the_busiest_address() -> None:
-    def play() -> None:
-        env = Env(logins_max=3)
-        known = env.client("10.0.0.9")
-        known.log_in()
-        one = env.client("10.0.0.1")
-        flood = [env.client("10.0.0.2") for _ in range(4)]
-        assert [each.is_closed for each in (one, known)] == [False, False]
-        assert [each.is_closed for each in flood] == [True, True, False, False]
-        assert len(env.logins) == 3
-
-    played(play)
+async def test_unauthenticated_connection_limit_closes_the_oldest_of_the_busiest_address() -> None:
+    env = Env(logins_max=3)
+    known = env.client("10.0.0.9")
+    known.log_in()
+    one = env.client("10.0.0.1")
+    flood = [env.client("10.0.0.2") for _ in range(4)]
+    assert [each.is_closed for each in (one, known)] == [False, False]
+    assert [each.is_closed for each in flood] == [True, True, False, False]
+    assert len(env.logins) == 3
 
 
-def test_password_change_closes_only_the_sessions_of_that_user() -> None:
-    def play() -> None:
-        env = Env()
-        alice, bob = env.client(), env.client()
-        alice.log_in("alice")
-        bob.log_in("bob")
-        env.logins.sweep()
-        env.stored.set("alice", "another")
-        env.logins.sweep()
-        assert [alice.is_closed, bob.is_closed] == [True, False]
-        assert env.told == ["User:alice has a new password, or was deleted"]
-
-    played(play)
+async def test_password_change_closes_only_the_sessions_of_that_user() -> None:
+    env = Env()
+    alice, bob = env.client(), env.client()
+    alice.log_in("alice")
+    bob.log_in("bob")
+    env.logins.sweep()
+    env.stored.set("alice", "another")
+    env.logins.sweep()
+    assert [alice.is_closed, bob.is_closed] == [True, False]
+    assert env.told == ["User:alice has a new password, or was deleted"]
 
 
-def test_password_changed_during_a_login_is_rejected() -> None:
-    def play() -> None:
-        env = Env()
-        client = env.client()
-        challenge = client.begin()
-        env.stored.set("alice", "another")
-        client.end(challenge, "alice", "alice")
-        assert client.is_closed
-        assert client.requests_own_principal() is None
-
-    played(play)
+async def test_password_changed_during_a_login_is_rejected() -> None:
+    env = Env()
+    client = env.client()
+    challenge = client.begin()
+    env.stored.set("alice", "another")
+    client.end(challenge, "alice", "alice")
+    assert client.is_closed
+    assert client.requests_own_principal() is None
 
 
-def test_password_is_rejected_before_credentials_are_loaded() -> None:
-    def play() -> None:
-        env = Env()
-        env.stored.are_loaded = False
-        client = env.client()
-        client.send(apis.SASL_HANDSHAKE, 1, SaslHandshakeRequest(mechanism="SCRAM-SHA-512"))
-        assert client.is_closed
-        assert client.answer(apis.SASL_HANDSHAKE, 1) is None
-
-    played(play)
+async def test_password_is_rejected_before_credentials_are_loaded() -> None:
+    env = Env()
+    env.stored.are_loaded = False
+    client = env.client()
+    client.send(apis.SASL_HANDSHAKE, 1, SaslHandshakeRequest(mechanism="SCRAM-SHA-512"))
+    assert client.is_closed
+    assert client.answer(apis.SASL_HANDSHAKE, 1) is None
 
 
-def test_session_has_a_lifetime_and_is_renewed_by_the_same_user_only() -> None:
-    async def play() -> None:
-        env = Env(max_reauth_ms=10_000)
-        renewing, silent, other = env.client(), env.client(), env.client()
-        for client in (renewing, silent, other):
-            assert client.log_in().session_lifetime_ms == 10_000
-        env.now = 9.0
-        assert renewing.log_in().error_code == 0
-        assert renewing.requests_own_principal() == "User:alice"
-        assert other.log_in("bob") is None
-        await asyncio.wait_for(other.wire.closed.wait(), 10)
-        assert other.answer(apis.SASL_AUTHENTICATE, 2).error_code == 58
-        assert other.is_closed
-        assert other.connection.caller.principal == "User:alice"
-        env.now = 10.1
-        env.logins.sweep()
-        assert [each.is_closed for each in (renewing, silent)] == [False, True]
-        env.now = 19.5
-        env.logins.sweep()
-        assert renewing.is_closed
-
-    played(lambda: play())
+async def test_session_has_a_lifetime_and_is_renewed_by_the_same_user_only() -> None:
+    env = Env(max_reauth_ms=10_000)
+    renewing, silent, other = env.client(), env.client(), env.client()
+    for client in (renewing, silent, other):
+        assert client.log_in().session_lifetime_ms == 10_000
+    env.now = 9.0
+    assert renewing.log_in().error_code == 0
+    assert renewing.requests_own_principal() == "User:alice"
+    assert other.log_in("bob") is None
+    await asyncio.wait_for(other.wire.closed.wait(), 10)
+    assert other.answer(apis.SASL_AUTHENTICATE, 2).error_code == 58
+    assert other.is_closed
+    assert other.connection.caller.principal == "User:alice"
+    env.now = 10.1
+    env.logins.sweep()
+    assert [each.is_closed for each in (renewing, silent)] == [False, True]
+    env.now = 19.5
+    env.logins.sweep()
+    assert renewing.is_closed
 
 
-def test_expired_session_serves_nothing_before_the_sweep() -> None:
-    def play() -> None:
-        env = Env(max_reauth_ms=10_000)
-        client = env.client()
-        client.log_in()
-        env.now = 10.1
-        assert client.requests_own_principal() is None
-        assert client.is_closed
-
-    played(play)
+async def test_expired_session_serves_nothing_before_the_sweep() -> None:
+    env = Env(max_reauth_ms=10_000)
+    client = env.client()
+    client.log_in()
+    env.now = 10.1
+    assert client.requests_own_principal() is None
+    assert client.is_closed
 
 
 _GOOD = [
@@ -385,7 +342,7 @@ def test_random_bytes_never_authenticate_without_the_password(
 ) -> None:
     """For any bytes, in chunks of any size: no login succeeds, and only ApiVersions is served."""
 
-    def play() -> None:
+    async def play() -> None:
         env = Env()
         client, stream = env.client(), b"".join(frames)
         for at in range(0, len(stream), piece):
@@ -395,4 +352,4 @@ def test_random_bytes_never_authenticate_without_the_password(
         assert client.connection.caller.principal == "User:ANONYMOUS"
         assert {each.request.api for each in env.served} <= {apis.API_VERSIONS}
 
-    played(play)
+    asyncio.run(play())

@@ -109,21 +109,18 @@ def test_invalid_response_closes_the_connection() -> None:
 
 
 @pytest.mark.requirement("K650-03")
-def test_peer_without_the_read_offset_api_is_not_treated_as_closed() -> None:
-    async def scenario() -> None:
-        peer = Peer(grant, stock=True)
-        await peer.start()
-        outcomes = Outcomes()
-        pool = pool_for(outcomes)
-        pool.send(0, 1, peer.endpoint, ReadOffsetRequest("c"), 60_000)
-        assert await outcomes.of(1) is FailureReason.UNSUPPORTED
-        pool.close()
-        peer.close()
-
-    asyncio.run(scenario())
+async def test_peer_without_the_read_offset_api_is_not_treated_as_closed() -> None:
+    peer = Peer(grant, stock=True)
+    await peer.start()
+    outcomes = Outcomes()
+    pool = pool_for(outcomes)
+    pool.send(0, 1, peer.endpoint, ReadOffsetRequest("c"), 60_000)
+    assert await outcomes.of(1) is FailureReason.UNSUPPORTED
+    pool.close()
+    peer.close()
 
 
-def test_request_to_the_active_controller_is_answered_once_and_delays_no_vote() -> None:
+async def test_request_to_the_active_controller_is_answered_once_and_delays_no_vote() -> None:
     release = asyncio.Event()
 
     async def commit_late(request: Request, writer: asyncio.StreamWriter) -> None:
@@ -134,74 +131,63 @@ def test_request_to_the_active_controller_is_answered_once_and_delays_no_vote() 
         body = ControllerRegistrationResponse(error_code=41)
         writer.write(encode_response(request.api, 0, request.correlation_id, body))
 
-    async def scenario() -> None:
-        peer = Peer(commit_late)
-        await peer.start()
-        outcomes = Outcomes()
-        pool = pool_for(outcomes)
-        own = own_registration(ME, peer.endpoint)
-        answered: asyncio.Future[object] = asyncio.get_running_loop().create_future()
-        pool.ask(
-            peer.endpoint, CONTROLLER_REGISTRATION, own, answered.set_result, timeout_ms=60_000
-        )
-        pool.send(0, 1, peer.endpoint, VOTE_REQUEST, 60_000)
-        assert await outcomes.of(1) == ANSWER
-        assert not answered.done()
-        release.set()
-        answer = await answered
-        assert isinstance(answer, ControllerRegistrationResponse)
-        assert answer.error_code == 41
-        peer.close()
-        gone: asyncio.Future[object] = asyncio.get_running_loop().create_future()
-        pool.ask(peer.endpoint, CONTROLLER_REGISTRATION, own, gone.set_result, timeout_ms=60_000)
-        assert await gone in (FailureReason.CLOSED, FailureReason.REFUSED)
-        pool.close()
-
-    asyncio.run(scenario())
+    peer = Peer(commit_late)
+    await peer.start()
+    outcomes = Outcomes()
+    pool = pool_for(outcomes)
+    own = own_registration(ME, peer.endpoint)
+    answered: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+    pool.ask(peer.endpoint, CONTROLLER_REGISTRATION, own, answered.set_result, timeout_ms=60_000)
+    pool.send(0, 1, peer.endpoint, VOTE_REQUEST, 60_000)
+    assert await outcomes.of(1) == ANSWER
+    assert not answered.done()
+    release.set()
+    answer = await answered
+    assert isinstance(answer, ControllerRegistrationResponse)
+    assert answer.error_code == 41
+    peer.close()
+    gone: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+    pool.ask(peer.endpoint, CONTROLLER_REGISTRATION, own, gone.set_result, timeout_ms=60_000)
+    assert await gone in (FailureReason.CLOSED, FailureReason.REFUSED)
+    pool.close()
 
 
-def test_vote_is_not_queued_behind_a_waiting_read() -> None:
+async def test_vote_is_not_queued_behind_a_waiting_read() -> None:
     async def park_reads(request: Request, writer: asyncio.StreamWriter) -> None:
         if request.api is not VOTE:
             await asyncio.Event().wait()
         await grant(request, writer)
 
-    async def scenario() -> None:
-        peer = Peer(park_reads)
-        await peer.start()
-        outcomes = Outcomes()
-        pool = pool_for(outcomes)
-        pool.send(0, 1, peer.endpoint, ReadOffsetRequest("c"), 60_000)
-        pool.send(0, 2, peer.endpoint, VOTE_REQUEST, 60_000)
-        assert await outcomes.of(2) == ANSWER
-        assert 1 not in outcomes.ended
-        peer.close()
-        pool.close()
-
-    asyncio.run(scenario())
+    peer = Peer(park_reads)
+    await peer.start()
+    outcomes = Outcomes()
+    pool = pool_for(outcomes)
+    pool.send(0, 1, peer.endpoint, ReadOffsetRequest("c"), 60_000)
+    pool.send(0, 2, peer.endpoint, VOTE_REQUEST, 60_000)
+    assert await outcomes.of(2) == ANSWER
+    assert 1 not in outcomes.ended
+    peer.close()
+    pool.close()
 
 
-def test_vote_is_not_queued_behind_a_parked_fetch() -> None:
+async def test_vote_is_not_queued_behind_a_parked_fetch() -> None:
     async def park_fetches(request: Request, writer: asyncio.StreamWriter) -> None:
         if request.api is not VOTE:
             # Answers come in order: nothing behind it on this connection is answered either.
             await asyncio.Event().wait()
         await grant(request, writer)
 
-    async def scenario() -> None:
-        peer = Peer(park_fetches)
-        await peer.start()
-        outcomes = Outcomes()
-        pool = pool_for(outcomes)
-        pool.send(0, 1, peer.endpoint, FETCH_REQUEST, 60_000)
-        pool.send(0, 2, peer.endpoint, VOTE_REQUEST, 60_000)
-        assert await outcomes.of(2) == ANSWER
-        assert 1 not in outcomes.ended
-        peer.close()
-        assert await outcomes.of(1) is FailureReason.CLOSED
-        pool.close()
-
-    asyncio.run(scenario())
+    peer = Peer(park_fetches)
+    await peer.start()
+    outcomes = Outcomes()
+    pool = pool_for(outcomes)
+    pool.send(0, 1, peer.endpoint, FETCH_REQUEST, 60_000)
+    pool.send(0, 2, peer.endpoint, VOTE_REQUEST, 60_000)
+    assert await outcomes.of(2) == ANSWER
+    assert 1 not in outcomes.ended
+    peer.close()
+    assert await outcomes.of(1) is FailureReason.CLOSED
+    pool.close()
 
 
 def test_peer_reconnects_after_a_failure() -> None:

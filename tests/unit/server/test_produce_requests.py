@@ -15,8 +15,10 @@ from quorum_node.server.broker.topic_lookup import May, anything
 from quorum_node.server.broker.transaction_coordinators import TransactionCoordinators
 from quorum_node.server.broker.transaction_verification import TransactionVerification
 from quorum_node.storage.broker.codecs import ZSTD
-from support.hosted_replicas import ME, OTHER, HostedReplicas, answered, played
+from support.hosted_replicas import ME, OTHER, HostedReplicas, answered
 from support.produced_batches import produced
+
+pytestmark = pytest.mark.virtual_time
 
 IDS_SINCE = 13
 GOOD = produced((0, b"k", b"v"), base_ms=-1)
@@ -64,70 +66,58 @@ def code(hosted: HostedReplicas, name: str, data: bytes | None = GOOD, **options
     return ErrorCode(found.error_code)
 
 
-def test_unknown_topics_and_partitions(tmp_path: Path) -> None:
-    async def steps() -> None:
-        hosted = HostedReplicas(tmp_path)
-        hosted.create("t")
-        assert produce(hosted, "t").base_offset == 0
-        assert code(hosted, "unknown") == ErrorCode.UNKNOWN_TOPIC_ID
-        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        assert code(hosted, "unknown", version=12) == unknown
-        assert code(hosted, "t", partition=7) == unknown
-        assert code(hosted, "t", partition=-1) == unknown
-        assert code(hosted, "unknown", FLIPPED, acks=2) == ErrorCode.UNKNOWN_TOPIC_ID
-        denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        assert code(hosted, "t", may=lambda _: False) == denied
-        assert code(hosted, "unknown", version=12, may=lambda _: False) == denied
-        hosted.close()
-
-    played(steps())
+async def test_unknown_topics_and_partitions(tmp_path: Path) -> None:
+    hosted = HostedReplicas(tmp_path)
+    hosted.create("t")
+    assert produce(hosted, "t").base_offset == 0
+    assert code(hosted, "unknown") == ErrorCode.UNKNOWN_TOPIC_ID
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert code(hosted, "unknown", version=12) == unknown
+    assert code(hosted, "t", partition=7) == unknown
+    assert code(hosted, "t", partition=-1) == unknown
+    assert code(hosted, "unknown", FLIPPED, acks=2) == ErrorCode.UNKNOWN_TOPIC_ID
+    denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert code(hosted, "t", may=lambda _: False) == denied
+    assert code(hosted, "unknown", version=12, may=lambda _: False) == denied
+    hosted.close()
 
 
 @pytest.mark.parametrize("data", [None, b"", GOOD[:-1], GOOD + GOOD, OLD])
-def test_request_has_one_batch_of_the_current_format_per_partition(
+async def test_request_has_one_batch_of_the_current_format_per_partition(
     tmp_path: Path, data: bytes | None
 ) -> None:
-    async def steps() -> None:
-        hosted = HostedReplicas(tmp_path)
-        replica = hosted.create("t")
-        hosted.create_elsewhere("elsewhere")
-        for name in ("t", "elsewhere"):
-            assert code(hosted, name, data, acks=2) == ErrorCode.INVALID_RECORD
-        assert replica.core.end_offset == 0
-        hosted.close()
-
-    played(steps())
+    hosted = HostedReplicas(tmp_path)
+    replica = hosted.create("t")
+    hosted.create_elsewhere("elsewhere")
+    for name in ("t", "elsewhere"):
+        assert code(hosted, name, data, acks=2) == ErrorCode.INVALID_RECORD
+    assert replica.core.end_offset == 0
+    hosted.close()
 
 
-def test_non_leader_rejects_before_parsing_the_batch(tmp_path: Path) -> None:
-    async def steps() -> None:
-        hosted = HostedReplicas(tmp_path)
-        hosted.create("followed", (OTHER, ME))
-        hosted.create_elsewhere("elsewhere")
-        for name in ("followed", "elsewhere"):
-            for data in (GOOD, FLIPPED):
-                found = produce(hosted, name, data)
-                assert found.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-                assert found.current_leader.leader_id == OTHER
-        hosted.close()
-
-    played(steps())
+async def test_non_leader_rejects_before_parsing_the_batch(tmp_path: Path) -> None:
+    hosted = HostedReplicas(tmp_path)
+    hosted.create("followed", (OTHER, ME))
+    hosted.create_elsewhere("elsewhere")
+    for name in ("followed", "elsewhere"):
+        for data in (GOOD, FLIPPED):
+            found = produce(hosted, name, data)
+            assert found.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+            assert found.current_leader.leader_id == OTHER
+    hosted.close()
 
 
-def test_too_small_isr_takes_precedence_over_batch_errors(
+async def test_too_small_isr_takes_precedence_over_batch_errors(
     tmp_path: Path,
 ) -> None:
-    async def steps() -> None:
-        hosted = HostedReplicas(tmp_path)
-        replica = hosted.create("t", (ME, OTHER), **{"min.insync.replicas": "2"})
-        leave_isr(hosted, replica)
-        for data in (GOOD, FLIPPED):
-            assert code(hosted, "t", data, acks=-1) == ErrorCode.NOT_ENOUGH_REPLICAS
-        assert code(hosted, "t", FLIPPED, acks=1) == ErrorCode.CORRUPT_MESSAGE
-        assert code(hosted, "t", GOOD, acks=1) == ErrorCode.NONE
-        hosted.close()
-
-    played(steps())
+    hosted = HostedReplicas(tmp_path)
+    replica = hosted.create("t", (ME, OTHER), **{"min.insync.replicas": "2"})
+    leave_isr(hosted, replica)
+    for data in (GOOD, FLIPPED):
+        assert code(hosted, "t", data, acks=-1) == ErrorCode.NOT_ENOUGH_REPLICAS
+    assert code(hosted, "t", FLIPPED, acks=1) == ErrorCode.CORRUPT_MESSAGE
+    assert code(hosted, "t", GOOD, acks=1) == ErrorCode.NONE
+    hosted.close()
 
 
 def leave_isr(hosted: HostedReplicas, replica: Any) -> None:
@@ -139,44 +129,35 @@ def leave_isr(hosted: HostedReplicas, replica: Any) -> None:
 
 
 @pytest.mark.parametrize("acks", [2, -2, 300])
-def test_invalid_acks_take_precedence_over_log_dependent_errors(tmp_path: Path, acks: int) -> None:
-    async def steps() -> None:
-        hosted = HostedReplicas(tmp_path)
-        hosted.create("t")
-        hosted.create_elsewhere("elsewhere")
-        hosted.create("__consumer_offsets")
-        for name in ("t", "elsewhere", "__consumer_offsets"):
-            for data in (GOOD, FLIPPED):
-                assert code(hosted, name, data, acks=acks) == ErrorCode.INVALID_REQUIRED_ACKS
-        assert code(hosted, "__consumer_offsets") == ErrorCode.INVALID_TOPIC_EXCEPTION
-        hosted.close()
-
-    played(steps())
-
-
-def test_zstd_needs_version_7(tmp_path: Path) -> None:
-    async def steps() -> None:
-        hosted = HostedReplicas(tmp_path)
-        hosted.create("t")
-        data = produced((0, b"k", b"v"), base_ms=-1, attributes=ZSTD)
-        refused = ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
-        assert code(hosted, "t", data, version=6, acks=2) == refused
-        assert code(hosted, "t", data, version=7) == ErrorCode.NONE
-        hosted.close()
-
-    played(steps())
+async def test_invalid_acks_take_precedence_over_log_dependent_errors(
+    tmp_path: Path, acks: int
+) -> None:
+    hosted = HostedReplicas(tmp_path)
+    hosted.create("t")
+    hosted.create_elsewhere("elsewhere")
+    hosted.create("__consumer_offsets")
+    for name in ("t", "elsewhere", "__consumer_offsets"):
+        for data in (GOOD, FLIPPED):
+            assert code(hosted, name, data, acks=acks) == ErrorCode.INVALID_REQUIRED_ACKS
+    assert code(hosted, "__consumer_offsets") == ErrorCode.INVALID_TOPIC_EXCEPTION
+    hosted.close()
 
 
-def test_invalid_record_is_named(tmp_path: Path) -> None:
-    async def steps() -> None:
-        hosted = HostedReplicas(tmp_path)
-        hosted.create("t", **{"cleanup.policy": "compact"})
-        found = produce(hosted, "t", produced((0, b"k", b"v"), (0, None, b"v"), base_ms=-1))
-        assert found.error_code == ErrorCode.INVALID_RECORD
-        ((index, text),) = [
-            (e.batch_index, e.batch_index_error_message) for e in found.record_errors
-        ]
-        assert (index, found.error_message) == (1, text)
-        hosted.close()
+async def test_zstd_needs_version_7(tmp_path: Path) -> None:
+    hosted = HostedReplicas(tmp_path)
+    hosted.create("t")
+    data = produced((0, b"k", b"v"), base_ms=-1, attributes=ZSTD)
+    refused = ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+    assert code(hosted, "t", data, version=6, acks=2) == refused
+    assert code(hosted, "t", data, version=7) == ErrorCode.NONE
+    hosted.close()
 
-    played(steps())
+
+async def test_invalid_record_is_named(tmp_path: Path) -> None:
+    hosted = HostedReplicas(tmp_path)
+    hosted.create("t", **{"cleanup.policy": "compact"})
+    found = produce(hosted, "t", produced((0, b"k", b"v"), (0, None, b"v"), base_ms=-1))
+    assert found.error_code == ErrorCode.INVALID_RECORD
+    ((index, text),) = [(e.batch_index, e.batch_index_error_message) for e in found.record_errors]
+    assert (index, found.error_message) == (1, text)
+    hosted.close()

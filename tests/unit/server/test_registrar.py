@@ -28,7 +28,7 @@ from quorum_node.schema.schema import Message
 from quorum_node.server.controller import registrar as module
 from quorum_node.server.controller.events import ControllerEvents
 from quorum_node.server.controller.registrar import Registrar, own_registration
-from support.controller_env import VOTERS, Env, play
+from support.controller_env import VOTERS, Env
 
 SECOND = VOTERS[1]
 HERE = Endpoint("CONTROLLER", "two", 9093)
@@ -117,125 +117,109 @@ def record_of(own: ControllerRegistrationRequest) -> RegisterControllerRecord:
     )
 
 
-def test_controller_registers_once_when_leader_and_level_are_known() -> None:
-    async def test() -> None:
-        node = Standby(level=CONTROLLER_REGISTRATION_LEVEL - 1)
-        node.led_by(1, epoch=4)
-        assert node.asked == [], "the level knows no registrations"
-        level = CONTROLLER_REGISTRATION_LEVEL
-        node.replay(FeatureLevelRecord(name=METADATA_VERSION, feature_level=level))
-        assert await node.asks(1) == ["n1"]
-        (_, request), *_ = node.asked
-        assert (request.controller_id, request.directory_id) == (SECOND.id, SECOND.uuid)
-        assert [(each.host, each.port) for each in request.listeners] == [("two", 9093)]
-        assert "kraft.version" in {each.name for each in request.features}
+async def test_controller_registers_once_when_leader_and_level_are_known() -> None:
+    node = Standby(level=CONTROLLER_REGISTRATION_LEVEL - 1)
+    node.led_by(1, epoch=4)
+    assert node.asked == [], "the level knows no registrations"
+    level = CONTROLLER_REGISTRATION_LEVEL
+    node.replay(FeatureLevelRecord(name=METADATA_VERSION, feature_level=level))
+    assert await node.asks(1) == ["n1"]
+    (_, request), *_ = node.asked
+    assert (request.controller_id, request.directory_id) == (SECOND.id, SECOND.uuid)
+    assert [(each.host, each.port) for each in request.listeners] == [("two", 9093)]
+    assert "kraft.version" in {each.name for each in request.features}
+    node.answer(REGISTERED)
+    node.replay(record_of(node.own))
+    node.led_by(3, epoch=5)
+    await asyncio.sleep(1.5 * module.FIRST_PAUSE_SECONDS)
+    assert len(node.asked) == 1
+
+
+async def test_rejected_registration_is_retried_after_a_delay_and_with_a_new_leader_immediately() -> (
+    None
+):
+    node = Standby()
+    assert node.asked == [], "no leader is known"
+    node.led_by(1, epoch=4)
+    node.answer(REFUSED)
+    node.registrar.look()
+    assert len(node.asked) == 1, "not without a pause"
+    assert await node.asks(2) == ["n1", "n1"]
+    node.answer(FailureReason.TIMEOUT)
+    node.led_by(3, epoch=5)
+    assert [host for host, _ in node.asked] == ["n1", "n1", "n3"]
+    node.led_by(1, epoch=6)
+    node.answer(FailureReason.CLOSED)
+    assert [host for host, _ in node.asked][3:] == ["n1"], "the leader changed while it waited"
+    node.answer(REGISTERED)
+    assert len(await node.asks(5)) == 5, "an answer without the record is not enough"
+    node.registrar.close()
+
+
+async def test_foreign_registration_under_its_id_is_overwritten() -> None:
+    node = Standby()
+    before = record_of(node.own)
+    for index, other in enumerate(
+        (
+            replace(before, incarnation_id=UUID(int=9)),
+            replace(before, end_points=(replace(before.end_points[0], port=1),)),
+            replace(before, features=before.features[1:]),
+        )
+    ):
+        node.replay(other)
+        node.led_by(1, epoch=index)
+        assert len(node.asked) == index + 1
         node.answer(REGISTERED)
-        node.replay(record_of(node.own))
-        node.led_by(3, epoch=5)
-        await asyncio.sleep(1.5 * module.FIRST_PAUSE_SECONDS)
-        assert len(node.asked) == 1
-
-    play(test)
+        node.replay(before)
+    node.registrar.close()
 
 
-def test_rejected_registration_is_retried_after_a_delay_and_with_a_new_leader_immediately() -> None:
-    async def test() -> None:
-        node = Standby()
-        assert node.asked == [], "no leader is known"
-        node.led_by(1, epoch=4)
-        node.answer(REFUSED)
-        node.registrar.look()
-        assert len(node.asked) == 1, "not without a pause"
-        assert await node.asks(2) == ["n1", "n1"]
-        node.answer(FailureReason.TIMEOUT)
-        node.led_by(3, epoch=5)
-        assert [host for host, _ in node.asked] == ["n1", "n1", "n3"]
-        node.led_by(1, epoch=6)
-        node.answer(FailureReason.CLOSED)
-        assert [host for host, _ in node.asked][3:] == ["n1"], "the leader changed while it waited"
-        node.answer(REGISTERED)
-        assert len(await node.asks(5)) == 5, "an answer without the record is not enough"
-        node.registrar.close()
-
-    play(test)
+async def test_only_the_newest_voter_of_a_doubled_id_registers() -> None:
+    node = Standby()
+    node.newest = ReplicaKey(SECOND.id, UUID(int=1 << 100))
+    node.led_by(1, epoch=4)
+    assert node.asked == []
+    node.newest = SECOND
+    node.registrar.look()
+    assert len(node.asked) == 1
+    node.registrar.close()
 
 
-def test_foreign_registration_under_its_id_is_overwritten() -> None:
-    async def test() -> None:
-        node = Standby()
-        before = record_of(node.own)
-        for index, other in enumerate(
-            (
-                replace(before, incarnation_id=UUID(int=9)),
-                replace(before, end_points=(replace(before.end_points[0], port=1),)),
-                replace(before, features=before.features[1:]),
-            )
-        ):
-            node.replay(other)
-            node.led_by(1, epoch=index)
-            assert len(node.asked) == index + 1
-            node.answer(REGISTERED)
-            node.replay(before)
-        node.registrar.close()
-
-    play(test)
+async def test_observer_with_an_id_used_by_another_process_does_not_register() -> None:
+    node = Standby()
+    node.newest = None
+    node.replay(record_of(node.own))
+    node.led_by(1, epoch=4)
+    node.replay(replace(record_of(node.own), incarnation_id=UUID(int=9)))
+    node.led_by(1, epoch=5)
+    assert node.asked == []
+    node.newest = SECOND
+    node.registrar.look()
+    assert len(node.asked) == 1, "made a voter it is the one that counts"
+    node.registrar.close()
 
 
-def test_only_the_newest_voter_of_a_doubled_id_registers() -> None:
-    async def test() -> None:
-        node = Standby()
-        node.newest = ReplicaKey(SECOND.id, UUID(int=1 << 100))
-        node.led_by(1, epoch=4)
-        assert node.asked == []
-        node.newest = SECOND
-        node.registrar.look()
-        assert len(node.asked) == 1
-        node.registrar.close()
+async def test_active_controller_registers_itself() -> None:
+    env = Env(maintained=True)
 
-    play(test)
+    class Leading(Standby):
+        def __init__(self) -> None:
+            super().__init__()
+            self.key = self.newest = VOTERS[0]
+            self.committed = env.committed
+            self.own = own_registration(VOTERS[0], HERE)
+            events = ControllerEvents()
+            self.registrar = Registrar(self, self.own, env.controller, self._ask, events)
 
-
-def test_observer_with_an_id_used_by_another_process_does_not_register() -> None:
-    async def test() -> None:
-        node = Standby()
-        node.newest = None
-        node.replay(record_of(node.own))
-        node.led_by(1, epoch=4)
-        node.replay(replace(record_of(node.own), incarnation_id=UUID(int=9)))
-        node.led_by(1, epoch=5)
-        assert node.asked == []
-        node.newest = SECOND
-        node.registrar.look()
-        assert len(node.asked) == 1, "made a voter it is the one that counts"
-        node.registrar.close()
-
-    play(test)
-
-
-def test_active_controller_registers_itself() -> None:
-    async def test() -> None:
-        env = Env(maintained=True)
-
-        class Leading(Standby):
-            def __init__(self) -> None:
-                super().__init__()
-                self.key = self.newest = VOTERS[0]
-                self.committed = env.committed
-                self.own = own_registration(VOTERS[0], HERE)
-                events = ControllerEvents()
-                self.registrar = Registrar(self, self.own, env.controller, self._ask, events)
-
-        node = Leading()
-        await env.lead()
-        await env.commit()
-        node.led_by(1, epoch=1)
-        node.registrar.image_changed()
-        (record,) = await env.commit()
-        assert isinstance(record, RegisterControllerRecord)
-        assert record.incarnation_id == node.own.incarnation_id
-        node.registrar.image_changed()
-        assert await env.commit() == []
-        assert node.asked == []
-        node.registrar.close()
-
-    play(test)
+    node = Leading()
+    await env.lead()
+    await env.commit()
+    node.led_by(1, epoch=1)
+    node.registrar.image_changed()
+    (record,) = await env.commit()
+    assert isinstance(record, RegisterControllerRecord)
+    assert record.incarnation_id == node.own.incarnation_id
+    node.registrar.image_changed()
+    assert await env.commit() == []
+    assert node.asked == []
+    node.registrar.close()

@@ -97,19 +97,16 @@ def test_damage_in_any_round_stops_the_replica(tmp_path: Path) -> None:
         asyncio.run(run(spoiled))
 
 
-def test_scrub_rate_is_limited_after_the_first_round(tmp_path: Path) -> None:
-    async def run() -> None:
-        rate = 20_000
-        env = Env(tmp_path, rate)
-        env.append(4, 1_000)
-        env.scrubber.start()
-        await until(env, "the first round", lambda: env.count("scrub_rounds") >= 1)
-        began, before = time.monotonic(), env.count("scrubbed_bytes")
-        await until(env, "three more", lambda: env.count("scrub_rounds") >= 4)
-        seconds = time.monotonic() - began
-        read = env.count("scrubbed_bytes") - before
-        assert read > 2 * 4_000
-        assert read / seconds < rate * 1.5
-        env.scrubber.close()
-
-    asyncio.run(run())
+async def test_scrub_rate_is_limited_after_the_first_round(tmp_path: Path) -> None:
+    rate = 20_000
+    env = Env(tmp_path, rate)
+    env.append(4, 1_000)
+    env.scrubber.start()
+    await until(env, "the first round", lambda: env.count("scrub_rounds") >= 1)
+    began, before = time.monotonic(), env.count("scrubbed_bytes")
+    await until(env, "three more", lambda: env.count("scrub_rounds") >= 4)
+    seconds = time.monotonic() - began
+    read = env.count("scrubbed_bytes") - before
+    assert read > 2 * 4_000
+    assert read / seconds < rate * 1.5
+    env.scrubber.close()

@@ -123,28 +123,25 @@ def fetch(offset: int) -> raft.FetchRequest:
 
 
 @pytest.mark.requirement("K595-31")
-def test_one_request_for_all_partitions_gives_each_its_response() -> None:
-    async def scenario() -> None:
-        peer, node = AnsweringPeer(), Node()
-        endpoint = await peer.start()
-        for number in range(PARTITIONS):
-            node.pool.send(number, 7, endpoint, fetch(100 + number), 5000)
-            node.pool.send(number, 8, endpoint, vote(number), 5000)
-        assert node.pool.in_flight > 0, "a process that ends waits for what is still gathered"
-        await node.until_ended(2 * PARTITIONS)
-        node.pool.close()
-        peer.close()
-        for number, outcomes in enumerate(node.outcomes):
-            assert outcomes.ended == {
-                7: answer_to(number, fetch(100 + number)),
-                8: answer_to(number, vote(number)),
-            }
-        assert sorted(peer.requests) == ["Fetch", "Vote"]
-        counts = node.metrics.labelled
-        assert counts["peer_requests"] == {"Fetch": 1, "Vote": 1}
-        assert counts["peer_request_parts"] == {"Fetch": PARTITIONS, "Vote": PARTITIONS}
-
-    asyncio.run(scenario())
+async def test_one_request_for_all_partitions_gives_each_its_response() -> None:
+    peer, node = AnsweringPeer(), Node()
+    endpoint = await peer.start()
+    for number in range(PARTITIONS):
+        node.pool.send(number, 7, endpoint, fetch(100 + number), 5000)
+        node.pool.send(number, 8, endpoint, vote(number), 5000)
+    assert node.pool.in_flight > 0, "a process that ends waits for what is still gathered"
+    await node.until_ended(2 * PARTITIONS)
+    node.pool.close()
+    peer.close()
+    for number, outcomes in enumerate(node.outcomes):
+        assert outcomes.ended == {
+            7: answer_to(number, fetch(100 + number)),
+            8: answer_to(number, vote(number)),
+        }
+    assert sorted(peer.requests) == ["Fetch", "Vote"]
+    counts = node.metrics.labelled
+    assert counts["peer_requests"] == {"Fetch": 1, "Vote": 1}
+    assert counts["peer_request_parts"] == {"Fetch": PARTITIONS, "Vote": PARTITIONS}
 
 
 sends = st.lists(
@@ -188,72 +185,59 @@ def test_any_mixture_of_sends_gives_each_its_own_response(
 
 
 @pytest.mark.requirement("K595-31")
-def test_parked_fetch_does_not_delay_the_fetch_of_another_partition() -> None:
-    async def scenario() -> None:
-        peer, node = AnsweringPeer(park=frozenset({0})), Node()
-        endpoint = await peer.start()
-        node.pool.send(0, 1, endpoint, fetch(10), 60_000)
-        await asyncio.wait_for(peer.asked.wait(), 10)
-        for correlation in range(20):
-            node.pool.send(1, correlation, endpoint, fetch(correlation), 60_000)
-            await node.until_ended(correlation + 1)
-        assert node.outcomes[0].ended == {}
-        peer.close()
-        await node.until_ended(21)
-        assert node.outcomes[0].ended == {1: FailureReason.CLOSED}
-        node.pool.close()
-
-    asyncio.run(scenario())
+async def test_parked_fetch_does_not_delay_the_fetch_of_another_partition() -> None:
+    peer, node = AnsweringPeer(park=frozenset({0})), Node()
+    endpoint = await peer.start()
+    node.pool.send(0, 1, endpoint, fetch(10), 60_000)
+    await asyncio.wait_for(peer.asked.wait(), 10)
+    for correlation in range(20):
+        node.pool.send(1, correlation, endpoint, fetch(correlation), 60_000)
+        await node.until_ended(correlation + 1)
+    assert node.outcomes[0].ended == {}
+    peer.close()
+    await node.until_ended(21)
+    assert node.outcomes[0].ended == {1: FailureReason.CLOSED}
+    node.pool.close()
 
 
-def test_refused_connection_is_reported_to_every_partition() -> None:
-    async def scenario() -> None:
-        peer, node = AnsweringPeer(), Node()
-        endpoint = await peer.start()
-        peer.close()
-        for number in range(PARTITIONS):
-            node.pool.send(number, 3, endpoint, vote(), 60_000)
-        await node.until_ended(PARTITIONS)
-        assert [each.ended for each in node.outcomes] == [{3: FailureReason.REFUSED}] * PARTITIONS
-        node.pool.close()
-
-    asyncio.run(scenario())
+async def test_refused_connection_is_reported_to_every_partition() -> None:
+    peer, node = AnsweringPeer(), Node()
+    endpoint = await peer.start()
+    peer.close()
+    for number in range(PARTITIONS):
+        node.pool.send(number, 3, endpoint, vote(), 60_000)
+    await node.until_ended(PARTITIONS)
+    assert [each.ended for each in node.outcomes] == [{3: FailureReason.REFUSED}] * PARTITIONS
+    node.pool.close()
 
 
-def test_exception_in_one_partition_callback_does_not_affect_others() -> None:
+async def test_exception_in_one_partition_callback_does_not_affect_others() -> None:
     """A callback may close the pool, as a process does that ends."""
+    peer, node = AnsweringPeer(), Node()
+    endpoint = await peer.start()
 
-    async def scenario() -> None:
-        peer, node = AnsweringPeer(), Node()
-        endpoint = await peer.start()
+    class Closing(Outcomes):
+        def response_received(self, correlation: int, response: object) -> None:
+            super().response_received(correlation, response)
+            node.pool.close()
 
-        class Closing(Outcomes):
-            def response_received(self, correlation: int, response: object) -> None:
-                super().response_received(correlation, response)
-                node.pool.close()
-
-        node.outcomes[0] = Closing(node.changed)
-        node.pool.attach(0, node.outcomes[0])
-        for number in range(PARTITIONS):
-            node.pool.send(number, 1, endpoint, vote(), 60_000)
-        await node.until_ended(1)
-        await asyncio.sleep(0.02)
-        assert [len(each.ended) for each in node.outcomes] == [1, 0, 0]
-        peer.close()
-
-    asyncio.run(scenario())
+    node.outcomes[0] = Closing(node.changed)
+    node.pool.attach(0, node.outcomes[0])
+    for number in range(PARTITIONS):
+        node.pool.send(number, 1, endpoint, vote(), 60_000)
+    await node.until_ended(1)
+    await asyncio.sleep(0.02)
+    assert [len(each.ended) for each in node.outcomes] == [1, 0, 0]
+    peer.close()
 
 
-def test_single_partition_does_not_wait_for_the_end_of_the_turn() -> None:
-    async def scenario() -> None:
-        peer, node = AnsweringPeer(), Node(partitions=1)
-        endpoint = await peer.start()
-        node.pool.send(0, 1, endpoint, vote(), 5000)
-        await node.until_ended(1)
-        node.pool.send(0, 2, endpoint, vote(), 5000)
-        assert node.metrics.labelled["peer_requests"] == {"Vote": 2}, "sent before the call returns"
-        await node.until_ended(2)
-        node.pool.close()
-        peer.close()
-
-    asyncio.run(scenario())
+async def test_single_partition_does_not_wait_for_the_end_of_the_turn() -> None:
+    peer, node = AnsweringPeer(), Node(partitions=1)
+    endpoint = await peer.start()
+    node.pool.send(0, 1, endpoint, vote(), 5000)
+    await node.until_ended(1)
+    node.pool.send(0, 2, endpoint, vote(), 5000)
+    assert node.metrics.labelled["peer_requests"] == {"Vote": 2}, "sent before the call returns"
+    await node.until_ended(2)
+    node.pool.close()
+    peer.close()

@@ -53,12 +53,9 @@ def play(env: Callable[[Wire, SlicedTransport], Awaitable[None]]) -> None:
     asyncio.run(run())
 
 
-def test_clear_text_connection_uses_no_slicing_transport() -> None:
-    async def run() -> None:
-        wire = Wire(encrypted=False)
-        assert in_slices(wire, asyncio.get_running_loop()) is wire
-
-    asyncio.run(run())
+async def test_clear_text_connection_uses_no_slicing_transport() -> None:
+    wire = Wire(encrypted=False)
+    assert in_slices(wire, asyncio.get_running_loop()) is wire
 
 
 def test_small_writes_are_sent_immediately_and_large_ones_in_slices_per_turn_in_order() -> None:

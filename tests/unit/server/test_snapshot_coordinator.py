@@ -23,7 +23,7 @@ from quorum_node.schema.schema import Message
 from quorum_node.server.controller.events import ControllerEvents
 from quorum_node.server.controller.nondeterminism import Nondeterminism
 from quorum_node.server.controller.snapshot_coordinator import SnapshotCoordinator
-from support.controller_env import VOTERS, Env, play
+from support.controller_env import VOTERS, Env
 
 pytestmark = pytest.mark.requirement("K631-07")
 
@@ -142,164 +142,138 @@ def told(begin: bool) -> ControllerHeartbeatResponse:
     return ControllerHeartbeatResponse(error_code=0, start_snapshot=begin)
 
 
-def test_standby_starts_a_snapshot_when_assigned_and_not_when_due() -> None:
-    async def test() -> None:
-        node = Node()
-        node.led_by(2, epoch=1)
-        node.answer(told(False))
-        assert not node.due()
-        assert [host for host, _ in node.asked] == ["n2", "n2"], "due: it says so at once"
-        assert node.asked[-1][1].record_bytes == 100
-        node.answer(told(True))
-        assert node.began == 1
-        node.snapshot = SnapshotProgress(50, 0, 0, writing=False)
-        node.coordinator.ended()
-        assert node.asked[-1][1].last_snapshot_offset == 50, "the next one must not wait"
-        node.coordinator.close()
-
-    play(test)
+async def test_standby_starts_a_snapshot_when_assigned_and_not_when_due() -> None:
+    node = Node()
+    node.led_by(2, epoch=1)
+    node.answer(told(False))
+    assert not node.due()
+    assert [host for host, _ in node.asked] == ["n2", "n2"], "due: it says so at once"
+    assert node.asked[-1][1].record_bytes == 100
+    node.answer(told(True))
+    assert node.began == 1
+    node.snapshot = SnapshotProgress(50, 0, 0, writing=False)
+    node.coordinator.ended()
+    assert node.asked[-1][1].last_snapshot_offset == 50, "the next one must not wait"
+    node.coordinator.close()
 
 
-def test_heartbeats_continue_automatically() -> None:
-    async def test() -> None:
-        node = Node(SnapshotPolicy(heartbeat_ms=10))
-        node.led_by(2, epoch=1)
-        async with asyncio.timeout(10):
-            while len(node.asked) < 4:
-                if node._answer is not None:
-                    node.answer(told(False))
-                await asyncio.sleep(0)
-        node.coordinator.close()
-
-    play(test)
+async def test_heartbeats_continue_automatically() -> None:
+    node = Node(SnapshotPolicy(heartbeat_ms=10))
+    node.led_by(2, epoch=1)
+    async with asyncio.timeout(10):
+        while len(node.asked) < 4:
+            if node._answer is not None:
+                node.answer(told(False))
+            await asyncio.sleep(0)
+    node.coordinator.close()
 
 
-def test_replica_follows_its_own_policy_under_a_stock_leader() -> None:
-    async def test() -> None:
-        node = Node()
-        node.led_by(2, epoch=1)
-        assert not node.due(), "nothing is known of the leader yet"
-        node.answer(FailureReason.UNSUPPORTED)
-        assert node.due()
-        asked = len(node.asked)
-        node.coordinator.ended()
-        assert len(node.asked) == asked, "it is not asked again"
-        node.led_by(3, epoch=2)
-        assert not node.due(), "another leader, maybe one of ours"
-        node.coordinator.close()
-
-    play(test)
+async def test_replica_follows_its_own_policy_under_a_stock_leader() -> None:
+    node = Node()
+    node.led_by(2, epoch=1)
+    assert not node.due(), "nothing is known of the leader yet"
+    node.answer(FailureReason.UNSUPPORTED)
+    assert node.due()
+    asked = len(node.asked)
+    node.coordinator.ended()
+    assert len(node.asked) == asked, "it is not asked again"
+    node.led_by(3, epoch=2)
+    assert not node.due(), "another leader, maybe one of ours"
+    node.coordinator.close()
 
 
-def test_replica_waits_for_an_active_controller_and_then_starts_by_itself() -> None:
-    async def test() -> None:
-        node = Node()
-        node.led_by(2, epoch=1)
-        node.answer(told(False))
-        assert not node.due()
-        node.answer(
-            ControllerHeartbeatResponse(error_code=ErrorCode.NOT_CONTROLLER, start_snapshot=False)
-        )
-        node.env.now_ms += SILENT_MS - 1
-        assert not node.due()
-        node.env.now_ms += 1
-        assert node.due()
-        node.coordinator.close()
-
-    play(test)
+async def test_replica_waits_for_an_active_controller_and_then_starts_by_itself() -> None:
+    node = Node()
+    node.led_by(2, epoch=1)
+    node.answer(told(False))
+    assert not node.due()
+    node.answer(
+        ControllerHeartbeatResponse(error_code=ErrorCode.NOT_CONTROLLER, start_snapshot=False)
+    )
+    node.env.now_ms += SILENT_MS - 1
+    assert not node.due()
+    node.env.now_ms += 1
+    assert node.due()
+    node.coordinator.close()
 
 
-def test_active_controller_schedules_others_first_then_resigns_and_writes_if_reelected() -> None:
-    async def test() -> None:
-        node = Node()
-        await node.leads()
-        node.may_lead = [VOTERS[2], VOTERS[1]]
-        assert node.beats(2, 0, 100)
-        assert not node.due()
-        assert not node.beats(3, 0, 10), "not due"
-        assert not node.beats(2, 5, 0)
-        assert not node.due()
-        assert node.handed_over == [VOTERS[2]]
-        node.env.epoch = None
-        assert not node.due(), "the handover is on its way"
-        node.env.epoch = 1
-        assert node.due(), "it leads all the same: nobody took over"
-        assert node.handed_over == [VOTERS[2]]
-        node.coordinator.close()
-
-    play(test)
+async def test_active_controller_schedules_others_first_then_resigns_and_writes_if_reelected() -> (
+    None
+):
+    node = Node()
+    await node.leads()
+    node.may_lead = [VOTERS[2], VOTERS[1]]
+    assert node.beats(2, 0, 100)
+    assert not node.due()
+    assert not node.beats(3, 0, 10), "not due"
+    assert not node.beats(2, 5, 0)
+    assert not node.due()
+    assert node.handed_over == [VOTERS[2]]
+    node.env.epoch = None
+    assert not node.due(), "the handover is on its way"
+    node.env.epoch = 1
+    assert node.due(), "it leads all the same: nobody took over"
+    assert node.handed_over == [VOTERS[2]]
+    node.coordinator.close()
 
 
 @pytest.mark.requirement("K853-02")
-def test_replica_with_the_id_of_the_leader_also_requests_its_turn() -> None:
+async def test_replica_with_the_id_of_the_leader_also_requests_its_turn() -> None:
     """While an id is doubled its older replica follows the newer one: without a request it would write out of turn."""
-
-    async def test() -> None:
-        node = Node()
-        node.led_by(node.key.id, epoch=1)
-        assert not node.due()
-        assert node.asked, "the leader is another replica of the same id"
-        assert node.asked[0][1].directory_id == node.key.uuid
-        node.answer(told(False))
-        node.env.now_ms += SILENT_MS - 1
-        assert not node.due(), "it is coordinated"
-        node.coordinator.close()
-
-    play(test)
+    node = Node()
+    node.led_by(node.key.id, epoch=1)
+    assert not node.due()
+    assert node.asked, "the leader is another replica of the same id"
+    assert node.asked[0][1].directory_id == node.key.uuid
+    node.answer(told(False))
+    node.env.now_ms += SILENT_MS - 1
+    assert not node.due(), "it is coordinated"
+    node.coordinator.close()
 
 
 @pytest.mark.requirement("K853-02")
-def test_active_controller_distinguishes_replicas_of_one_id() -> None:
-    async def test() -> None:
-        node = Node()
-        await node.leads()
-        assert node.committed.end_offset > 2, "there is more to write behind all of these offsets"
-        new = ReplicaKey(3, UUID(int=33))
-        assert VOTERS[2].id == new.id
-        assert node.beats(3, 0, 100, VOTERS[2].uuid)
-        assert not node.beats(3, 1, 100, new.uuid), "the other one was told to"
-        assert not node.beats(2, 0, 100, VOTERS[1].uuid), "and has not ended"
-        assert not node.beats(3, 1, 0, VOTERS[2].uuid)
-        assert node.beats(2, 0, 100), "without a UUID: there is one replica with that id"
-        node.env.seen = Replicas(fetching=(*VOTERS, new))
-        assert not node.beats(2, 1, 0)
-        assert node.beats(3, 0, 100), "one of the two, which does not say which"
-        assert not node.beats(3, 2, 0)
-        assert not node.beats(2, 1, 100), "the other one may be writing"
-        node.coordinator.close()
-
-    play(test)
+async def test_active_controller_distinguishes_replicas_of_one_id() -> None:
+    node = Node()
+    await node.leads()
+    assert node.committed.end_offset > 2, "there is more to write behind all of these offsets"
+    new = ReplicaKey(3, UUID(int=33))
+    assert VOTERS[2].id == new.id
+    assert node.beats(3, 0, 100, VOTERS[2].uuid)
+    assert not node.beats(3, 1, 100, new.uuid), "the other one was told to"
+    assert not node.beats(2, 0, 100, VOTERS[1].uuid), "and has not ended"
+    assert not node.beats(3, 1, 0, VOTERS[2].uuid)
+    assert node.beats(2, 0, 100), "without a UUID: there is one replica with that id"
+    node.env.seen = Replicas(fetching=(*VOTERS, new))
+    assert not node.beats(2, 1, 0)
+    assert node.beats(3, 0, 100), "one of the two, which does not say which"
+    assert not node.beats(3, 2, 0)
+    assert not node.beats(2, 1, 100), "the other one may be writing"
+    node.coordinator.close()
 
 
-def test_leadership_is_not_transferred_to_a_replica_that_cannot_lead() -> None:
-    async def test() -> None:
-        node = Node()
-        await node.leads()
-        node.may_lead = [VOTERS[1]]
-        assert node.due(), "2 sends no heartbeats: it runs stock Kafka, or has just started"
-        assert node.handed_over == []
-        fixed = Node(SnapshotPolicy(max_record_bytes=100, handover=False))
-        await fixed.leads()
-        fixed.may_lead = [VOTERS[1]]
-        fixed.beats(2, 5, 0)
-        assert fixed.due()
-        assert fixed.handed_over == []
-        node.coordinator.close()
-        fixed.coordinator.close()
-
-    play(test)
+async def test_leadership_is_not_transferred_to_a_replica_that_cannot_lead() -> None:
+    node = Node()
+    await node.leads()
+    node.may_lead = [VOTERS[1]]
+    assert node.due(), "2 sends no heartbeats: it runs stock Kafka, or has just started"
+    assert node.handed_over == []
+    fixed = Node(SnapshotPolicy(max_record_bytes=100, handover=False))
+    await fixed.leads()
+    fixed.may_lead = [VOTERS[1]]
+    fixed.beats(2, 5, 0)
+    assert fixed.due()
+    assert fixed.handed_over == []
+    node.coordinator.close()
+    fixed.coordinator.close()
 
 
-def test_lagging_voters_delay_snapshots_of_all() -> None:
-    async def test() -> None:
-        node = Node()
-        await node.leads()
-        node.caught_up = (3, 2)
-        assert not node.beats(2, 0, 399)
-        assert not node.due(399)
-        assert node.beats(2, 0, 400)
-        node.beats(2, 5, 0)
-        assert node.due(400)
-        node.coordinator.close()
-
-    play(test)
+async def test_lagging_voters_delay_snapshots_of_all() -> None:
+    node = Node()
+    await node.leads()
+    node.caught_up = (3, 2)
+    assert not node.beats(2, 0, 399)
+    assert not node.due(399)
+    assert node.beats(2, 0, 400)
+    node.beats(2, 5, 0)
+    assert node.due(400)
+    node.coordinator.close()

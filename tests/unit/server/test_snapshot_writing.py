@@ -88,7 +88,7 @@ def test_loop_runs_between_two_slices(tmp_path: Path, monkeypatch: pytest.Monkey
     assert sum(step > 0 for step in steps) >= len(VALUES) / 100
 
 
-def test_encoding_is_limited_by_a_slow_disk(
+async def test_encoding_is_limited_by_a_slow_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     may_go_on = threading.Event()
@@ -105,19 +105,16 @@ def test_encoding_is_limited_by_a_slow_disk(
             taken += 1
             yield bytes(CHUNK_BYTES)
 
-    async def scenario() -> None:
-        writing = asyncio.ensure_future(written(SnapshotStore(tmp_path), large()))
-        before = -1
-        while taken == 0 or taken != before:  # the rest waits
-            before = taken
-            await asyncio.sleep(0.05)
-        assert taken <= 6
-        may_go_on.set()
-        assert isinstance(await writing, Written)
-        assert taken == 20
-
     monkeypatch.setattr(SnapshotWriter, "append", held_up)
-    asyncio.run(scenario())
+    writing = asyncio.ensure_future(written(SnapshotStore(tmp_path), large()))
+    before = -1
+    while taken == 0 or taken != before:  # the rest waits
+        before = taken
+        await asyncio.sleep(0.05)
+    assert taken <= 6
+    may_go_on.set()
+    assert isinstance(await writing, Written)
+    assert taken == 20
 
 
 def test_record_that_cannot_be_encoded_leaves_no_file(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ from quorum_node.server.observing.metrics import Metrics
 from quorum_node.server.partition.applier import Applier
 from support.applier_port import NotingPort
 from support.broker_requests import heartbeat, registration
-from support.controller_env import Env, play
+from support.controller_env import Env
 
 pytestmark = pytest.mark.requirement("K631-03")
 
@@ -97,65 +97,53 @@ def test_only_images_needed_by_the_replay_are_kept() -> None:
         assert not are_outside_transactions((config(1), boundary))
 
 
-def test_controller_image_becomes_the_committed_image_at_commit() -> None:
-    async def test() -> None:
-        env = Env(maintained=True)
-        await env.lead()
-        await env.commit()
-        epoch = (await env.do(registration(7))).broker_epoch
-        before = env.committed.image
-        asked = env.ask(heartbeat(7, epoch, epoch))
-        pending = env.controller.pending
-        assert pending is not None
-        assert env.committed.image is before
-        await env.commit()
-        assert not asked.answer.is_fenced
-        assert env.committed.image is pending
-        assert env.speculative == len(env.log)
-
-    play(test)
+async def test_controller_image_becomes_the_committed_image_at_commit() -> None:
+    env = Env(maintained=True)
+    await env.lead()
+    await env.commit()
+    epoch = (await env.do(registration(7))).broker_epoch
+    before = env.committed.image
+    asked = env.ask(heartbeat(7, epoch, epoch))
+    pending = env.controller.pending
+    assert pending is not None
+    assert env.committed.image is before
+    await env.commit()
+    assert not asked.answer.is_fenced
+    assert env.committed.image is pending
+    assert env.speculative == len(env.log)
 
 
-def test_uncommitted_image_is_never_adopted() -> None:
-    async def test() -> None:
-        env = Env()
-        await env.lead()
-        env.ask(registration(7))
-        await env.turn()
-        await env.lose()
-        assert len(env.controller.speculative) == 0
-        await env.lead(3)
-        await env.do(registration(8))
-        assert set(env.committed.image.brokers.by_id) == {8}
-
-    play(test)
+async def test_uncommitted_image_is_never_adopted() -> None:
+    env = Env()
+    await env.lead()
+    env.ask(registration(7))
+    await env.turn()
+    await env.lose()
+    assert len(env.controller.speculative) == 0
+    await env.lead(3)
+    await env.do(registration(8))
+    assert set(env.committed.image.brokers.by_id) == {8}
 
 
-def test_image_of_already_replayed_records_is_not_kept() -> None:
-    async def test() -> None:
-        env = Env()
-        await env.lead()
-        env.ask(registration(7))
-        await env.commit(apply_first=True)
-        assert set(env.committed.image.brokers.by_id) == {7}
-        assert len(env.controller.speculative) == 0
-
-    play(test)
+async def test_image_of_already_replayed_records_is_not_kept() -> None:
+    env = Env()
+    await env.lead()
+    env.ask(registration(7))
+    await env.commit(apply_first=True)
+    assert set(env.committed.image.brokers.by_id) == {7}
+    assert len(env.controller.speculative) == 0
 
 
-def test_deposed_controller_drops_committed_and_unapplied_images() -> None:
-    async def test() -> None:
-        env = Env()
-        await env.lead()
-        env.ask(registration(7))
-        await env.commit(apply=False)
-        assert len(env.controller.speculative) == 1
-        await env.lose()
-        assert len(env.controller.speculative) == 0
-        env.apply()
-        assert set(env.committed.image.brokers.by_id) == {7}
-
-    play(test)
+async def test_deposed_controller_drops_committed_and_unapplied_images() -> None:
+    env = Env()
+    await env.lead()
+    env.ask(registration(7))
+    await env.commit(apply=False)
+    assert len(env.controller.speculative) == 1
+    await env.lose()
+    assert len(env.controller.speculative) == 0
+    env.apply()
+    assert set(env.committed.image.brokers.by_id) == {7}
 
 
 def append(env: Env, *records: MetadataMessage) -> None:
@@ -168,77 +156,60 @@ def decide(env: Env, *records: MetadataMessage, atomic: bool = True) -> None:
     env.controller.carry_out(Decision(records, atomic=atomic), lambda error: None)
 
 
-def test_appends_of_others_are_adopted_as_well() -> None:
-    async def test() -> None:
-        env = Env()
-        await env.lead()
-        append(env, config(1))
-        await env.commit()
-        assert env.speculative == 1
-        assert env.committed.image == ClusterImage().replay(config(1))
-
-    play(test)
+async def test_appends_of_others_are_adopted_as_well() -> None:
+    env = Env()
+    await env.lead()
+    append(env, config(1))
+    await env.commit()
+    assert env.speculative == 1
+    assert env.committed.image == ClusterImage().replay(config(1))
 
 
-def test_decision_in_several_batches_is_visible_only_as_far_as_committed() -> None:
+async def test_decision_in_several_batches_is_visible_only_as_far_as_committed() -> None:
     large = [replace(config(number), value="v" * (1 << 20)) for number in range(6)]
-
-    async def test() -> None:
-        env = Env()
-        await env.lead()
-        decide(env, *large, atomic=False)
-        first = await env.commit(most=1)
-        assert 0 < len(first) < len(large)
-        assert env.committed.image == ClusterImage().replay_all(first)
-        await env.commit()
-        assert env.committed.image == ClusterImage().replay_all(large)
-
-    play(test)
+    env = Env()
+    await env.lead()
+    decide(env, *large, atomic=False)
+    first = await env.commit(most=1)
+    assert 0 < len(first) < len(large)
+    assert env.committed.image == ClusterImage().replay_all(first)
+    await env.commit()
+    assert env.committed.image == ClusterImage().replay_all(large)
 
 
 @pytest.mark.parametrize("write", [append, decide])
-def test_transaction_that_starts_in_the_image_is_replayed(
+async def test_transaction_that_starts_in_the_image_is_replayed(
     write: Callable[..., None],
 ) -> None:
-    async def test() -> None:
-        env = Env()
-        await env.lead()
-        write(env, BeginTransactionRecord(), config(1))
-        await env.commit()
-        assert env.committed.in_transaction
-        assert env.committed.image == ClusterImage()
-        assert env.speculative == 0
-
-    play(test)
+    env = Env()
+    await env.lead()
+    write(env, BeginTransactionRecord(), config(1))
+    await env.commit()
+    assert env.committed.in_transaction
+    assert env.committed.image == ClusterImage()
+    assert env.speculative == 0
 
 
-def test_decision_that_differs_from_the_log_is_replayed() -> None:
+async def test_decision_that_differs_from_the_log_is_replayed() -> None:
     """No number equals NaN: the one record that is not what is read again."""
     quota = ClientQuotaRecord(entity=(), key="producer_byte_rate", value=nan, remove=False)
-
-    async def test() -> None:
-        env = Env()
-        await env.lead()
-        decide(env, quota)
-        await env.commit(apply=False)
-        assert len(env.controller.speculative) == 0
-
-    play(test)
+    env = Env()
+    await env.lead()
+    decide(env, quota)
+    await env.commit(apply=False)
+    assert len(env.controller.speculative) == 0
 
 
-def test_failed_decision_is_not_matched_to_the_next_append() -> None:
-    async def test() -> None:
-        env = Env()
-        await env.lead()
-        env.ask(registration(7))
-        await env.lose()
-        env.epoch = 2  # it leads again, and has not become active yet
-        append(env, config(1))
-        await env.commit()
-        assert env.committed.image == ClusterImage().replay(config(1))
-        assert env.speculative == 0
-
-    play(test)
+async def test_failed_decision_is_not_matched_to_the_next_append() -> None:
+    env = Env()
+    await env.lead()
+    env.ask(registration(7))
+    await env.lose()
+    env.epoch = 2  # it leads again, and has not become active yet
+    append(env, config(1))
+    await env.commit()
+    assert env.committed.image == ClusterImage().replay(config(1))
+    assert env.speculative == 0
 
 
 class Log:
