@@ -55,7 +55,7 @@ def test_restored_directory_is_opened_by_the_node(
     assert main([*arguments, "--voter", "7@host:9093"]) == 2
     assert "is not empty" in capsys.readouterr().err
     assert main([*arguments, "--voter", "host:9093"]) == 2
-    assert "write it as 1@host:9093" in capsys.readouterr().err
+    assert "'host:9093' is not id@host:port" in capsys.readouterr().err
     named = [*arguments, "--voter", "7@host:9093", "--cluster-id", "another"]
     named[named.index("--output") + 1] = str(tmp_path / "named")
     assert main(named) == 0
