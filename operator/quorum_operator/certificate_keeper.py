@@ -201,8 +201,8 @@ class CertificateKeeper:
             issued = store.pair_in(secret) if secret is not None else None
             return (issued, "") if issued is not None else None
         kept = before.pair if before is not None else None
-        if kept is not None and self._clock() >= kept[0].certificate.validity.not_after:
-            kept = None
+        if kept is not None and not kept[0].certificate.validity.has(self._clock()):
+            kept = None  # expired, or signed while the clock was ahead: nobody would accept it
         if signer is None or signer.certificate is None:
             return kept
         name, now = signer.certificate.fingerprint, self._clock()

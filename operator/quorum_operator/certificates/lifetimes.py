@@ -33,6 +33,10 @@ class Validity:
     not_before: float
     not_after: float
 
+    def has(self, now: float) -> bool:
+        """Whether it is valid at this time."""
+        return self.not_before <= now < self.not_after
+
     def part(self, share: float) -> float:
         """The time at which this fraction of it has passed."""
         return self.not_before + share * (self.not_after - self.not_before)

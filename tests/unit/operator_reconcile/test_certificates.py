@@ -239,6 +239,22 @@ def test_certificates_that_expired_without_an_operator_are_replaced() -> None:
         assert leaf.validity.not_after > env.nodes.now
 
 
+def test_operators_own_certificate_of_a_clock_that_was_ahead_is_signed_again() -> None:
+    """Members refuse one that is not valid yet: after the clock was set right, the operator would reach nobody for hours."""
+    env = Env()
+    env.settle()
+    operator = env.operator()
+    env.nodes.now += 6 * 3600
+    env.looks(2, operator)
+    env.nodes.now -= 6 * 3600
+    env.looks(2, operator)
+    opened = operator._memory.of(OWNER).opened
+    assert opened is not None
+    assert opened.pair is not None
+    validity = opened.pair[0].certificate.validity
+    assert validity.not_before <= env.nodes.now < validity.leaf_due_at
+
+
 def test_foreign_secret_is_neither_used_nor_changed() -> None:
     env = Env()
     meta = {"name": "demo-2-1-tls", "namespace": SPACE, "uid": "foreign", "labels": {}}
