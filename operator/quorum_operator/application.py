@@ -155,7 +155,7 @@ class Application:
             self.metrics,
             self._turns,
             clock,
-            reconciler.pod_client_of,
+            reconciler.way_to,
         )
         self._reassignments = Workers(REASSIGNMENT_KIND, moves, self.metrics, resync_s)
         self.metrics.set_leading(True)

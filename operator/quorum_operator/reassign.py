@@ -39,7 +39,6 @@ from quorum_operator.planner.reassignment_status import (
     Planned,
     build_status,
 )
-from quorum_operator.pod_client import PodClient
 from quorum_operator.reassignment_crd import (
     REASSIGNMENT_KIND,
     REASSIGNMENT_PLURAL,
@@ -49,6 +48,7 @@ from quorum_operator.reassignment_crd import (
 )
 from quorum_operator.reconcile import Next
 from quorum_operator.refused import by_api, is_outage
+from quorum_operator.remembered import Way
 from quorum_operator.told_by_resource import problems_of, readable
 from quorum_operator.turns import Place, Turns, has_ended
 
@@ -60,6 +60,9 @@ RETRY_REFUSED_S = 5.0
 WAITING_FOR_TURN = "WaitingForTurn"
 TURN_PERIOD_S = 60.0
 """Interval of checks while another resource runs; normally its end wakes the next one."""
+NOT_READY = "QuorumNotReady"
+_PERIODS_S = {WAITING_FOR_TURN: TURN_PERIOD_S, NOT_READY: RETRY_REFUSED_S}
+"""By reason; otherwise the resync period."""
 
 _log = structlog.get_logger("quorum_operator")
 
@@ -83,10 +86,11 @@ class ReassignmentReconciler:
         metrics: Metrics,
         turns: Turns,
         clock: Callable[[], float] = time.time,
-        pod_client_of: Callable[[str, str], PodClient | None] = lambda namespace, name: None,
+        way_to: Callable[[Owner], Way | None] = lambda owner: Way(),
     ) -> None:
+        """`way_to`: how the pods of a quorum are called; None while nobody has looked at the quorum."""
         self._api, self._partitions, self._metrics = api, partitions, metrics
-        self._turns, self._clock, self._pod_client_of = turns, clock, pod_client_of
+        self._turns, self._clock, self._way_to = turns, clock, way_to
 
     async def reconcile(self, namespace: str, name: str) -> Next:
         """One pass; raises ApiError when the API server can't be used."""
@@ -156,10 +160,14 @@ class ReassignmentReconciler:
         token = await read_token(self._api, owner)
         if token is None:
             text = f"{name} has no admin token yet (Secret {owner.token_secret})"
-            return Held("QuorumNotReady", text, unreachable=True)
-        pod_client = self._pod_client_of(namespace, name)
+            return Held(NOT_READY, text, unreachable=True)
+        way = self._way_to(owner)
+        if way is None:
+            # The call has the admin token, which must not go in clear text to members that take TLS only.
+            text = f"{name} has not been observed yet: it is unknown whether its members accept only TLS. See its conditions"
+            return Held(NOT_READY, text, unreachable=True)
         partitions = (
-            self._partitions if pod_client is None else self._partitions.through(pod_client)
+            self._partitions if way.pod_client is None else self._partitions.through(way.pod_client)
         )
         return _Quorum(await pod_addresses(self._api, owner), token, partitions)
 
@@ -242,7 +250,7 @@ def _word(answer: Answer) -> str:
 
 def _next(outcome: Outcome) -> Next:
     if isinstance(outcome, Held):
-        return Next(TURN_PERIOD_S if outcome.reason == WAITING_FOR_TURN else None)
+        return Next(_PERIODS_S.get(outcome.reason))
     if isinstance(outcome.step, Finished):
         return Next(0.0)  # until the status says so; then the worker exits
     if outcome.paused and not outcome.found.moving:

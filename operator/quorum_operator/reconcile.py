@@ -53,10 +53,9 @@ from quorum_operator.planner.step import (
 )
 from quorum_operator.planner.times import text_of
 from quorum_operator.planner.tls_stage import TlsStage
-from quorum_operator.pod_client import TlsPodClient
 from quorum_operator.quorum_client import Described, QuorumClient, Seen, describe_newest
 from quorum_operator.refused import by_api, is_outage
-from quorum_operator.remembered import Memory, Remembered, with_memory
+from quorum_operator.remembered import Memory, Remembered, Way, with_memory
 from quorum_operator.report import Reporter, blocked, invalid, same
 from quorum_operator.status_crd import MetadataQuorumStatus
 from quorum_operator.token_checks import TokenChecks
@@ -392,10 +391,9 @@ class Reconciler:
             await close(known.opened)
             known.opened = None
 
-    def pod_client_of(self, namespace: str, name: str) -> TlsPodClient | None:
-        """The last client for the pods of a quorum with certificates; None for clear text."""
-        known = self._memory.known(namespace, name)
-        return known.pod_client if known is not None else None
+    def way_to(self, owner: Owner) -> Way | None:
+        """How the pods of a quorum are called; None while that is unknown."""
+        return self._memory.way_to(owner)
 
     def _nodes_of(self, known: Remembered) -> QuorumClient:
         """The client for the pods of a quorum."""

@@ -28,6 +28,13 @@ WAIT_SHARE = 0.05
 WAIT_GROWN_MOST_S = 10.0
 
 
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How the pods of a quorum are called. `pod_client`: None for clear text."""
+
+    pod_client: TlsPodClient | None = None
+
+
 @dataclass(slots=True)
 class Remembered:
     """Memory about the resource with this UID. Times are seconds of a monotonic clock."""
@@ -48,8 +55,8 @@ class Remembered:
     """What the plan waits for, and since when."""
     opened: Opened | None = None
     """Last client for pods with certificates."""
-    secured: bool = False
-    """Whether members accept only TLS; otherwise they are still called in clear text."""
+    secured: bool | None = None
+    """Whether members accept only TLS; otherwise they are still called in clear text. None: nobody has looked yet."""
     certificates: tuple[CertificatesSeen, float] | None = None
     """Certificate state of the last check, and the time of the next one."""
     certificates_wait: tuple[str, float] | None = None
@@ -73,6 +80,13 @@ class Remembered:
     def pod_client(self) -> TlsPodClient | None:
         """The client for pods that accept only TLS; None for clear text."""
         return self.opened.pod_client if self.opened is not None and self.secured else None
+
+    @property
+    def way(self) -> Way | None:
+        """How its pods are called; None while that is unknown."""
+        if self.secured is None or (self.secured and self.opened is None):
+            return None
+        return Way(self.pod_client)
 
     def newest(self, told: Seen) -> tuple[Seen, bool]:
         """The newest confirmed description, and whether the status tells of a later one that this operator did not write."""
@@ -151,6 +165,11 @@ class Memory:
     def known(self, namespace: str, name: str) -> Remembered | None:
         """Memory of the resource that existed last."""
         return self._places.get((namespace, name))
+
+    def way_to(self, owner: Owner) -> Way | None:
+        """How the pods of this resource are called; None while that is unknown."""
+        found = self._places.get((owner.namespace, owner.name))
+        return found.way if found is not None and found.uid == owner.uid else None
 
     def of(self, owner: Owner) -> Remembered:
         """Memory of this resource."""

@@ -6,7 +6,8 @@ import copy
 import pytest
 
 from quorum_operator.desired import names
-from support.in_memory_kube_api import NAME, SPACE, SoundNodes, reconciler, running_quorum
+from quorum_operator.remembered import Way
+from support.in_memory_kube_api import NAME, OWNER, SPACE, SoundNodes, reconciler, running_quorum
 
 IDENTITY = f"/api/v1/namespaces/{SPACE}/configmaps/demo-identity"
 
@@ -47,7 +48,7 @@ def test_note_of_tls_on_a_claim_closes_no_member_that_runs_in_clear_text(damaged
     async def run() -> None:
         for _ in range(6):
             await made.reconcile(SPACE, NAME)
-            assert made.pod_client_of(SPACE, NAME) is None
+            assert made.way_to(OWNER) == Way()
 
     asyncio.run(run())
     assert "tls" not in api.objects[IDENTITY]["data"]
