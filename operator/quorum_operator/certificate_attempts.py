@@ -1,17 +1,21 @@
-"""Backoff of certificate steps that are executed again and again because another client reverts them.
+"""Backoff of certificate steps that are refused, or executed again and again because another client reverts them.
 
 Owns what counts as the same write. The memory is that of `attempts.py`; it is lost when the operator restarts.
 """
 
 import hashlib
 
-from quorum_operator.attempts import Attempts
+from quorum_operator.attempts import Attempts, Refused
 from quorum_operator.certificates import steps
 from quorum_operator.certificates.lifetimes import DAY_S
 from quorum_operator.certificates.pem import Read
 from quorum_operator.certificates.store import subject_of
 from quorum_operator.desired.names import Owner
 from quorum_operator.planner.observed import Refusal
+from quorum_operator.refused import CONFLICT
+
+MOST_TOLD = 3
+"""Maximum number of objects in a message."""
 
 
 class CertificateAttempts:
@@ -21,7 +25,9 @@ class CertificateAttempts:
         self._attempts = Attempts()
 
     def held(self, owner: Owner, generation: int, step: steps.Step, now: float) -> Refusal | None:
-        """What holds the step back: it was executed just now, and is planned again. `generation`: of the resource."""
+        """What holds the step back: it was executed or refused just now, and is planned again. `generation`: of the
+        resource.
+        """
         wanted = attempted(owner, step)
         for each in self._attempts.refusals(generation, now):
             if (each.step, each.subject) == wanted and each.retry_at > now:
@@ -32,14 +38,28 @@ class CertificateAttempts:
         """Record an execution; returns the number in a row."""
         return self._attempts.done(generation, *attempted(owner, step), now)
 
-    def contested(self, generation: int, now: float) -> str:
-        """The objects that another client changes back, with what to do; empty if there are none."""
+    def refused(
+        self, owner: Owner, generation: int, step: steps.Step, why: Refused, now: float
+    ) -> None:
+        """Record a refusal."""
+        kind, subject = attempted(owner, step)
+        passing = why.passing if why.reason == CONFLICT else 0
+        self._attempts.refused(
+            generation, kind, Refused(subject, why.reason, why.message, passing=passing), now
+        )
+
+    def settled(self, generation: int, now: float) -> None:
+        """Forget refusals that are due: what was refused is not planned any more."""
+        self._attempts.settled(generation, now)
+
+    def told(self, generation: int, now: float) -> str:
+        """The objects that can't be written, or that another client changes back, with what to do; empty if there are none."""
         found = {
             each.subject: f"{each.subject}: {each.message}"
             for each in self._attempts.refusals(generation, now)
             if each.tell
         }
-        return "; ".join(found.values())
+        return "; ".join([*found.values()][:MOST_TOLD])
 
 
 def attempted(owner: Owner, step: steps.Step) -> tuple[str, str]:

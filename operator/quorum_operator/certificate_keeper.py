@@ -8,13 +8,15 @@ continues from the current objects. The operator's own certificate is kept in me
 import random
 import ssl
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from math import inf
 
 import httpx
 import structlog
 
 from quorum_node.security.certificate_identity import Role
-from quorum_operator.certificate_attempts import CertificateAttempts, attempted
+from quorum_operator.attempts import Refused
+from quorum_operator.certificate_attempts import CertificateAttempts
 from quorum_operator.certificates import documents, holders, issuing, rotation, store
 from quorum_operator.certificates.account import account
 from quorum_operator.certificates.checks import STAYS
@@ -58,8 +60,6 @@ from quorum_operator.transport import Transport
 
 MOST_STEPS = 16
 """Maximum number of writes in one reconcile."""
-MOST_TOLD = 3
-"""Maximum number of refusals in a message."""
 MOST_ADOPTIONS = 3
 """Number of looks for objects without an owner: the first ones name the generations of the authorities."""
 QUIET_S = 60.0
@@ -112,17 +112,9 @@ class _Work:
 
     found: Found
     changed: bool = False
-    refused: dict[tuple[str, str], str] = field(default_factory=dict)
-    """Why steps were refused. Those that do not depend on them go on, so that no object that can't be written keeps other holders
-    from being renewed.
-    """
     missing: Trouble | None = None
     is_over: bool = False
     """Nothing else is tried."""
-
-    def told(self) -> str:
-        """The refusals as text."""
-        return "; ".join([*dict.fromkeys(self.refused.values())][:MOST_TOLD])
 
 
 def plain_http(context: ssl.SSLContext) -> httpx.AsyncClient:
@@ -231,15 +223,14 @@ class CertificateKeeper:
         idle = seen.deleting or seen.wanted.paused or _adopts(seen)
 
         def is_held(step: Step) -> bool:
-            held = attempts.held(owner, generation, step, self._clock())
-            return held is not None or attempted(owner, step) in work.refused
+            return attempts.held(owner, generation, step, self._clock()) is not None
 
         for _ in range(MOST_STEPS):
             facts = self._judged(owner, replace(opened, found=work.found), seen, notes)
             step = rotation.plan(facts, is_held)
             if idle or work.is_over or isinstance(step, WaitFor | Settled) or is_held(step):
                 break
-            if not await self._carry_out(owner, step, work):
+            if not await self._carry_out(owner, generation, step, work, attempts):
                 continue
             times = attempts.done(owner, generation, step, self._clock())
             await self._hurry(owner, step, work.found, seen)
@@ -248,12 +239,14 @@ class CertificateKeeper:
         settled = (isinstance(step, Settled) or idle) and not work.changed
         held = attempts.held(owner, generation, step, self._clock())
         again_s = WAIT_S if held is None else max(held.retry_at - self._clock(), 0.0)
-        if work.refused:
+        if work.is_over:
             again_s = REFUSED_S
+        if held is None:
+            attempts.settled(generation, inf if settled else self._clock())
         if settled:
             # spread over time, so that not all quorums are checked at once
             again_s = self._quiet_s * random.uniform(0.8, 1.2)
-        refused = work.told() or attempts.contested(generation, self._clock())
+        refused = attempts.told(generation, self._clock())
         told = account(facts, step, refused if work.missing is None else "")
         if work.missing is not None:
             told = replace(told, troubles=(work.missing, *told.troubles))
@@ -263,14 +256,17 @@ class CertificateKeeper:
         told = replace(told, problems=(*told.problems, *unused))
         return Kept(told, settled, 0.0 if work.changed else again_s)
 
-    async def _carry_out(self, owner: Owner, step: Step, work: _Work) -> bool:
+    async def _carry_out(
+        self, owner: Owner, generation: int, step: Step, work: _Work, attempts: CertificateAttempts
+    ) -> bool:
         """Execute one step; returns whether it was. Raises ApiError if the API server is unavailable."""
         subject = store.subject_of(owner, step)
         try:
             work.found = await store.write(self._api, owner, work.found, step, self._clock())
         except ValueError as error:
             # Nothing that one certificate has to contain keeps members from being repaired.
-            work.refused[attempted(owner, step)] = f"{subject}: it can't be made: {error}"
+            why = Refused(subject, "NotMade", f"it can't be made: {error}")
+            attempts.refused(owner, generation, step, why, self._clock())
             _log.exception("certificate step failed", quorum=owner.name)
             return False
         except ApiError as error:
@@ -278,9 +274,10 @@ class CertificateKeeper:
                 raise
             why = by_api(subject, error)
             told = f"{why.subject}: {why.message}"
-            work.refused[attempted(owner, step)] = told
             if isinstance(step, RequestCertificate) and not isinstance(error, AlreadyExists):
                 work.missing, work.is_over = _no_issuer(error, told), True
+            else:
+                attempts.refused(owner, generation, step, why, self._clock())
             _log.warning("certificate step refused", quorum=owner.name, error=told)
             return False
         work.changed = True

@@ -29,12 +29,16 @@ def is_frozen(error: ApiError) -> bool:
     return isinstance(error, Invalid) and ("immutable" in said or "may not change once set" in said)
 
 
+CONFLICT = "Conflict"
+"""Reason: another client changed the object first."""
+
+
 def by_api(subject: str, error: ApiError) -> Refused:
     """The rejection by the API server."""
     if isinstance(error, Conflict | NotFound):
         # Another client changed it first: the next reconcile reads the change. Only repeated
         # conflicts are reported.
-        return Refused(subject, "Conflict", f"changed meanwhile: {error.message}", 0.1, 60.0, 5)
+        return Refused(subject, CONFLICT, f"changed meanwhile: {error.message}", 0.1, 60.0, 5)
     reason = _reason(error)
     message = f"{error.message.rstrip('. ')}. {advice_on(reason)}".strip()
     if isinstance(error, AlreadyExists):
