@@ -88,10 +88,44 @@ class IssuerRef(CrdModel):
     group: str = Field(default="cert-manager.io", max_length=253, pattern=_NAME)
 
 
-class TrustedObject(CrdModel):
+class ObjectKey(CrdModel):
     """One key of a Secret or ConfigMap in the same namespace."""
 
     name: str = Field(min_length=1, max_length=253, pattern=_NAME)
+    key: str
+
+
+class SecretOrConfigMap(CrdModel):
+    """One of the two; the API server refuses other values."""
+
+    secret: ObjectKey | None = None
+    config_map: ObjectKey | None = None
+
+    @property
+    def kind(self) -> str:
+        """Of the object."""
+        return "Secret" if self.secret is not None else "ConfigMap"
+
+    @property
+    def name(self) -> str:
+        """Of the object."""
+        return self._place.name
+
+    @property
+    def key(self) -> str:
+        """In its data."""
+        return self._place.key
+
+    @property
+    def _place(self) -> ObjectKey:
+        found = self.secret or self.config_map
+        assert found is not None
+        return found
+
+
+class TrustedObject(ObjectKey):
+    """One key of a Secret or ConfigMap in the same namespace."""
+
     key: str = Field(
         default="ca.crt",
         min_length=1,
@@ -101,7 +135,7 @@ class TrustedObject(CrdModel):
     )
 
 
-class TrustedCa(CrdModel):
+class TrustedCa(SecretOrConfigMap):
     """Source of additional trusted authorities."""
 
     model_config = ConfigDict(
@@ -114,32 +148,10 @@ class TrustedCa(CrdModel):
     secret: TrustedObject | None = None
     config_map: TrustedObject | None = None
 
-    @property
-    def kind(self) -> str:
-        """Of the object."""
-        return "Secret" if self.secret is not None else "ConfigMap"
 
-    @property
-    def name(self) -> str:
-        """Of the object."""
-        return self._place.name
-
-    @property
-    def key(self) -> str:
-        """In its data."""
-        return self._place.key
-
-    @property
-    def _place(self) -> TrustedObject:
-        found = self.secret or self.config_map
-        assert found is not None  # the API server refuses other values
-        return found
-
-
-class RevokedObject(CrdModel):
+class RevokedObject(ObjectKey):
     """One key of a Secret or ConfigMap in the same namespace."""
 
-    name: str = Field(min_length=1, max_length=253, pattern=_NAME)
     key: str = Field(
         default="ca.crl",
         min_length=1,
@@ -149,7 +161,7 @@ class RevokedObject(CrdModel):
     )
 
 
-class RevokedList(CrdModel):
+class RevokedList(SecretOrConfigMap):
     """Where revocation lists are."""
 
     model_config = ConfigDict(
@@ -161,27 +173,6 @@ class RevokedList(CrdModel):
 
     secret: RevokedObject | None = None
     config_map: RevokedObject | None = None
-
-    @property
-    def kind(self) -> str:
-        """Of the object."""
-        return "Secret" if self.secret is not None else "ConfigMap"
-
-    @property
-    def name(self) -> str:
-        """Of the object."""
-        return self._place.name
-
-    @property
-    def key(self) -> str:
-        """In its data."""
-        return self._place.key
-
-    @property
-    def _place(self) -> RevokedObject:
-        found = self.secret or self.config_map
-        assert found is not None  # the API server refuses other values
-        return found
 
 
 class RevokedSpec(CrdModel):

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
+from typing import Any
 
 from quorum_operator.certificates.holders import Holder
 from quorum_operator.certificates.pem import (
@@ -51,6 +52,16 @@ class Problem:
 
     reason: Reason
     message: str
+
+
+def data_of(found: Mapping[str, Any] | None) -> Mapping[str, bytes] | None:
+    """The data of a Secret or a ConfigMap."""
+    if found is None:
+        return None
+    data = found.get("data") or {}
+    if found.get("kind") == "ConfigMap":
+        return {key: str(value).encode() for key, value in data.items()}
+    return decoded(data)
 
 
 def decoded(data: Mapping[str, str] | None) -> dict[str, bytes]:

@@ -4,7 +4,7 @@ An unusable object is reported with one message, and everything in use stays in 
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -59,7 +59,7 @@ def named(space: str, spec: TlsSpec | None, found: NamedObjects, now: float) -> 
     if spec.ca_secret is None:
         return Named("", None, trusted, is_whole, troubles, refused)
     name = spec.ca_secret.name
-    judged = checks.check_given(f"Secret {space}/{name}", _data(found.authority), now)
+    judged = checks.check_given(f"Secret {space}/{name}", checks.data_of(found.authority), now)
     authority = judged if isinstance(judged, Read) else None
     if isinstance(judged, Problem):
         troubles = (Trouble(judged.reason.value, judged.message), *troubles)
@@ -111,7 +111,7 @@ def without_clash(space: str, given: Named, present: Iterable[Read]) -> Named:
 
 def pair_of(found: NamedObjects) -> Pair:
     """The authority's certificate and key. Raises Unreadable."""
-    data = _data(found.authority) or {}
+    data = checks.data_of(found.authority) or {}
     try:
         return Pair(read(data.get(checks.CERTIFICATE, b"")), data.get(checks.KEY, b"").decode())
     except UnicodeDecodeError:
@@ -153,7 +153,7 @@ def _trusted(
 
 def _bundle(what: str, key: str, there: Object | None) -> tuple[Read, ...] | Trouble:
     wanted = f"spec.tls.trustedCAs names it for {key}, which has to hold CA certificates in PEM. {checks.STAYS}"
-    data = _data(there)
+    data = checks.data_of(there)
     if data is None:
         return Trouble("TrustedMissing", f"{what} does not exist: {wanted}")
     if not data.get(key, b"").strip():
@@ -182,13 +182,3 @@ def _why_not(what: str, key: str, each: Read, now: float) -> Trouble | None:
         )
         return Trouble("TrustedExpired", text)
     return None
-
-
-def _data(found: Object | None) -> Mapping[str, bytes] | None:
-    """The data of a Secret or a ConfigMap."""
-    if found is None:
-        return None
-    data = found.get("data") or {}
-    if found.get("kind") == "ConfigMap":
-        return {key: str(value).encode() for key, value in data.items()}
-    return checks.decoded(data)

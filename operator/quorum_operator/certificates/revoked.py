@@ -9,7 +9,7 @@ counts all the same.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -93,7 +93,7 @@ def file_for(wanted: Revoked | None, earlier: Iterable[str]) -> str | None:
 
 def _read(what: str, key: str, there: Object | None) -> Revoked | Trouble:
     asked = f"spec.tls.revoked names it for {key}, which has to hold revocation lists (CRL) in PEM, or serials. {_STAYS}"
-    data = _data(there)
+    data = checks.data_of(there)
     if data is None:
         return Trouble("RevokedMissing", f"{what} does not exist: {asked}")
     if key not in data:
@@ -136,12 +136,3 @@ def _parts(text: str) -> Revoked:
 def _canonical(serial: str) -> str:
     digits = serial.strip().removeprefix(_SERIAL).replace(":", "").lower()
     return digits.lstrip("0") or "0"
-
-
-def _data(found: Object | None) -> Mapping[str, bytes] | None:
-    if found is None:
-        return None
-    data = found.get("data") or {}
-    if found.get("kind") == "ConfigMap":
-        return {key: str(value).encode() for key, value in data.items()}
-    return checks.decoded(data)
