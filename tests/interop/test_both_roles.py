@@ -1,15 +1,14 @@
 """Stock tools and a stock broker beside processes with both roles."""
 
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from support import stock_kafka
 from support.combined_quorum import CombinedBrokers, CombinedQuorum
 from support.java_brokers import JavaBrokers
 from support.local_quorum import wait_until
+from support.stock_kafka import tool
 
 pytestmark = [pytest.mark.interop, pytest.mark.long, pytest.mark.timeout(400)]
 
@@ -17,19 +16,6 @@ TOPICS = "org.apache.kafka.tools.TopicCommand"
 PRODUCER = "org.apache.kafka.tools.ConsoleProducer"
 CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 QUORUM = "org.apache.kafka.tools.MetadataQuorumCommand"
-
-
-def tool(main_class: str, *arguments: str, given: str | None = None) -> str:
-    """Output of a tool, which must succeed."""
-    done = subprocess.run(
-        stock_kafka.java(main_class, *arguments, heap_mb=256),
-        input=given,
-        capture_output=True,
-        text=True,
-        timeout=90,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 @pytest.mark.requirement("K631-01")

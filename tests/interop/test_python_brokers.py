@@ -12,6 +12,7 @@ from support.broker_admin import alter_brokers
 from support.java_brokers import JavaBrokers
 from support.local_quorum import LocalQuorum, wait_until
 from support.python_brokers import PythonBrokers, running_brokers
+from support.stock_kafka import tool
 
 pytestmark = [pytest.mark.interop, pytest.mark.long, pytest.mark.timeout(400)]
 
@@ -22,19 +23,6 @@ GET_OFFSETS = "org.apache.kafka.tools.GetOffsetShell"
 CONFIGS = "kafka.admin.ConfigCommand"
 DELETE_RECORDS = "org.apache.kafka.tools.DeleteRecordsCommand"
 LOG_DIRS = "org.apache.kafka.tools.LogDirsCommand"
-
-
-def tool(main_class: str, *arguments: str, given: str | None = None) -> str:
-    """Output of a tool, which must succeed."""
-    done = subprocess.run(
-        stock_kafka.java(main_class, *arguments, heap_mb=256),
-        input=given,
-        capture_output=True,
-        text=True,
-        timeout=90,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 def test_console_clients_and_tools_work_with_python_brokers(tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """Stock consumers and librdkafka's in groups with coordinators of this software, and of Kafka."""
 
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -9,11 +8,11 @@ import pytest
 from quorum_node.protocol import broker_apis
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.protocol.offset_fetch import FetchedGroup, OffsetFetchRequest, OffsetFetchResponse
-from support import stock_kafka
 from support.group_consumers import GroupConsumer, produce_numbers, wait_until_read
 from support.java_brokers import JavaBrokers
 from support.local_quorum import LocalQuorum, wait_until
 from support.python_brokers import PythonBrokers, running_brokers
+from support.stock_kafka import tool
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(400)]
 
@@ -21,18 +20,6 @@ CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 OFFSETS = "__consumer_offsets"
 OF_GROUPS = {"offsets_topic_num_partitions": "3", "group_initial_rebalance_delay_ms": "0"}
-
-
-def tool(main_class: str, *arguments: str) -> str:
-    """Output of a tool, which must succeed."""
-    done = subprocess.run(
-        stock_kafka.java(main_class, *arguments, heap_mb=256),
-        capture_output=True,
-        text=True,
-        timeout=90,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 def committed(brokers: PythonBrokers, broker_id: int, group: str) -> dict[int, int]:

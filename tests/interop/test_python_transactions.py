@@ -12,24 +12,13 @@ from support import stock_kafka
 from support.java_brokers import JavaBrokers
 from support.local_quorum import LocalQuorum, wait_until
 from support.python_brokers import PythonBrokers, running_brokers
+from support.stock_kafka import tool
 
 pytestmark = [pytest.mark.interop, pytest.mark.long, pytest.mark.timeout(400)]
 
 PERF = "org.apache.kafka.tools.ProducerPerformance"
 TRANSACTIONS = "org.apache.kafka.tools.TransactionsCommand"
 SEGMENT = "00000000000000000000"
-
-
-def tool(main_class: str, *arguments: str) -> str:
-    """Output of a tool, which must succeed."""
-    done = subprocess.run(
-        stock_kafka.java(main_class, *arguments, heap_mb=256),
-        capture_output=True,
-        text=True,
-        timeout=90,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 @contextmanager

@@ -128,6 +128,13 @@ def run_tool(
     return _run(java(main_class, *arguments), timeout_seconds)
 
 
+def tool(main_class: str, *arguments: str, given: str | None = None) -> str:
+    """Output of a tool, which must succeed."""
+    done = _run(java(main_class, *arguments, heap_mb=256), 90, given)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
 def run_source(
     name: str, *arguments: str, timeout_seconds: float = 60.0
 ) -> subprocess.CompletedProcess[str]:
@@ -137,5 +144,9 @@ def run_source(
     return _run(java(source.stem, *arguments, heap_mb=256, classes=classes), timeout_seconds)
 
 
-def _run(command: Sequence[str], timeout_seconds: float) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, capture_output=True, text=True, timeout=timeout_seconds)
+def _run(
+    command: Sequence[str], timeout_seconds: float, given: str | None = None
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command, input=given, capture_output=True, text=True, timeout=timeout_seconds
+    )

@@ -7,6 +7,8 @@ import time
 from pathlib import Path
 from types import FrameType
 
+from support.workload.target import Target
+
 
 def parser(description: str) -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(description=description)
@@ -19,6 +21,17 @@ def parser(description: str) -> argparse.ArgumentParser:
     made.add_argument("--token-file", type=Path, help="read again when a token is refused")
     made.add_argument("--authorities", type=Path, help="whom to trust; read for each connection")
     return made
+
+
+def target_of(arguments: argparse.Namespace) -> Target:
+    """The server gives up a little before the client, so that most outcomes arrive as answers."""
+    return Target(
+        arguments.url,
+        token=os.environ.get("METADATAQUORUM_TOKEN"),
+        token_file=arguments.token_file,
+        authorities=arguments.authorities,
+        timeout_ms=arguments.timeout_ms + 250,
+    )
 
 
 class Bounds:
@@ -52,6 +65,14 @@ class Bounds:
         now = time.monotonic()
         self._due = max(self._due + self._interval_s, now)
         time.sleep(self._due - now)
+
+
+def bounds_of(arguments: argparse.Namespace) -> Bounds:
+    return Bounds(
+        max_seconds=arguments.max_seconds,
+        max_count=arguments.max_count,
+        interval_ms=arguments.interval_ms,
+    )
 
 
 def now_ms() -> float:

@@ -6,13 +6,12 @@ the read began, so the read has to see it. Counts what it can prove at once; the
 reads and log together is `judgement`'s.
 """
 
-import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 from support.workload import history
-from support.workload.arguments import Bounds, now_ms, parser
+from support.workload.arguments import Bounds, bounds_of, now_ms, parser, target_of
 from support.workload.target import Answer, Target
 from support.workload.writer import Journal
 
@@ -77,19 +76,9 @@ def main() -> int:
     arguments_parser = parser(__doc__ or "")
     arguments_parser.add_argument("--reads", type=Path, required=True, help="where reads go")
     arguments = arguments_parser.parse_args()
-    target = Target(
-        arguments.url,
-        token=os.environ.get("METADATAQUORUM_TOKEN"),
-        token_file=arguments.token_file,
-        authorities=arguments.authorities,
-        timeout_ms=arguments.timeout_ms + 250,
-    )
+    target = target_of(arguments)
     journal = Journal(arguments.reads)
-    bounds = Bounds(
-        max_seconds=arguments.max_seconds,
-        max_count=arguments.max_count,
-        interval_ms=arguments.interval_ms,
-    )
+    bounds = bounds_of(arguments)
     try:
         stale = check(target, history.Tail(arguments.acknowledgements), journal, bounds)
     finally:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO
 
 from support.workload import history
-from support.workload.arguments import Bounds, now_ms, parser
+from support.workload.arguments import Bounds, bounds_of, now_ms, parser, target_of
 from support.workload.target import Answer, Target, surely_refused
 
 _RETRY_PAUSE_S = 0.02
@@ -73,20 +73,9 @@ def write_numbers(target: Target, journal: Journal, bounds: Bounds, timeout_ms: 
 
 def main() -> int:
     arguments = parser(__doc__ or "").parse_args()
-    # The server gives up a little before the client, so that most outcomes arrive as answers.
-    target = Target(
-        arguments.url,
-        token=os.environ.get("METADATAQUORUM_TOKEN"),
-        token_file=arguments.token_file,
-        authorities=arguments.authorities,
-        timeout_ms=arguments.timeout_ms + 250,
-    )
+    target = target_of(arguments)
     journal = Journal(arguments.acknowledgements)
-    bounds = Bounds(
-        max_seconds=arguments.max_seconds,
-        max_count=arguments.max_count,
-        interval_ms=arguments.interval_ms,
-    )
+    bounds = bounds_of(arguments)
     try:
         acknowledged = write_numbers(target, journal, bounds, arguments.timeout_ms)
     finally:
