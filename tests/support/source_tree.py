@@ -7,6 +7,7 @@ import ast
 import functools
 import re
 import subprocess
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,42 +18,7 @@ PACKAGES = (
     "operator/quorum_operator",
     "pipeline/quorum_pipeline",
 )
-# Pure packages. `state` holds the image that records build.
-PURE_PACKAGES = (
-    "node/quorum_node/broker",
-    "node/quorum_node/controller",
-    "node/quorum_node/image",
-    "node/quorum_node/protocol",
-    "node/quorum_node/raft",
-    "node/quorum_node/records",
-    "node/quorum_node/schema",
-    "node/quorum_node/security",
-    "operator/quorum_operator/desired",
-    "operator/quorum_operator/planner",
-    "pipeline/quorum_pipeline/archive",
-    "pipeline/quorum_pipeline/audit",
-    "pipeline/quorum_pipeline/deltas",
-    "pipeline/quorum_pipeline/placement",
-    "pipeline/quorum_pipeline/rows",
-    "pipeline/quorum_pipeline/state",
-    "pipeline/quorum_pipeline/timeline",
-)
-IMPURE_MODULES = frozenset(
-    {
-        "asyncio",
-        "httpx",
-        "kopf",
-        "kubernetes",
-        "logging",
-        "os",
-        "pathlib",
-        "random",
-        "socket",
-        "structlog",
-        "threading",
-        "time",
-    }
-)
+PURE_CONTRACT = "What decides touches no clock, no random source, no file and no socket"
 # Built-in functions with side effects, which need no import.
 IMPURE_CALLS = frozenset({"open", "input", "print", "__import__"})
 # Creating and formatting replica UUIDs has one implementation.
@@ -152,10 +118,17 @@ def imports(path: Path) -> Iterator[tuple[int, str]]:
                 yield node.lineno, f"{node.module}.{alias.name}"
 
 
-def impurities(path: Path) -> Iterator[str]:
-    for line, module in imports(path):
-        if module in IMPURE_MODULES:
-            yield f"{place(path, line)}: a pure package imports {module}"
+def pure_packages() -> list[str]:
+    """Folders of the packages whose imports a contract of pyproject.toml restricts."""
+    told = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+    (names,) = [
+        each["source_modules"] for each in told["contracts"] if each["name"] == PURE_CONTRACT
+    ]
+    parents = {Path(package).name: package for package in PACKAGES}
+    return [f"{parents[root]}/{name}" for root, name in (each.split(".") for each in names)]
+
+
+def impure_calls(path: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(path.read_text())):
         called = node.func if isinstance(node, ast.Call) else None
         if isinstance(called, ast.Name) and called.id in IMPURE_CALLS:
