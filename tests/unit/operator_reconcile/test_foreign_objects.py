@@ -59,21 +59,17 @@ def test_foreign_stateful_set_is_reported_and_its_number_is_skipped(first_look: 
 
 
 @pytest.mark.requirement("OP-01")
-def test_existing_unlabelled_claim_is_not_used_for_a_new_member() -> None:
+async def test_existing_unlabelled_claim_is_not_used_for_a_new_member() -> None:
     api = running_quorum()
     claim = paths.namespaced("persistentvolumeclaims", SPACE, f"data-{NAME}-4-1-0")
-
-    async def run() -> None:
-        operator = reconciler(api, SoundNodes(3))
+    operator = reconciler(api, SoundNodes(3))
+    await operator.reconcile(SPACE, NAME)
+    first = f"data-{NAME}-1-1-0"
+    body = api.objects[paths.namespaced("persistentvolumeclaims", SPACE, first)]
+    meta = {**body["metadata"], "name": f"data-{NAME}-4-1-0", "uid": "old", "labels": {}}
+    api.objects[claim] = {**body, "metadata": {**meta, "annotations": {}}}
+    api.change_spec(retire=[3])
+    for _ in range(4):
         await operator.reconcile(SPACE, NAME)
-        first = f"data-{NAME}-1-1-0"
-        body = api.objects[paths.namespaced("persistentvolumeclaims", SPACE, first)]
-        meta = {**body["metadata"], "name": f"data-{NAME}-4-1-0", "uid": "old", "labels": {}}
-        api.objects[claim] = {**body, "metadata": {**meta, "annotations": {}}}
-        api.change_spec(retire=[3])
-        for _ in range(4):
-            await operator.reconcile(SPACE, NAME)
-
-    asyncio.run(run())
     assert f"{NAME}-4-1" not in api.created("statefulsets")
     assert f"{NAME}-4-2" in api.created("statefulsets")

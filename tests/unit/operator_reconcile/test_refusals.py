@@ -144,21 +144,17 @@ def test_member_with_a_rejected_latch_is_skipped_and_others_are_repaired() -> No
 
 
 @pytest.mark.requirement("OP-01")
-def test_refusal_is_cleared_when_the_object_is_accepted() -> None:
+async def test_refusal_is_cleared_when_the_object_is_accepted() -> None:
     api = KeptObjects({"tls": {"mode": "Disabled"}})
     refusing(QUOTA, ("create", "/configmaps/"), api=api)
-
-    async def run() -> None:
-        made = reconciler(api, SoundNodes(0))
-        await made.reconcile(SPACE, NAME)
-        assert api.condition("Refused")["status"] == "True"
-        api.refuse = lambda verb, path: None
-        await made.reconcile(SPACE, NAME)
-        assert not api.created("configmaps"), "not before it is due"
-        api.change_spec(replicas=5)  # who changes the resource need not wait
-        await made.reconcile(SPACE, NAME)
-
-    asyncio.run(run())
+    made = reconciler(api, SoundNodes(0))
+    await made.reconcile(SPACE, NAME)
+    assert api.condition("Refused")["status"] == "True"
+    api.refuse = lambda verb, path: None
+    await made.reconcile(SPACE, NAME)
+    assert not api.created("configmaps"), "not before it is due"
+    api.change_spec(replicas=5)  # who changes the resource need not wait
+    await made.reconcile(SPACE, NAME)
     assert api.created("configmaps") == ["demo-identity"]
     assert api.condition("Refused")["status"] == "False"
 

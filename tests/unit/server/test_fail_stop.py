@@ -36,7 +36,7 @@ def test_only_exceptions_in_stateful_modules_count_as_partial_state_changes() ->
     assert not is_half_a_step(caught(lambda: 1 / 0))
 
 
-def test_loop_reports_failed_callbacks_and_tasks_and_no_broken_connections() -> None:
+async def test_loop_reports_failed_callbacks_and_tasks_and_no_broken_connections() -> None:
     told: list[BaseException] = []
 
     def fail() -> None:
@@ -45,20 +45,17 @@ def test_loop_reports_failed_callbacks_and_tasks_and_no_broken_connections() -> 
     async def fail_later() -> None:
         raise KeyError("in a task")
 
-    async def run() -> None:
-        loop = asyncio.get_running_loop()
-        watch_loop(loop, told.append)
-        loop.call_soon(fail)
-        kept = loop.create_task(fail_later())
-        watch_task(kept)
-        for _ in range(5):
-            await asyncio.sleep(0)
-        loop.call_exception_handler(
-            {"message": "peer", "exception": ConnectionResetError(), "transport": object()}
-        )
-        assert kept.done()
-
-    asyncio.run(run())
+    loop = asyncio.get_running_loop()
+    watch_loop(loop, told.append)
+    loop.call_soon(fail)
+    kept = loop.create_task(fail_later())
+    watch_task(kept)
+    for _ in range(5):
+        await asyncio.sleep(0)
+    loop.call_exception_handler(
+        {"message": "peer", "exception": ConnectionResetError(), "transport": object()}
+    )
+    assert kept.done()
     assert [type(each) for each in told] == [OSError, KeyError]
 
 

@@ -144,22 +144,18 @@ async def test_responses_are_sent_in_request_order() -> None:
     await turns()
 
 
-def test_pipelined_requests_are_bounded_and_pause_reading() -> None:
+async def test_pipelined_requests_are_bounded_and_pause_reading() -> None:
     seen: list[int] = []
-
-    async def play() -> None:
-        s = Env()
-        numbers = range(1, 3 * MAX_FRAMES_PER_TURN + 2)
-        s.connection.data_received(requests(*numbers))
-        seen.append(len(s.wire.answered()))
-        assert not s.wire.reads
-        s.connection.data_received(requests(1000))  # was under way already
-        for _ in range(10):
-            await asyncio.sleep(0)
-        assert s.wire.answered() == [*numbers, 1000]
-        assert s.wire.reads
-
-    asyncio.run(play())
+    s = Env()
+    numbers = range(1, 3 * MAX_FRAMES_PER_TURN + 2)
+    s.connection.data_received(requests(*numbers))
+    seen.append(len(s.wire.answered()))
+    assert not s.wire.reads
+    s.connection.data_received(requests(1000))  # was under way already
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert s.wire.answered() == [*numbers, 1000]
+    assert s.wire.reads
     assert seen == [MAX_FRAMES_PER_TURN]
 
 

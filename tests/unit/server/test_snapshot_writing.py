@@ -53,7 +53,9 @@ def test_slice_length_follows_the_previous_turn_within_bounds() -> None:
     assert slice_seconds(0.05) == 0.001
 
 
-def test_loop_runs_between_two_slices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_loop_runs_between_two_slices(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With a clock that advances by 0.1 ms with each reading: three readings a slice, or four."""
     clock = count()
 
@@ -71,18 +73,15 @@ def test_loop_runs_between_two_slices(tmp_path: Path, monkeypatch: pytest.Monkey
             taken += 1
             yield value
 
-    async def scenario() -> None:
-        loop = asyncio.get_running_loop()
-
-        def turn() -> None:
-            slices.append(taken)
-            loop.call_soon(turn)
-
-        turn()
-        assert isinstance(await written(SnapshotStore(tmp_path), counted()), Written)
-
     monkeypatch.setattr(snapshot_writing, "time", Clock)
-    asyncio.run(scenario())
+    loop = asyncio.get_running_loop()
+
+    def turn() -> None:
+        slices.append(taken)
+        loop.call_soon(turn)
+
+    turn()
+    assert isinstance(await written(SnapshotStore(tmp_path), counted()), Written)
     steps = [after - before for before, after in pairwise(slices)]
     assert 0 < max(steps) <= 100
     assert sum(step > 0 for step in steps) >= len(VALUES) / 100
@@ -128,7 +127,7 @@ def test_record_that_cannot_be_encoded_leaves_no_file(tmp_path: Path) -> None:
     assert files(tmp_path) == []
 
 
-def test_cancelled_snapshot_leaves_no_file_and_no_event(tmp_path: Path) -> None:
+async def test_cancelled_snapshot_leaves_no_file_and_no_event(tmp_path: Path) -> None:
     told: list[object] = []
     taken = 0
 
@@ -138,16 +137,13 @@ def test_cancelled_snapshot_leaves_no_file_and_no_event(tmp_path: Path) -> None:
             taken += 1
             yield b"x" * 1000
 
-    async def scenario() -> None:
-        writing = SnapshotWriting(SnapshotStore(tmp_path), ID, BOUNDS, endless(), told.append)
-        writing.start()
-        await until(lambda: files(tmp_path) != [] and taken > 100)
-        writing.close()
-        before = taken
-        await until(lambda: files(tmp_path) == [])
-        assert taken == before
-
-    asyncio.run(scenario())
+    writing = SnapshotWriting(SnapshotStore(tmp_path), ID, BOUNDS, endless(), told.append)
+    writing.start()
+    await until(lambda: files(tmp_path) != [] and taken > 100)
+    writing.close()
+    before = taken
+    await until(lambda: files(tmp_path) == [])
+    assert taken == before
     assert told == []
 
 
