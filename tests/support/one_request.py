@@ -4,7 +4,11 @@ import socket
 import ssl
 
 from quorum_node.protocol.api import Api
-from quorum_node.protocol.frames import SIZE_BYTES, decode_response, encode_request, read_size
+from quorum_node.protocol.frames import (
+    decode_response,
+    encode_request,
+    read_frame,
+)
 from quorum_node.schema.schema import Message
 
 _MAX_ANSWER_BYTES = 64 << 20
@@ -21,8 +25,7 @@ def ask(
     """The decoded answer; `tls`: over TLS. Raises OSError, or MalformedMessage."""
     with opened(address, timeout_seconds, tls) as connection:
         connection.sendall(encode_request(api, version, 1, "one-request", body))
-        size = read_size(_receive(connection, SIZE_BYTES), _MAX_ANSWER_BYTES)
-        return decode_response(api, version, _receive(connection, size))
+        return decode_response(api, version, read_frame(connection.recv, _MAX_ANSWER_BYTES))
 
 
 def opened(
@@ -37,13 +40,3 @@ def opened(
     except OSError:
         connection.close()
         raise
-
-
-def _receive(connection: socket.socket, size: int) -> bytes:
-    data = b""
-    while len(data) < size:
-        more = connection.recv(size - len(data))
-        if not more:
-            raise ConnectionResetError("closed in the middle of an answer")
-        data += more
-    return data

@@ -38,7 +38,7 @@ from quorum_node.protocol.discover_brokers import (
     DiscoverBrokersRequest,
     DiscoverBrokersResponse,
 )
-from quorum_node.protocol.errors import ErrorCode
+from quorum_node.protocol.errors import ErrorCode, name_of
 from quorum_node.records.identity import Endpoint, ReplicaKey
 from quorum_node.schema.schema import Message
 from quorum_node.security.scram.mechanism import MIN_ITERATIONS, ScramMechanism
@@ -288,7 +288,7 @@ class QuorumAdminClient:
                 why = f"{address[0]}:{address[1]}: {error}"
                 continue
             if found.error_code:
-                raise RequestRefused(_name(found.error_code), f"partition {partition}")
+                raise RequestRefused(name_of(found.error_code), f"partition {partition}")
             for broker in found.brokers:
                 self._remember((broker.host, broker.port), first=False)
             if found.leader_id >= 0 and found.leader_host:
@@ -358,21 +358,14 @@ def _check(code: int, message: str) -> None:
     if code == ErrorCode.NONE:
         return
     if code in _RETRIED:
-        raise _Retry(message or _name(code))
+        raise _Retry(message or name_of(code))
     if code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
         # A bare error code without a message comes from a listener that does not permit changes of voters.
         closed = "voters can't be changed through this listener; use the admin API and its token"
         raise AuthorizationFailed(
-            _name(code), message if message not in ("", _name(code)) else closed
+            name_of(code), message if message not in ("", name_of(code)) else closed
         )
-    raise RequestRefused(_name(code), message)
-
-
-def _name(code: int) -> str:
-    try:
-        return ErrorCode(code).name
-    except ValueError:
-        return f"error {code}"
+    raise RequestRefused(name_of(code), message)
 
 
 def _address(server: str) -> Address:

@@ -24,7 +24,7 @@ from quorum_node.protocol.describe import (
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
-from quorum_node.protocol.errors import ErrorCode
+from quorum_node.protocol.errors import ErrorCode, name_of
 from quorum_node.records.batches import Batch, CorruptBatch, split_batches
 from quorum_node.records.snapshot_id import SnapshotId
 
@@ -140,9 +140,9 @@ class CommittedLog:
         """Bytes of a snapshot from a position on, and its total size. Raises `gone`, too."""
         part = self._on_leader(lambda address: self._fetch_snapshot(address, id, position))
         if part.error_code in _GONE:
-            raise self.gone(f"{self.leader} has no snapshot {id}: {_name(part.error_code)}")
+            raise self.gone(f"{self.leader} has no snapshot {id}: {name_of(part.error_code)}")
         if part.error_code:
-            raise self.error(f"{self.leader}, snapshot {id}: {_name(part.error_code)}")
+            raise self.error(f"{self.leader}, snapshot {id}: {name_of(part.error_code)}")
         return bytes(part.unaligned_records), part.size
 
     def newest_snapshot(self) -> SnapshotId | None:
@@ -180,7 +180,7 @@ class CommittedLog:
             address, apis.FETCH, _FETCH_VERSION, request, wire.FetchResponse, _ANSWER_SECONDS
         )
         if answer.error_code or not answer.responses:
-            raise _Retry(f"{address[0]}:{address[1]} answers {_name(answer.error_code)}")
+            raise _Retry(f"{address[0]}:{address[1]} answers {name_of(answer.error_code)}")
         part = answer.responses[0].partitions[0]
         endpoints = [(each.node_id, (each.host, each.port)) for each in answer.node_endpoints]
         self._follow(address, part.error_code, part.current_leader, endpoints)
@@ -201,7 +201,7 @@ class CommittedLog:
             _ANSWER_SECONDS,
         )
         if answer.error_code or not answer.cluster_id:
-            raise _Retry(f"{address[0]}:{address[1]} answers {_name(answer.error_code)}")
+            raise _Retry(f"{address[0]}:{address[1]} answers {name_of(answer.error_code)}")
         return answer.cluster_id
 
     def _fetch_snapshot(
@@ -224,7 +224,7 @@ class CommittedLog:
             _ANSWER_SECONDS,
         )
         if answer.error_code or not answer.topics:
-            raise _Retry(f"{address[0]}:{address[1]} answers {_name(answer.error_code)}")
+            raise _Retry(f"{address[0]}:{address[1]} answers {name_of(answer.error_code)}")
         part = answer.topics[0].partitions[0]
         endpoints = [(each.node_id, (each.host, each.port)) for each in answer.node_endpoints]
         self._follow(address, part.error_code, part.current_leader, endpoints)
@@ -286,10 +286,3 @@ def parsed_addresses(text: str) -> list[Address]:
             raise CommittedLogError(str(error)) from None
         found.append((address.host, address.port))
     return found
-
-
-def _name(code: int) -> str:
-    try:
-        return ErrorCode(code).name
-    except ValueError:
-        return f"error {code}"

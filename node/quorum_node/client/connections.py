@@ -11,10 +11,9 @@ from quorum_node.client_sasl import ClientSasl
 from quorum_node.client_tls import ClientTls
 from quorum_node.protocol.api import Api
 from quorum_node.protocol.frames import (
-    SIZE_BYTES,
     decode_response,
     encode_request,
-    read_size,
+    read_frame,
     response_correlation_id,
 )
 from quorum_node.schema.schema import MalformedMessage, Message
@@ -116,8 +115,7 @@ class Connections:
         connection.settimeout(timeout_seconds)
         connection.sendall(frame)
         try:
-            size = read_size(_receive(connection, SIZE_BYTES), _MAX_ANSWER_BYTES)
-            response = _receive(connection, size)
+            response = read_frame(connection.recv, _MAX_ANSWER_BYTES)
             if response_correlation_id(response) != self._correlation_id:
                 raise MalformedMessage("a response to another request")
             return decode_response(api, version, response)
@@ -141,13 +139,3 @@ class Connections:
         connection = self._open.pop(address, None)
         if connection is not None:
             connection.close()
-
-
-def _receive(connection: socket.socket, size: int) -> bytes:
-    data = bytearray()
-    while len(data) < size:
-        more = connection.recv(size - len(data))
-        if not more:
-            raise ConnectionResetError("closed in the middle of a response")
-        data += more
-    return bytes(data)

@@ -61,13 +61,10 @@ class Membership:
             self._store(sync, group)
 
     def _syncing(self, sync: Sync, group: ClassicGroup | None) -> Member | GroupError:
-        if not sync.group_id:
-            return GroupError.INVALID_GROUP_ID
-        if group is None or group.state is GroupState.EMPTY:
-            return GroupError.UNKNOWN_MEMBER_ID
-        member = member_of(group, sync.member_id, sync.instance_id, sync.generation)
+        member = _member_in(group, sync)
         if isinstance(member, GroupError):
             return member
+        assert group is not None
         for given, known in (
             (sync.protocol_type, group.protocol_type),
             (sync.protocol, group.protocol),
@@ -102,13 +99,10 @@ class Membership:
         self._effects.reply(heartbeat.request_id, Done(error))
 
     def _heard(self, heartbeat: Heartbeat, group: ClassicGroup | None, now: Now) -> GroupError:
-        if not heartbeat.group_id:
-            return GroupError.INVALID_GROUP_ID
-        if group is None or group.state is GroupState.EMPTY:
-            return GroupError.UNKNOWN_MEMBER_ID
-        member = member_of(group, heartbeat.member_id, heartbeat.instance_id, heartbeat.generation)
+        member = _member_in(group, heartbeat)
         if isinstance(member, GroupError):
             return member
+        assert group is not None
         if member.joining is None and member.syncing is None:
             member.lives(now.ms)
         if group.state is GroupState.PREPARING_REBALANCE:
@@ -145,3 +139,11 @@ class Membership:
             return member
         self._rebalance.remove(group, member, now)
         return GroupError.NONE
+
+
+def _member_in(group: ClassicGroup | None, asked: Sync | Heartbeat) -> Member | GroupError:
+    if not asked.group_id:
+        return GroupError.INVALID_GROUP_ID
+    if group is None or group.state is GroupState.EMPTY:
+        return GroupError.UNKNOWN_MEMBER_ID
+    return member_of(group, asked.member_id, asked.instance_id, asked.generation)

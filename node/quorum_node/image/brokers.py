@@ -58,16 +58,7 @@ class BrokersImage:
 
     def replay_change(self, record: BrokerRegistrationChangeRecord) -> "BrokersImage":
         """Fields that the record leaves out keep their value."""
-        changes: dict[str, Any] = {}
-        if record.fenced:
-            changes["fenced"] = record.fenced > 0
-        if record.in_controlled_shutdown:
-            changes["in_controlled_shutdown"] = True
-        if record.log_dirs:
-            changes["log_dirs"] = record.log_dirs
-        if record.cordoned_log_dirs is not None:
-            changes["cordoned_log_dirs"] = record.cordoned_log_dirs
-        return self._changed(record.broker_id, record.broker_epoch, **changes)
+        return self._changed(record.broker_id, record.broker_epoch, **replaced_fields(record))
 
     def _changed(self, broker_id: int, epoch: int, **changes: Any) -> "BrokersImage":
         """A change with another epoch refers to an earlier registration and is ignored."""
@@ -107,3 +98,17 @@ class ControllersImage:
             return
         for controller_id in sorted(self.by_id):
             yield self.by_id[controller_id]
+
+
+def replaced_fields(record: BrokerRegistrationChangeRecord) -> dict[str, Any]:
+    """The fields of a registration that a change replaces, with their new values."""
+    found: dict[str, Any] = {}
+    if record.fenced:
+        found["fenced"] = record.fenced > 0
+    if record.in_controlled_shutdown:
+        found["in_controlled_shutdown"] = True
+    if record.log_dirs:
+        found["log_dirs"] = record.log_dirs
+    if record.cordoned_log_dirs is not None:
+        found["cordoned_log_dirs"] = record.cordoned_log_dirs
+    return found

@@ -115,3 +115,11 @@ class ErrorCode(IntEnum):
     INVALID_CLUSTER_ID = 20001
     INVALID_QUORUM_STATE = 20002
     NOT_FOLLOWER = 20003
+
+
+def name_of(code: int) -> str:
+    """The name of a code in an answer, which may be one that is not listed here."""
+    try:
+        return ErrorCode(code).name
+    except ValueError:
+        return f"error {code}"

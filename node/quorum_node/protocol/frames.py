@@ -7,7 +7,7 @@ response always has header version 0, and an unknown version of the request is a
 """
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from struct import Struct
 
@@ -27,6 +27,7 @@ from quorum_node.schema.schema import MalformedMessage, Message
 
 SIZE_BYTES = 4
 _SIZE = Struct(">i")
+_PIECE_BYTES = 1 << 20
 _REQUEST_HEADER = Struct(">hhih")
 _RESPONSE_HEADER = Struct(">i")
 
@@ -56,6 +57,24 @@ def read_size(buffer: Buffer, max_bytes: int, position: int = 0) -> int:
     if not 0 <= size <= max_bytes:
         raise MalformedMessage(f"a frame of {size} bytes, the limit is {max_bytes}")
     return int(size)
+
+
+def read_frame(receive: Callable[[int], bytes], max_bytes: int) -> bytes:
+    """The next frame of a stream, without its size. `receive`: at most so many of the next bytes, none at its end.
+
+    Raises MalformedMessage, ConnectionResetError if the stream ends within the frame, and what `receive` raises.
+    """
+    return _exactly(receive, read_size(_exactly(receive, SIZE_BYTES), max_bytes))
+
+
+def _exactly(receive: Callable[[int], bytes], size: int) -> bytes:
+    data = bytearray()
+    while len(data) < size:
+        more = receive(min(size - len(data), _PIECE_BYTES))
+        if not more:
+            raise ConnectionResetError("the connection was closed within a frame")
+        data += more
+    return bytes(data)
 
 
 def decode_request(frame: Buffer, apis: Mapping[int, Api] = APIS) -> Request:

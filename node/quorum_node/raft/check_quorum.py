@@ -24,12 +24,7 @@ def check_quorum(replica: ReplicaState, leader: Leader) -> None:
         return
 
     def last_heard_ms(key: ReplicaKey) -> float:
-        if key == replica.key:
-            return replica.now_ms
-        progress = leader.progress.get(key)
-        if progress is None or progress.last_fetch_ms is None:
-            return leader.elected_ms
-        return progress.last_fetch_ms
+        return replica.now_ms if key == replica.key else leader.last_heard_ms(key)
 
     heard_ms = majority_value(replica.voters.latest.voters, last_heard_ms)
     deadline_ms = heard_ms + replica.config.fetch_timeout_ms

@@ -180,3 +180,10 @@ class Leader:
         """The answer round, for a fetch answer that goes out now: later reads need another one."""
         self.round_sent = True
         return self.answer_round
+
+    def last_heard_ms(self, key: ReplicaKey) -> float:
+        """When another voter last fetched; before its first fetch, the time of the election."""
+        progress = self.progress.get(key)
+        if progress is None or progress.last_fetch_ms is None:
+            return self.elected_ms
+        return progress.last_fetch_ms

@@ -116,12 +116,7 @@ def state_as_of_ms(replica: ReplicaState) -> float | None:
         return replica.as_of_ms
 
     def heard_ms(key: ReplicaKey) -> float:
-        if key == replica.key:
-            return replica.now_ms
-        progress = leader.progress.get(key)
-        if progress is None or progress.last_fetch_ms is None:
-            return leader.elected_ms
-        return progress.last_fetch_ms
+        return replica.now_ms if key == replica.key else leader.last_heard_ms(key)
 
     voters = replica.voters.latest.voters
     return majority_value(voters, heard_ms) if len(voters) else replica.as_of_ms

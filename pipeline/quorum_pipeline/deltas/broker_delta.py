@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from quorum_node.image.brokers import replaced_fields
 from quorum_node.records.metadata import (
     BrokerRegistrationChangeRecord,
     FenceBrokerRecord,
@@ -24,16 +25,7 @@ def told_fields(
     """Broker, epoch, and the fields of a registration that a change replaces."""
     if not isinstance(record, BrokerRegistrationChangeRecord):
         return record.id, record.epoch, {"fenced": isinstance(record, FenceBrokerRecord)}
-    fields: dict[str, Any] = {}
-    if record.fenced:
-        fields["fenced"] = record.fenced > 0
-    if record.in_controlled_shutdown:
-        fields["in_controlled_shutdown"] = True
-    if record.log_dirs:
-        fields["log_dirs"] = record.log_dirs
-    if record.cordoned_log_dirs is not None:
-        fields["cordoned_log_dirs"] = record.cordoned_log_dirs
-    return record.broker_id, record.broker_epoch, fields
+    return record.broker_id, record.broker_epoch, replaced_fields(record)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Protocol
 
+from quorum_node.server.ending.loop_calls import call_on_loop
 from quorum_node.storage.disk_probe import probe
 from quorum_node.storage.disk_reserve import DiskReserve
 from quorum_node.storage.errors import DiskFull, StorageFailure
@@ -95,10 +96,7 @@ class DiskWatch:
             pass  # free space is measured elsewhere
         except StorageFailure as error:
             failure = error
-        try:
-            self._loop.call_soon_threadsafe(self._probed, failure)
-        except RuntimeError:
-            return  # the loop is closed: the process ends
+        call_on_loop(self._loop, self._probed, failure)
 
     def _probed(self, failure: StorageFailure | None) -> None:
         self._probing_since = None

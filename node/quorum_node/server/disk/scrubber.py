@@ -14,6 +14,7 @@ from functools import partial
 from typing import Protocol
 
 from quorum_node.records.snapshot_id import SnapshotId
+from quorum_node.server.ending.loop_calls import call_on_loop
 from quorum_node.server.observing.metrics import PartitionMetrics
 from quorum_node.storage.errors import DiskFull, StorageFailure
 from quorum_node.storage.quorum_state import QuorumStateFile
@@ -94,7 +95,5 @@ class Scrubber:
         return not self._ended.wait(size_bytes / rate)
 
     def _on_loop(self, act: Callable[[], None]) -> None:
-        try:
-            self._loop.call_soon_threadsafe(act)
-        except RuntimeError:
-            self._ended.set()  # the loop is closed: the process ends
+        if not call_on_loop(self._loop, act):
+            self._ended.set()

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
+from quorum_node.server.ending.loop_calls import call_on_loop
 from quorum_node.server.observing.metrics import PartitionMetrics
 from quorum_node.storage.errors import DiskFull, StorageFailure
 from quorum_node.storage.sync_elsewhere import SyncElsewhere
@@ -111,10 +112,8 @@ class LogFlusher:
             else:
                 continue
             seconds = time.perf_counter() - started
-            try:
-                self._loop.call_soon_threadsafe(ended, seconds)
-            except RuntimeError:
-                return  # the loop is closed: the process ends
+            if not call_on_loop(self._loop, ended, seconds):
+                return
 
     def _whole(self, work: int) -> int | StorageFailure | DiskFull | None:
         """Runs on the thread. None: no result is expected."""

@@ -11,6 +11,7 @@ from typing import Protocol
 from quorum_node.raft.events import SnapshotInstalled, SnapshotRejected
 from quorum_node.records.snapshot_format import CorruptSnapshot
 from quorum_node.records.snapshot_id import SnapshotId
+from quorum_node.server.ending.loop_calls import call_on_loop
 from quorum_node.storage.errors import DiskFull, StorageFailure
 from quorum_node.storage.snapshots import SnapshotMissing, SnapshotStore
 
@@ -84,7 +85,4 @@ class SnapshotDevice:
         except (StorageFailure, DiskFull) as error:
             failure = error
             tell = lambda: self._port.fail_storage(failure)  # noqa: E731
-        try:
-            self._loop.call_soon_threadsafe(tell)
-        except RuntimeError:
-            return  # the loop is closed: the process ends
+        call_on_loop(self._loop, tell)

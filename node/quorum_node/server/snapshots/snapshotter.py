@@ -14,6 +14,7 @@ from quorum_node.configuration.snapshots import SnapshotPolicy
 from quorum_node.controller.snapshot_turns import SnapshotProgress
 from quorum_node.records.snapshot_format import CorruptSnapshot, SnapshotBounds
 from quorum_node.records.snapshot_id import SnapshotId
+from quorum_node.server.ending.loop_calls import call_on_loop
 from quorum_node.server.observing.metrics import PartitionMetrics
 from quorum_node.server.snapshots.events import SnapshotEvents
 from quorum_node.server.snapshots.policy import KnownSnapshot, Progress, is_due, obsolete_before
@@ -295,11 +296,11 @@ class Snapshotter:
         except CorruptSnapshot as error:
             if id in self._store.ids():
                 text = str(error)
-                self._on_loop(lambda: self._damaged(id, text))
+                call_on_loop(self._loop, lambda: self._damaged(id, text))
             return
         except (StorageFailure, DiskFull) as error:
             failure = error
-            self._on_loop(lambda: self._replica.fail_storage(failure))
+            call_on_loop(self._loop, lambda: self._replica.fail_storage(failure))
 
     def _damaged(self, id: SnapshotId, detail: str) -> None:
         if id not in self._store.ids():
@@ -314,9 +315,3 @@ class Snapshotter:
         self._events.damaged(id, detail, aside.name)
         if newest:  # the one that this replica offers to others
             self.request(lambda outcome: None)
-
-    def _on_loop(self, act: Callable[[], None]) -> None:
-        try:
-            self._loop.call_soon_threadsafe(act)
-        except RuntimeError:
-            return  # the loop is closed: the process ends

@@ -16,6 +16,7 @@ from queue import SimpleQueue
 
 from quorum_node.records.snapshot_format import SnapshotBounds, encode_snapshot
 from quorum_node.records.snapshot_id import SnapshotId
+from quorum_node.server.ending.loop_calls import call_on_loop
 from quorum_node.storage.snapshots import SnapshotStore
 
 _LEAST_SLICE_SECONDS = 0.0003
@@ -156,7 +157,7 @@ class SnapshotWriting:
             while not isinstance(chunk := self._queue.get(), _End):
                 for data in chunk:
                     writer.append(data)
-                self._on_loop(self._chunk_is_written)
+                call_on_loop(self._loop, self._chunk_is_written)
             if chunk.error is not None:
                 raise chunk.error
             writer.freeze()
@@ -166,13 +167,7 @@ class SnapshotWriting:
             if writer is not None:
                 writer.abort()
             result = NotWritten(self._id, error)
-        self._on_loop(lambda: self._thread_ended(result))
-
-    def _on_loop(self, act: Callable[[], None]) -> None:
-        try:
-            self._loop.call_soon_threadsafe(act)
-        except RuntimeError:
-            return  # the loop is closed: the process ends
+        call_on_loop(self._loop, lambda: self._thread_ended(result))
 
 
 def _with_pauses(values: Iterator[bytes | None]) -> Iterator[bytes | None]:

@@ -5,7 +5,6 @@ with an empty log (KIP-595, the guard of `--bootstrap`). Every bootstrap server 
 refused. A server that can't be reached is ignored: at a first formation the others may not be running yet.
 """
 
-import socket
 import threading
 from collections.abc import Sequence
 
@@ -16,7 +15,7 @@ from quorum_node.protocol.describe import (
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
-from quorum_node.protocol.frames import SIZE_BYTES, decode_response, encode_request, read_size
+from quorum_node.protocol.frames import decode_response, encode_request, read_frame
 from quorum_node.schema.schema import MalformedMessage
 from quorum_node.server.starting.startup_connections import Dial, dial_in_clear_text
 
@@ -61,20 +60,9 @@ def _ask(server: HostPort, dial: Dial) -> str | None:
     try:
         with dial(server, _ONE_SECONDS) as connection:
             connection.sendall(frame)
-            size = read_size(_receive(connection, SIZE_BYTES), _MAX_ANSWER_BYTES)
-            answer = _receive(connection, size)
+            answer = read_frame(connection.recv, _MAX_ANSWER_BYTES)
         body = decode_response(DESCRIBE_CLUSTER, _VERSION, answer)
     except (OSError, MalformedMessage):
         return None
     assert isinstance(body, DescribeClusterResponse)
     return body.cluster_id or None
-
-
-def _receive(connection: socket.socket, size: int) -> bytes:
-    data = b""
-    while len(data) < size:
-        more = connection.recv(size - len(data))
-        if not more:
-            raise ConnectionResetError("the connection was closed within an answer")
-        data += more
-    return data

@@ -9,7 +9,6 @@ within the time limit, the disk counts as failed: its log may contain records th
 start again empty.
 """
 
-import socket
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,7 +17,7 @@ import structlog
 
 from quorum_node.host_port import HostPort
 from quorum_node.protocol.apis import FETCH_SNAPSHOT
-from quorum_node.protocol.frames import SIZE_BYTES, decode_response, encode_request, read_size
+from quorum_node.protocol.frames import decode_response, encode_request, read_frame
 from quorum_node.raft import messages as raft
 from quorum_node.raft.config import CONTROLLER
 from quorum_node.raft.errors import RaftError
@@ -135,20 +134,8 @@ def _ask(server: HostPort, number: int, body: Message, dial: Dial) -> raft.Fetch
     frame = encode_request(FETCH_SNAPSHOT, _VERSION, 1, "snapshot-rescue", body)
     with dial(server, _ONE_SECONDS) as connection:
         connection.sendall(frame)
-        size = read_size(_receive(connection, SIZE_BYTES), _MAX_ANSWER_BYTES)
-        answer = _receive(connection, size)
+        answer = read_frame(connection.recv, _MAX_ANSWER_BYTES)
     decoded = decode_response(FETCH_SNAPSHOT, _VERSION, answer)
     (found,) = snapshots.FETCH_SNAPSHOT.from_wire(decoded, [number])
     assert isinstance(found, raft.FetchSnapshotResponse)
     return found
-
-
-def _receive(connection: socket.socket, size: int) -> bytes:
-    parts, missing = [], size
-    while missing:
-        more = connection.recv(min(missing, 1 << 20))
-        if not more:
-            raise ConnectionResetError("the connection was closed within an answer")
-        parts.append(more)
-        missing -= len(more)
-    return b"".join(parts)
