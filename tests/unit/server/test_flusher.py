@@ -56,7 +56,7 @@ class RefusingLog:
 
 @pytest.mark.requirement("K595-06")
 @pytest.mark.parametrize("whole", [False, True])
-async def test_synced_end_is_saved_after_the_response_and_not_for_every_flush(
+def test_synced_end_is_saved_after_the_response_and_not_for_every_flush(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole: bool
 ) -> None:
     monkeypatch.setattr(flusher_module, "_SETTLE_SECONDS", 0.02)
@@ -70,31 +70,36 @@ async def test_synced_end_is_saved_after_the_response_and_not_for_every_flush(
         flushes += 1
         return flush_log()
 
-    heard, ended = Heard(), asyncio.Event()
-    loop = asyncio.get_running_loop()
+    async def run() -> None:
+        heard, ended = Heard(), asyncio.Event()
+        loop = asyncio.get_running_loop()
 
-    def settle(committed_end: int = 0) -> None:
-        settle_log(committed_end)
-        settled.append(log.end_offset)
-        with suppress(RuntimeError):  # a later one may end after the loop
-            loop.call_soon_threadsafe(ended.set)
+        def settle(committed_end: int = 0) -> None:
+            settle_log(committed_end)
+            settled.append(log.end_offset)
+            with suppress(RuntimeError):  # a later one may end after the loop
+                loop.call_soon_threadsafe(ended.set)
 
-    monkeypatch.setattr(log, "settle", settle)
-    monkeypatch.setattr(log, "flush", flush)
-    if whole:
-        monkeypatch.setattr(log, "begin_sync", lambda elsewhere: False)
-    flusher = LogFlusher(log, heard.done, Metrics().partition(0), lambda: 4)
-    for offset in range(5):
-        data = encode_values(base_offset=offset, leader_epoch=1, timestamp_ms=0, values=[b"value"])
-        log.append(data, offset, offset + 1, 1)
-        heard.told.clear()
-        flusher.start(offset)
-        await asyncio.wait_for(heard.told.wait(), 10)
-        assert heard.results[-1] == offset + 1
-    while 5 not in settled:
-        await asyncio.wait_for(ended.wait(), 10)
-        ended.clear()
-    flusher.close()
+        monkeypatch.setattr(log, "settle", settle)
+        monkeypatch.setattr(log, "flush", flush)
+        if whole:
+            monkeypatch.setattr(log, "begin_sync", lambda elsewhere: False)
+        flusher = LogFlusher(log, heard.done, Metrics().partition(0), lambda: 4)
+        for offset in range(5):
+            data = encode_values(
+                base_offset=offset, leader_epoch=1, timestamp_ms=0, values=[b"value"]
+            )
+            log.append(data, offset, offset + 1, 1)
+            heard.told.clear()
+            flusher.start(offset)
+            await asyncio.wait_for(heard.told.wait(), 10)
+            assert heard.results[-1] == offset + 1
+        while 5 not in settled:
+            await asyncio.wait_for(ended.wait(), 10)
+            ended.clear()
+        flusher.close()
+
+    asyncio.run(run())
     assert len(settled) <= 5
     assert flushes == (5 if whole else 0)
     recorded = read_synced_end(tmp_path)
@@ -147,7 +152,7 @@ async def test_failed_sync_is_reported_with_its_error(
     flusher.close()
 
 
-async def test_exception_in_a_flush_is_reported_before_the_thread_ends(
+def test_exception_in_a_flush_is_reported_before_the_thread_ends(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Otherwise the disk would be reported as hung, and its failure latched."""
@@ -157,15 +162,18 @@ async def test_exception_in_a_flush_is_reported_before_the_thread_ends(
         def flush(self) -> int:
             raise RuntimeError("a defect")
 
-    ended = asyncio.Event()
-    loop = asyncio.get_running_loop()
+    async def run() -> None:
+        ended = asyncio.Event()
+        loop = asyncio.get_running_loop()
 
-    def handle(arguments: threading.ExceptHookArgs) -> None:
-        raised.append(arguments.exc_value)
-        loop.call_soon_threadsafe(ended.set)
+        def handle(arguments: threading.ExceptHookArgs) -> None:
+            raised.append(arguments.exc_value)
+            loop.call_soon_threadsafe(ended.set)
 
-    monkeypatch.setattr(threading, "excepthook", handle)
-    log = DefectiveLog(StorageFailure("unused"))
-    LogFlusher(log, Heard().done, Metrics().partition(0), lambda: 0).start(1)
-    await asyncio.wait_for(ended.wait(), 10)
+        monkeypatch.setattr(threading, "excepthook", handle)
+        log = DefectiveLog(StorageFailure("unused"))
+        LogFlusher(log, Heard().done, Metrics().partition(0), lambda: 0).start(1)
+        await asyncio.wait_for(ended.wait(), 10)
+
+    asyncio.run(run())
     assert [str(each) for each in raised] == ["a defect"]
