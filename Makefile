@@ -178,6 +178,10 @@ breaks-doc: venv ## generate the table of deliberate breaks in docs/evidence/bre
 simulation-doc: venv ## run the simulation and write hours and faults by kind into docs/evidence/simulation.md (SEEDS=10001..20200 MINUTES=600 JOBS=2 AFRESH=1)
 	@$(PY) -m quorum_simulation --seeds $(or $(SEEDS),10001..20200) --minutes $(or $(MINUTES),600) --jobs $(or $(JOBS),$(shell nproc)) $(if $(AFRESH),--afresh) --write docs/evidence/simulation.md
 
+.PHONY: broker-simulation-doc
+broker-simulation-doc: venv ## run the simulation of brokers and write its results into docs/evidence/simulation.md (SEEDS=10001..30000 MINUTES=600 JOBS=2 AFRESH=1)
+	@$(PY) -m quorum_simulation.broker --seeds $(or $(SEEDS),10001..30000) --minutes $(or $(MINUTES),600) --jobs $(or $(JOBS),$(shell nproc)) $(if $(AFRESH),--afresh) --write docs/evidence/simulation.md
+
 .PHONY: kafka-apis
 kafka-apis: venv ## generate docs/reference/kafka-apis.md: calls of stock clients on stock Kafka and on stock brokers with our controllers
 	@PYTHONPATH=tests $(PY) -m support.kafka_apis

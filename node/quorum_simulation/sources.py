@@ -15,8 +15,9 @@ _DIGITS = 16
 _COMMIT_DIGITS = 10
 _TELL = """
 import json, sys
+from importlib import import_module
 from importlib.metadata import packages_distributions, version
-import quorum_simulation.story
+import_module(sys.argv[1])
 own = {"quorum_node", "quorum_simulation"}
 names = {name.partition(".")[0] for name in sys.modules}
 dists = packages_distributions()
@@ -40,9 +41,9 @@ class Sources:
     modules: tuple[str, ...]
 
 
-def present_sources() -> Sources:
-    """Those that a process would import now. Raises CalledProcessError if they can't be imported."""
-    command = [sys.executable, "-c", _TELL]
+def present_sources(entry: str = "quorum_simulation.story") -> Sources:
+    """`entry`, a module that plays histories, and what it imports now. Raises CalledProcessError if they can't be imported."""
+    command = [sys.executable, "-c", _TELL, entry]
     told = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
     files = {name: Path(file) for name, file in told["files"].items()}
     return Sources(

@@ -5,30 +5,20 @@ know how histories are played.
 """
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from quorum_simulation.faults.phases import PHASES
+from quorum_simulation.long_run import Played
+from quorum_simulation.run import struck_in
 from quorum_simulation.story import Outcome
 
 BEGIN, END = "<!-- simulated -->\n", "<!-- end of simulated -->"
 
 
-@dataclass(frozen=True, slots=True)
-class Played:
-    """`outcomes`: of the histories that held. `failed`: seeds. `when`: dates, and the code that was played."""
-
-    outcomes: Sequence[Outcome]
-    failed: Sequence[int]
-    wanted: range
-    when: str
-
-
-def markdown(played: Played) -> str:
+def markdown(played: Played[Outcome]) -> str:
     """The lines between the marks."""
     outcomes = played.outcomes
-    struck = sum((each.struck for each in outcomes), Counter[tuple[str, str]]())
+    struck = struck_in(outcomes)
     simulated_h = sum(each.simulated_ms for each in outcomes) / 3_600_000
     cpu_h = sum(each.cpu_s for each in outcomes) / 3600
     per_100_s = 100 * cpu_h * 3600 / max(1, len(outcomes))
@@ -38,7 +28,7 @@ def markdown(played: Played) -> str:
     faults = struck.total()
     speed = simulated_h / max(cpu_h, 1e-9)
     lines = [
-        f"{played.when}: {_count_of(played)}: {faults:,} faults, {changes:,} voter changes,",
+        f"{played.when}: {played.count}: {faults:,} faults, {changes:,} voter changes,",
         f"{writes:,} acknowledged writes, {reads:,} linearizable reads. {simulated_h:.1f} simulated hours took {cpu_h:.2f} hours",
         f"of processor time: **{speed:.0f} simulated hours per CPU hour**, {per_100_s:.0f} s per 100 seeds.",
         "",
@@ -53,17 +43,7 @@ def markdown(played: Played) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _count_of(played: Played) -> str:
-    first, last, wanted = played.wanted[0], played.wanted[-1], len(played.wanted)
-    finished = len(played.outcomes)
-    of = (
-        f"{finished:,} histories" if finished == wanted else f"{finished:,} of {wanted:,} histories"
-    )
-    failed = f"failed: {', '.join(map(str, played.failed))}" if played.failed else "none failed"
-    return f"{of}, seeds {first:,} to {last:,}, {failed}"
-
-
-def write(document: Path, text: str) -> None:
+def write(document: Path, text: str, begin: str = BEGIN, end: str = END) -> None:
     """Put it between the marks of a document."""
-    before, _, rest = document.read_text().partition(BEGIN)
-    document.write_text(before + BEGIN + text + END + rest.partition(END)[2])
+    before, _, rest = document.read_text().partition(begin)
+    document.write_text(before + begin + text + end + rest.partition(end)[2])

@@ -12,6 +12,7 @@ import pytest
 from quorum_node.broker import fetch_serving, follower, isr_changes
 from quorum_node.broker.epoch_history import EpochHistory
 from quorum_node.broker.errors import BrokerError
+from quorum_node.broker.events import FetchPosition
 from quorum_node.broker.follower import Follower
 from quorum_node.broker.in_sync import InSync
 from quorum_node.broker.leader import Leader
@@ -301,7 +302,23 @@ def take_answers_to_other_fetches(patch: Patch) -> None:
 
     Would: append what does not follow its log, or cut what a leader of an earlier epoch lacks.
     """
-    patch.setattr(Follower, "_is_current", lambda replica, leader_epoch, fetch_offset: True)
+    patch.setattr(Follower, "_is_current", lambda replica, position: True)
+
+
+def take_answers_from_before_a_truncation(patch: Patch) -> None:
+    """A follower takes an answer to a fetch at its log end, though that was in another epoch.
+
+    Would: truncate what the leader committed, as the answer was about the records that were there before.
+    """
+
+    def careless(replica: Follower, position: FetchPosition) -> bool:
+        now = replica.fetch_position
+        return now is not None and (position.leader_epoch, position.fetch_offset) == (
+            now.leader_epoch,
+            now.fetch_offset,
+        )
+
+    patch.setattr(Follower, "_is_current", careless)
 
 
 def accept_the_leaders_high_watermark(patch: Patch) -> None:
@@ -382,6 +399,26 @@ def stop_cleanly_without_a_flush(patch: Patch) -> None:
     patch.setattr(PartitionDisk, "flush", lambda disk: None)
 
 
+def keep_a_log_that_ends_before_the_leaders(patch: Patch) -> None:
+    """A follower whose log ends before the leader's begins keeps it.
+
+    Would: fetch what was deleted for ever.
+    """
+
+    def keeping(replica: Follower, event: Any) -> None:
+        replica.asks_range = False
+
+    patch.setattr(Follower, "range_answered", keeping)
+
+
+def never_begin_within_a_batch(patch: Patch) -> None:
+    """A follower whose leader's log begins within a batch does not take that batch.
+
+    Would: never join the ISR after DeleteRecords.
+    """
+    patch.setattr(Follower, "_begins_within", lambda replica, event: False)
+
+
 BY_BROKERS: tuple[Break, ...] = (
     count_the_proposed_isr_on_a_shrink,
     count_the_committed_isr_on_an_expansion,
@@ -402,11 +439,14 @@ BY_BROKERS: tuple[Break, ...] = (
     keep_the_isr_for_ever,
     lower_the_high_watermark,
     take_answers_to_other_fetches,
+    take_answers_from_before_a_truncation,
     trust_every_returning_replica,
     keep_eligible_after_unclean_shutdown,
     keep_eligible_after_leaving,
     drop_eligible_replicas,
     stop_cleanly_without_a_flush,
+    keep_a_log_that_ends_before_the_leaders,
+    never_begin_within_a_batch,
 )
 
 BY_TEST: tuple[tuple[Break, str], ...] = (

@@ -1,5 +1,6 @@
 """Histories of brokers hold, and each way of breaking the data path is caught (see broker_breaks.py)."""
 
+from collections import Counter
 from dataclasses import fields
 
 import pytest
@@ -10,18 +11,41 @@ from quorum_simulation.scheduler import Spinning
 from support.break_table import BreakFiles
 
 SEEDS = range(1, 21)
+KINDS = {
+    "kill",
+    "kill of all",
+    "full disk",
+    "lost disk",
+    "power cut",
+    "slow disk",
+    "pause",
+    "graceful stop",
+    "partition",
+    "one-way cut",
+    "delay",
+    "duplicate",
+    "cut from the controller",
+    "controller failover",
+    "deleted records",
+    "move of a leadership",
+    "moves in a row",
+}
 LONG_PARTS = 10
 PART_SEEDS = 500
 TRIED = range(1, 200)
-TRIED_FIRST = {"take_answers_to_other_fetches": 42, "fetch_before_it_is_written": 24}
+TRIED_FIRST = {"take_answers_from_before_a_truncation": 356, "stop_cleanly_without_a_flush": 34}
 """What catches rare ones soonest, as the histories are now."""
 
 
 def test_twenty_histories_hold_and_cover_every_event() -> None:
     outcomes = [play(seed) for seed in SEEDS]
     for field in fields(Outcome):
-        total = sum(getattr(each, field.name) for each in outcomes)
-        assert total > len(SEEDS), (field.name, total)
+        if field.name not in ("struck", "cpu_s", "restarts"):
+            total = sum(getattr(each, field.name) for each in outcomes)
+            assert total >= len(SEEDS) / 2, (field.name, total)
+    struck = sum((each.struck for each in outcomes), Counter[str]())
+    assert set(struck) == KINDS
+    assert sum(each.restarts for each in outcomes)
 
 
 def test_seed_gives_the_same_history() -> None:
@@ -44,7 +68,7 @@ def test_broker_simulation_detects_the_defect(
     assert callable(broken)
     broken(monkeypatch)
     first = TRIED_FIRST.get(getattr(broken, "__name__", ""), TRIED[0])
-    for seed in sorted(TRIED, key=lambda seed: seed != first):
+    for seed in (first, *TRIED):
         try:
             play(seed)
         except (Violation, AssertionError, Spinning):

@@ -13,7 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from quorum_simulation.ledger import Kept, Ledger
+from quorum_node.broker import isr_changes
+from quorum_simulation.broker.run import BROKERS
+from quorum_simulation.broker.run import markdown as brokers_markdown
+from quorum_simulation.broker.run import run_seed as play_brokers
+from quorum_simulation.ledger import QUORUMS, Kept, Ledger
 from quorum_simulation.long_run import LongRun
 from quorum_simulation.run import Failure, Report
 from quorum_simulation.sources import Sources, digest_of, present_sources
@@ -24,9 +28,11 @@ SEEDS = range(101, 105)
 SOURCES = Sources("0123", "abc", "3.11.2", ())
 _PLAY_AND_TELL = """
 import sys
-from quorum_simulation.run import run_seed
+from importlib import import_module
+runner = import_module(sys.argv[1])
+play = getattr(runner, "run_seed", None) or runner.play
 for seed in (1, 4):
-    run_seed(seed)
+    play(seed)
 own = ("quorum_node", "quorum_simulation")
 print("\\n".join(name for name in sys.modules if name.partition(".")[0] in own))
 """
@@ -43,59 +49,82 @@ def _outcome(seed: int) -> Outcome:
 def test_passed_histories_are_kept_for_the_next_run_and_failed_ones_repeated(
     tmp_path: Path,
 ) -> None:
-    first = LongRun(SEEDS, SOURCES, tmp_path)
+    first = LongRun(SEEDS, SOURCES, tmp_path, QUORUMS)
     first.played(_outcome(101))
     failure = Failure(102, "Violation: something", [])
     first.played(failure)
     first.played(_outcome(104))
     # Nothing was closed: a run that is killed has kept as much.
-    second = LongRun(SEEDS, SOURCES, tmp_path)
+    second = LongRun(SEEDS, SOURCES, tmp_path, QUORUMS)
     assert second.left == [102, 103]
     assert second.finished == first.finished == [_outcome(101), _outcome(104)]
     second.played(_outcome(103))
-    assert LongRun(SEEDS, SOURCES, tmp_path).left == [102]
+    assert LongRun(SEEDS, SOURCES, tmp_path, QUORUMS).left == [102]
     text = markdown(first.summed_up(Report(failures=[failure])))
     assert "2 of 4 histories, seeds 101 to 104, failed: 102: 209 faults" in text
 
 
 def test_fresh_run_neither_reads_nor_writes_earlier_results(tmp_path: Path) -> None:
-    LongRun(SEEDS, SOURCES, tmp_path).played(_outcome(101))
-    afresh = LongRun(SEEDS, SOURCES, None)
+    LongRun(SEEDS, SOURCES, tmp_path, QUORUMS).played(_outcome(101))
+    afresh = LongRun(SEEDS, SOURCES, None, QUORUMS)
     assert afresh.left == list(SEEDS)
     afresh.played(_outcome(102))
-    assert LongRun(SEEDS, SOURCES, tmp_path).left == [102, 103, 104]
+    assert LongRun(SEEDS, SOURCES, tmp_path, QUORUMS).left == [102, 103, 104]
 
 
 def test_unwritable_directory_does_not_stop_a_run(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "file").write_text("")
-    run = LongRun(SEEDS, SOURCES, tmp_path / "file" / "simulation")
+    run = LongRun(SEEDS, SOURCES, tmp_path / "file" / "simulation", QUORUMS)
     run.played(_outcome(101))
     assert run.finished == [_outcome(101)]
     assert "not kept" in capsys.readouterr().err
 
 
+def test_history_of_brokers_is_kept_whole(tmp_path: Path) -> None:
+    seeds = range(1, 3)
+    first = LongRun(seeds, SOURCES, tmp_path, BROKERS)
+    outcome = play_brokers(1)
+    assert not isinstance(outcome, Failure)
+    first.played(outcome)
+    second = LongRun(seeds, SOURCES, tmp_path, BROKERS)
+    assert second.left == [2]
+    assert second.finished == [outcome]
+    text = brokers_markdown(second.summed_up(Report()))
+    assert "1 of 2 histories, seeds 1 to 2, none failed: " in text
+    assert f"| power cut | 1 | {outcome.struck['power cut']} |" in text
+
+
+def test_failed_history_of_brokers_tells_what_happened(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(isr_changes, "_may_join", lambda leader, replica_id, progress: False)
+    failure = play_brokers(1)
+    assert isinstance(failure, Failure)
+    assert failure.problem.startswith("Violation: ")
+    assert any("kill" in line for line in failure.history)
+    assert str(failure).endswith("replay: python -m quorum_simulation.broker --seed 1")
+
+
 def test_torn_line_loses_one_history(tmp_path: Path) -> None:
-    ledger = Ledger(tmp_path, "digest")
+    ledger = Ledger(tmp_path, "digest", QUORUMS)
     for seed in SEEDS:
         ledger.keep(Kept(_outcome(seed), "2026-01-02", "abc"))
     ledger.close()
     whole = ledger.file.read_bytes()
     ledger.file.write_bytes(whole[:-40])
-    again = Ledger(tmp_path, "digest")
+    again = Ledger(tmp_path, "digest", QUORUMS)
     assert sorted(again.kept) == list(SEEDS)[:-1]
     again.keep(Kept(_outcome(SEEDS[-1]), "2026-01-03", "def"))
-    assert sorted(Ledger(tmp_path, "digest").kept) == list(SEEDS)
-    assert not Ledger(tmp_path, "another").kept
+    assert sorted(Ledger(tmp_path, "digest", QUORUMS).kept) == list(SEEDS)
+    assert not Ledger(tmp_path, "another", QUORUMS).kept
 
 
 def test_dates_and_commits_of_all_runs_are_reported(tmp_path: Path) -> None:
-    ledger = Ledger(tmp_path, SOURCES.digest)
+    ledger = Ledger(tmp_path, SOURCES.digest, QUORUMS)
     ledger.keep(Kept(_outcome(101), "2026-01-02", "abc"))
     ledger.keep(Kept(_outcome(102), "2026-01-09", "def+"))
     ledger.close()
-    run = LongRun(range(101, 103), SOURCES, tmp_path)
+    run = LongRun(range(101, 103), SOURCES, tmp_path, QUORUMS)
     text = markdown(run.summed_up(Report()))
     assert text.startswith(
         "2026-01-02 to 2026-01-09, commit abc, def+, sources 0123, Python 3.11.2: "
@@ -118,11 +147,20 @@ def test_digest_depends_on_contents_names_and_versions(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_digest_covers_every_module_that_affects_a_history() -> None:
+@pytest.mark.parametrize(
+    ("runner", "entry", "beside"),
+    [
+        ("quorum_simulation.run", "quorum_simulation.story", {"quorum_simulation.run"}),
+        ("quorum_simulation.broker.world", "quorum_simulation.broker.world", set()),
+    ],
+)
+def test_digest_covers_every_module_that_affects_a_history(
+    runner: str, entry: str, beside: set[str]
+) -> None:
     """Not one that is imported only while a history is played; and nothing of what only keeps and counts."""
-    command = [sys.executable, "-c", _PLAY_AND_TELL]
+    command = [sys.executable, "-c", _PLAY_AND_TELL, runner]
     played = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
-    assert set(played) - {"quorum_simulation.run"} == set(present_sources().modules)
+    assert set(played) - beside == set(present_sources(entry).modules)
 
 
 @contextmanager

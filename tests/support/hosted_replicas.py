@@ -9,6 +9,7 @@ from typing import Any
 
 from quorum_node.broker.batch import Batch
 from quorum_node.broker.errors import BrokerError
+from quorum_node.broker.events import FetchPosition
 from quorum_node.broker.produced_batch import read_produced
 from quorum_node.broker.producers import NO_GUARD
 from quorum_node.configuration.broker_config import BrokerConfig
@@ -105,6 +106,13 @@ def broker_config() -> BrokerConfig:
     ).broker
     assert config is not None
     return config
+
+
+def position_of(follower: HostedReplica) -> FetchPosition:
+    """Of its next fetch."""
+    position = follower.core.fetch_position
+    assert position is not None
+    return position
 
 
 class HostedReplicas:

@@ -13,6 +13,7 @@ from quorum_node.broker.events import (
     BatchesFetched,
     ConsumerFetched,
     Event,
+    FetchPosition,
     FollowerFetched,
     MetadataChanged,
     Produced,
@@ -146,13 +147,16 @@ class ReplicaEnv:
             )
         )
 
-    def receive(self, *batches: Batch, high_watermark: int = 0) -> list[Output]:
-        """The leader's answer to the present fetch."""
+    @property
+    def position(self) -> FetchPosition:
+        """Of the present fetch."""
         position = self.replica.fetch_position
         assert position is not None
-        return self.step(
-            BatchesFetched(position.leader_epoch, position.fetch_offset, batches, high_watermark, 0)
-        )
+        return position
+
+    def receive(self, *batches: Batch, high_watermark: int = 0) -> list[Output]:
+        """The leader's answer to the present fetch."""
+        return self.step(BatchesFetched(self.position, batches, high_watermark, 0))
 
     def wait(self, ms: float) -> list[Output]:
         """Advance the time."""

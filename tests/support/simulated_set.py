@@ -3,13 +3,14 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from quorum_simulation.run import Report
+from quorum_simulation.run import Report, struck_in
 from quorum_simulation.second_partition import WANTED_WRITES as SECOND_PARTITION_WRITES
 from quorum_simulation.story import (
     SIZES,
     WANTED_CHANGES,
     WANTED_FAULTS,
     WANTED_WRITES,
+    Outcome,
     Story,
 )
 
@@ -38,7 +39,7 @@ ROWS = (
 """The requirements that the short set shows."""
 
 
-def check(report: Report, seeds: Sequence[int]) -> None:
+def check(report: Report[Outcome], seeds: Sequence[int]) -> None:
     assert not report.failures, "\n\n".join(str(failure) for failure in report.failures)
     assert len(report.outcomes) == len(seeds)
     for outcome in report.outcomes:
@@ -57,14 +58,11 @@ def check(report: Report, seeds: Sequence[int]) -> None:
     check_snapshots(report)
 
 
-def check_faults(report: Report, *, everywhere: bool) -> None:
+def check_faults(report: Report[Outcome], *, everywhere: bool) -> None:
     """Every kind of fault occurred; in a large set, in every phase in which it can."""
     kinds = Story(1).faults.kinds
-    hits = {
-        (kind.name, phase): report.struck[kind.name, phase]
-        for kind in kinds
-        for phase in kind.phases
-    }
+    struck = struck_in(report.outcomes)
+    hits = {(kind.name, phase): struck[kind.name, phase] for kind in kinds for phase in kind.phases}
     never = [
         kind.name for kind in kinds if not any(hits[kind.name, phase] for phase in kind.phases)
     ]
@@ -73,7 +71,7 @@ def check_faults(report: Report, *, everywhere: bool) -> None:
     assert not (everywhere and missing), f"no fault ever struck: {missing}"
 
 
-def check_snapshots(report: Report) -> None:
+def check_snapshots(report: Report[Outcome]) -> None:
     """Every outcome of a snapshot occurred in more than one history."""
     outcomes = [each for each in report.outcomes if not each.controlled]
     for outcome in outcomes:

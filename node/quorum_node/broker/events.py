@@ -85,11 +85,20 @@ class ConsumerFetched:
 
 
 @dataclass(frozen=True, slots=True)
-class BatchesFetched:
-    """The leader's response to the fetch at `fetch_offset` in `leader_epoch`; possibly without batches."""
+class FetchPosition:
+    """Position of a fetch: everything before `fetch_offset` is written here, the last of it in `last_fetched_epoch`."""
 
+    leader_id: int
     leader_epoch: int
     fetch_offset: int
+    last_fetched_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class BatchesFetched:
+    """The leader's response to the fetch at `position`; possibly without batches."""
+
+    position: FetchPosition
     batches: tuple[Batch, ...]
     high_watermark: int
     log_start_offset: int
@@ -97,19 +106,17 @@ class BatchesFetched:
 
 @dataclass(frozen=True, slots=True)
 class LogDiverged:
-    """The leader does not have the record before `fetch_offset`. `leader`: the newest epoch that may be common."""
+    """The leader does not have the record before the offset of `position`. `leader`: the newest epoch that may be common."""
 
-    leader_epoch: int
-    fetch_offset: int
+    position: FetchPosition
     leader: EpochEnd
 
 
 @dataclass(frozen=True, slots=True)
 class FetchRefused:
-    """The leader answered a fetch with an error."""
+    """The leader answered the fetch at `position` with an error."""
 
-    leader_epoch: int
-    fetch_offset: int
+    position: FetchPosition
     error: BrokerError
 
 

@@ -6,13 +6,12 @@ follower truncates to its high watermark. That loses records that are committed 
 is done only if the log has no epochs (KIP-101 explains why).
 """
 
-from dataclasses import dataclass
-
 from quorum_node.broker.batch import Batch
 from quorum_node.broker.epoch_history import NO_EPOCH, truncation_offset
 from quorum_node.broker.errors import BrokerError
 from quorum_node.broker.events import (
     BatchesFetched,
+    FetchPosition,
     FetchRefused,
     LogDiverged,
     RangeAnswered,
@@ -32,16 +31,6 @@ from quorum_node.broker.outputs import (
 from quorum_node.broker.producers import ProducerStates
 from quorum_node.broker.replica_state import ReplicaState
 from quorum_node.image.partition import Partition
-
-
-@dataclass(frozen=True, slots=True)
-class FetchPosition:
-    """Position of the next fetch: everything before `fetch_offset` is written here."""
-
-    leader_id: int
-    leader_epoch: int
-    fetch_offset: int
-    last_fetched_epoch: int
 
 
 class Follower:
@@ -77,7 +66,7 @@ class Follower:
 
     def batches_fetched(self, event: BatchesFetched) -> None:
         """Append the batches that follow the own log, and update the high watermark."""
-        if not self._is_current(event.leader_epoch, event.fetch_offset):
+        if not self._is_current(event.position):
             return
         if self._begins_within(event):
             # DeleteRecords can move the start of a log into a batch, but batches are stored as a whole.
@@ -93,11 +82,11 @@ class Follower:
             return False
         first = event.batches[0]
         is_within = first.base_offset < log.end_offset < first.end_offset
-        return is_within and first.leader_epoch <= event.leader_epoch
+        return is_within and first.leader_epoch <= event.position.leader_epoch
 
     def _take(self, event: BatchesFetched) -> None:
         state = self.state
-        batches = _usable(event.batches, state.log, event.leader_epoch)
+        batches = _usable(event.batches, state.log, event.position.leader_epoch)
         if batches:
             state.append(batches)
         if event.log_start_offset > state.log.start_offset:
@@ -110,14 +99,14 @@ class Follower:
 
     def diverged(self, event: LogDiverged) -> None:
         """Truncate records that the leader does not have."""
-        if not self._is_current(event.leader_epoch, event.fetch_offset):
+        if not self._is_current(event.position):
             return
         log = self.state.log
         self._truncate(truncation_offset(log.epochs, log.end_offset, event.leader))
 
     def refused(self, event: FetchRefused) -> None:
         """Some errors stop fetching until there is new metadata; others are temporary."""
-        if not self._is_current(event.leader_epoch, event.fetch_offset):
+        if not self._is_current(event.position):
             return
         if event.error is BrokerError.FENCED_LEADER_EPOCH:
             self._stopped = True
@@ -146,13 +135,12 @@ class Follower:
             self._take(held)
         self.state.emit(ReadableMoved())
 
-    def _is_current(self, leader_epoch: int, fetch_offset: int) -> bool:
-        """Whether a response belongs to the present state of the log."""
-        position = self.fetch_position
-        return position is not None and (position.leader_epoch, position.fetch_offset) == (
-            leader_epoch,
-            fetch_offset,
-        )
+    def _is_current(self, position: FetchPosition) -> bool:
+        """Whether a response to a fetch at `position` belongs to the present state of the log.
+
+        Its last epoch counts as well: after a truncation the log may have the same end again, with the leader's records.
+        """
+        return position == self.fetch_position
 
     def _truncate(self, end_offset: int) -> None:
         state = self.state

@@ -12,6 +12,7 @@ from quorum_node.broker.events import (
     BatchesFetched,
     ConsumerFetched,
     Event,
+    FetchPosition,
     FetchRefused,
     FollowerFetched,
     IsrRefused,
@@ -28,7 +29,7 @@ from quorum_node.broker.events import (
     Truncated,
     Written,
 )
-from quorum_node.broker.follower import FetchPosition, Follower
+from quorum_node.broker.follower import Follower
 from quorum_node.broker.leader import Leader
 from quorum_node.broker.log_shape import OpenedLog
 from quorum_node.broker.outputs import (

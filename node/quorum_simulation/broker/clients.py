@@ -104,7 +104,10 @@ class Consumer:
 
         def deliver() -> None:
             event = ConsumerFetched(broker.next_request_id(), self.offset)
+            begins_at = broker.replicas[self.number].start_offset
             broker.fetch(self.number, event, lambda answer: self._answered(answer))
+            # As with auto.offset.reset=earliest: the records before have been deleted.
+            self.offset = max(self.offset, begins_at)
 
         world.to_broker(broker, deliver)
         world.scheduler.after(10 + world.random.random() * 30, self.begin)
@@ -115,6 +118,6 @@ class Consumer:
         serve: ServeFetch = answer[0]
         for batch in answer[1]:
             self.world.watch.consumed(self.number, batch)
-            if batch.base_offset == self.offset:
+            if batch.base_offset <= self.offset < batch.end_offset:
                 self.offset = batch.end_offset
         assert serve.end_offset <= max(serve.high_watermark, serve.fetch_offset)

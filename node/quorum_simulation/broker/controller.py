@@ -86,6 +86,10 @@ class ControllerStandIn:
                 self._fence(broker_id)
                 self._publish()
 
+    def fail_over(self, now_ms: float) -> None:
+        """Another controller is active. It knows what is committed, and gives each broker that is not fenced a new session."""
+        self.heard_ms = dict.fromkeys(self.heard_ms, now_ms)
+
     def move_leader(self, number: int, broker_id: int) -> None:
         """Move leadership to another member of the ISR, as an election of preferred leaders does."""
         now = self.partitions[number]

@@ -12,6 +12,7 @@ from quorum_node.broker.events import (
     BatchesFetched,
     ConsumerFetched,
     Event,
+    FetchPosition,
     FetchRefused,
     FollowerFetched,
     LogDiverged,
@@ -22,15 +23,16 @@ from quorum_node.broker.events import (
     Truncated,
     Written,
 )
-from quorum_node.broker.follower import FetchPosition
 from quorum_node.broker.leader import Leader
 from quorum_node.broker.outputs import (
     AppendBatches,
     AskRange,
+    DeleteBefore,
     Output,
     ProduceAnswered,
     ProposeIsr,
     RefuseFetch,
+    RestartLog,
     SaveEpochs,
     ServeFetch,
     StopFetching,
@@ -47,6 +49,8 @@ BATCHES_A_FETCH = 4
 FETCH_PAUSE_MS = 4.0
 FETCH_TIMEOUT_MS = 60.0
 TICK_MS = 25.0
+CLOCK_RATES = (1.0, 1.0, 0.7, 1.3)
+SLOW_WRITE_MS = 150.0
 Answer = Callable[[object], None]
 
 
@@ -65,6 +69,9 @@ class SimulatedBroker:
         self.previous_broker_epoch = -1
         """Broker epoch of the run before, if it stopped cleanly."""
         self.version = -1
+        self.slow_disks = 0
+        """How many faults slow the disk down now."""
+        self.clock_rate = world.random.choice(CLOCK_RATES)
         self._backlog: list[tuple[Callable[..., None], tuple[object, ...]]] = []
         self._answers: dict[int, Answer] = {}
         self._fetching: dict[int, int] = {}
@@ -77,8 +84,10 @@ class SimulatedBroker:
         self.up, self.paused, self.run = True, False, self.run + 1
         self.broker_epoch = self.version = -1
         self._backlog, self._answers, self._fetching = [], {}, {}
+        was_closed = self.previous_broker_epoch >= 0
         self.replicas = [
-            PartitionReplica(self.id, disk.open(), self.world.settings) for disk in self.disks
+            PartitionReplica(self.id, disk.open(was_closed=was_closed), self.world.settings)
+            for disk in self.disks
         ]
         self.later(TICK_MS, self._tick)
         self.world.register(self)
@@ -175,7 +184,7 @@ class SimulatedBroker:
     def step(self, number: int, event: Event) -> None:
         """Handle one event and execute its outputs."""
         replica = self.replicas[number]
-        outputs = replica.step(event, self.world.scheduler.now_ms)
+        outputs = replica.step(event, self.world.scheduler.now_ms * self.clock_rate)
         for output in outputs:
             self._carry_out(number, output)
         self.world.watch.stepped(self, number)
@@ -188,12 +197,19 @@ class SimulatedBroker:
         disk = self.disks[number]
         if isinstance(output, AppendBatches):
             disk.append(output.batches)
-            delay_ms = self.world.random.random() * self.world.write_ms
+            slowest_ms = SLOW_WRITE_MS if self.slow_disks else self.world.write_ms
+            delay_ms = self.world.random.random() * slowest_ms
             self.later(delay_ms, self._wrote, number, disk.end_offset)
         elif isinstance(output, TruncateLog):
             self.world.watch.truncates(self, number, output.end_offset)
             disk.truncate(output.end_offset)
             self.step(number, Truncated(disk.producers()))
+        elif isinstance(output, RestartLog):
+            self.world.watch.restarts_log(self, number, output.start_offset)
+            disk.restart_at(output.start_offset)
+            self.step(number, Truncated(()))
+        elif isinstance(output, DeleteBefore):
+            disk.begin_at(output.start_offset)
         elif isinstance(output, SaveEpochs):
             disk.epoch_starts = output.starts
 
@@ -244,18 +260,15 @@ class SimulatedBroker:
         """Late responses are passed to the core as well: it has to recognize them."""
         if self._fetching.get(number) == attempt:
             del self._fetching[number]
-        epoch, offset = asked.leader_epoch, asked.fetch_offset
         if isinstance(answer, TellDivergence):
-            self.step(number, LogDiverged(epoch, offset, answer.leader))
+            self.step(number, LogDiverged(asked, answer.leader))
         elif isinstance(answer, RefuseFetch):
-            self.step(number, FetchRefused(epoch, offset, answer.error))
+            self.step(number, FetchRefused(asked, answer.error))
         elif isinstance(answer, tuple):
             serve, batches = answer
             self.step(
                 number,
-                BatchesFetched(
-                    epoch, offset, batches, serve.high_watermark, serve.log_start_offset
-                ),
+                BatchesFetched(asked, batches, serve.high_watermark, serve.log_start_offset),
             )
 
     def _ask_range(self, number: int, output: AskRange) -> None:

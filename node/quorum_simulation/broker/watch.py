@@ -25,7 +25,7 @@ class Watch:
     def __init__(self, world: "World", partitions: int) -> None:
         self.world = world
         self.committed: list[dict[int, Batch]] = [{} for _ in range(partitions)]
-        self.truncations = self.refusals = self.acks = self.reads = 0
+        self.truncations = self.restarts = self.refusals = self.acks = self.reads = 0
         self._sequences: list[dict[tuple[int, int], int]] = [{} for _ in range(partitions)]
         self._high_watermarks: dict[tuple[int, int], tuple[Leader, int]] = {}
 
@@ -67,8 +67,13 @@ class Watch:
             if there != batch:
                 raise Violation(f"broker {broker.id} commits {batch}, where {there} is committed")
             sequence = (batch.producer_id, batch.base_sequence)
-            if sequences.setdefault(sequence, batch.base_offset) != batch.base_offset:
+            first_offset = sequences.setdefault(sequence, batch.base_offset)
+            if first_offset != batch.base_offset and first_offset >= self._deleted_below(number):
                 raise Violation(f"{batch} is committed twice")
+
+    def _deleted_below(self, number: int) -> int:
+        """Records below it are deleted on some replica. One that starts there does not know their producers, as in Kafka."""
+        return max(each.disks[number].start_offset for each in self.world.brokers.values())
 
     def _complete(self, broker: "SimulatedBroker", number: int) -> None:
         """The leader of the newest epoch has everything that is committed."""
@@ -78,9 +83,10 @@ class Watch:
         self._has_committed(broker, number, "begins to lead")
 
     def _has_committed(self, broker: "SimulatedBroker", number: int, when: str) -> None:
-        log = {each.base_offset: each for each in broker.disks[number].batches}
+        disk = broker.disks[number]
+        log = {each.base_offset: each for each in disk.batches}
         for offset, batch in self.committed[number].items():
-            if log.get(offset) != batch:
+            if batch.end_offset > disk.start_offset and log.get(offset) != batch:
                 raise Violation(f"broker {broker.id} {when} without committed {batch}")
 
     def _covers(self, broker: "SimulatedBroker", number: int, role: Leader) -> None:
@@ -96,6 +102,11 @@ class Watch:
         ends = [each.end_offset for each in self.committed[number].values()]
         if broker.id in truth.isr and ends and end_offset < max(ends):
             raise Violation(f"broker {broker.id} of the ISR truncates to {end_offset}")
+
+    def restarts_log(self, broker: "SimulatedBroker", number: int, start_offset: int) -> None:
+        """A replica drops its log, which ends before the leader's begins. No member of the ISR does."""
+        self.truncates(broker, number, start_offset)
+        self.restarts += 1
 
     def acknowledged(self, number: int, base_offset: int, batch: Batch) -> None:
         """A producer got its acknowledgement."""
@@ -129,7 +140,13 @@ class Watch:
     def at_the_end(self) -> None:
         """Without faults all replicas are in the ISR, and all logs are equal."""
         for number, truth in enumerate(self.world.controller.partitions):
-            logs = [tuple(each.disks[number].batches) for each in self.world.brokers.values()]
+            start_offset = self._deleted_below(number)
+            logs = [
+                tuple(
+                    each for each in broker.disks[number].batches if each.end_offset > start_offset
+                )
+                for broker in self.world.brokers.values()
+            ]
             if len(set(logs)) != 1:
                 raise Violation(f"logs differ: {[each[-2:] for each in logs]}")
             if len(truth.isr) != len(truth.replicas):

@@ -1,5 +1,7 @@
 """What a follower appends, truncates and stores."""
 
+from dataclasses import replace
+
 import pytest
 
 from quorum_node.broker.batch import Batch
@@ -61,19 +63,43 @@ def test_batches_of_an_epoch_above_the_requested_one_are_ignored() -> None:
     assert env.appended == [batch(0, 1, 5)]
 
 
-@pytest.mark.parametrize(("epoch", "offset"), [(4, 20), (6, 20), (5, 19), (5, 21)])
-def test_response_to_another_fetch_is_ignored(epoch: int, offset: int) -> None:
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"leader_epoch": 4},
+        {"leader_epoch": 6},
+        {"fetch_offset": 19},
+        {"fetch_offset": 21},
+        {"last_fetched_epoch": 2},
+        {"leader_id": 3},
+    ],
+)
+def test_response_to_another_fetch_is_ignored(other: dict[str, int]) -> None:
     env = following(WITH_LOG)
-    assert env.step(BatchesFetched(epoch, offset, (batch(20, 1, 5),), 20, 0)) == []
-    assert env.step(LogDiverged(epoch, offset, EpochEnd(1, 5))) == []
-    assert env.step(FetchRefused(epoch, offset, BrokerError.FENCED_LEADER_EPOCH)) == []
+    asked = replace(env.position, **other)
+    assert env.step(BatchesFetched(asked, (batch(20, 1, 5),), 20, 0)) == []
+    assert env.step(LogDiverged(asked, EpochEnd(1, 5))) == []
+    assert env.step(FetchRefused(asked, BrokerError.FENCED_LEADER_EPOCH)) == []
     assert offset_of(env) == 20
+
+
+def test_divergence_reported_for_records_that_were_replaced_is_ignored() -> None:
+    """A second response to a fetch before the truncation arrives when the log has the same end again."""
+    env = following(WITH_LOG)
+    late = LogDiverged(env.position, EpochEnd(1, 10))
+    env.step(late)
+    env.step(Truncated(()))
+    env.receive(batch(10, 10, 5), high_watermark=20)
+    env.write()
+    assert offset_of(env) == 20
+    assert env.step(late) == []
+    assert env.replica.end_offset == 20
 
 
 @pytest.mark.requirement("KV3-09")
 def test_diverging_log_is_truncated_by_epoch_and_producers_are_rebuilt() -> None:
     env = following(WITH_LOG)
-    env.step(LogDiverged(5, 20, EpochEnd(3, 15)))
+    env.step(LogDiverged(env.position, EpochEnd(3, 15)))
     assert env.one(TruncateLog).end_offset == 15
     assert offset_of(env) is None
     left = ProducerStates()
@@ -87,7 +113,7 @@ def test_diverging_log_is_truncated_by_epoch_and_producers_are_rebuilt() -> None
 @pytest.mark.requirement("KV3-09")
 def test_epoch_unknown_to_the_leader_requires_another_request() -> None:
     env = following(WITH_LOG)
-    env.step(LogDiverged(5, 20, EpochEnd(2, 14)))
+    env.step(LogDiverged(env.position, EpochEnd(2, 14)))
     assert env.one(TruncateLog).end_offset == 10
     env.step(Truncated(()))
     position = env.replica.fetch_position
@@ -102,7 +128,7 @@ def test_epoch_without_records_is_dropped_without_truncation() -> None:
     position = env.replica.fetch_position
     assert position is not None
     assert (position.fetch_offset, position.last_fetched_epoch) == (20, 5)
-    env.step(LogDiverged(6, 20, EpochEnd(3, 20)))
+    env.step(LogDiverged(env.position, EpochEnd(3, 20)))
     assert env.all(TruncateLog) == []
     assert env.one(SaveEpochs).starts == ((1, 0), (3, 10))
     position = env.replica.fetch_position
@@ -129,9 +155,9 @@ def test_log_without_any_epoch_is_truncated_to_its_high_watermark() -> None:
 
 def test_fetch_from_a_newer_leader_epoch_waits_for_metadata() -> None:
     env = following(WITH_LOG)
-    env.step(FetchRefused(5, 20, BrokerError.UNKNOWN_LEADER_EPOCH))
+    env.step(FetchRefused(env.position, BrokerError.UNKNOWN_LEADER_EPOCH))
     assert offset_of(env) == 20
-    env.step(FetchRefused(5, 20, BrokerError.FENCED_LEADER_EPOCH))
+    env.step(FetchRefused(env.position, BrokerError.FENCED_LEADER_EPOCH))
     assert env.all(StopFetching)
     assert offset_of(env) is None
     env.told(2, 6, 10)
@@ -146,7 +172,7 @@ def test_offset_out_of_range(
     start: int, end: int, cut_to: int | None, restart_at: int | None, then: int
 ) -> None:
     env = following(WITH_LOG)
-    env.step(FetchRefused(5, 20, BrokerError.OFFSET_OUT_OF_RANGE))
+    env.step(FetchRefused(env.position, BrokerError.OFFSET_OUT_OF_RANGE))
     assert env.one(AskRange).leader_epoch == 5
     assert env.replica.asks_range
     assert offset_of(env) is None
@@ -162,7 +188,7 @@ def test_offset_out_of_range(
 
 def test_records_deleted_by_the_leader_are_deleted() -> None:
     env = following(WITH_LOG)
-    env.step(BatchesFetched(5, 20, (), 20, 11))
+    env.step(BatchesFetched(env.position, (), 20, 11))
     assert env.replica.start_offset == 11
     assert env.one(SaveEpochs).starts == ((3, 11),)
 
@@ -171,11 +197,11 @@ def test_records_deleted_by_the_leader_are_deleted() -> None:
 def test_log_start_within_a_leader_batch_fetches_the_whole_batch() -> None:
     """DeleteRecords moved the leader's start to 15, within its batch from 10 to 20."""
     env = following()
-    env.step(FetchRefused(5, 0, BrokerError.OFFSET_OUT_OF_RANGE))
+    env.step(FetchRefused(env.position, BrokerError.OFFSET_OUT_OF_RANGE))
     env.step(RangeAnswered(5, 15, 30))
     env.step(Truncated(()))
     batches = (batch(10, 10, 4, producer=7, sequence=3), batch(20, 10, 5))
-    env.step(BatchesFetched(5, 15, batches, 30, 15))
+    env.step(BatchesFetched(env.position, batches, 30, 15))
     assert [each.start_offset for each in env.all(RestartLog)] == [10]
     assert offset_of(env) is None
     env.step(Truncated(()))
@@ -191,7 +217,7 @@ def test_log_start_within_a_leader_batch_fetches_the_whole_batch() -> None:
 def test_leader_with_a_log_end_before_the_own_start_is_followed_from_its_end() -> None:
     """After an unclean election: otherwise the replica would wait until the leader has as many records."""
     env = following(OpenedLog(100, 120, 120, ((3, 100),)))
-    env.step(FetchRefused(5, 120, BrokerError.OFFSET_OUT_OF_RANGE))
+    env.step(FetchRefused(env.position, BrokerError.OFFSET_OUT_OF_RANGE))
     env.step(RangeAnswered(5, 0, 50))
     assert env.one(RestartLog).start_offset == 50
     env.step(Truncated(()))

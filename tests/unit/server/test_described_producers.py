@@ -21,7 +21,7 @@ from quorum_node.server.broker.producers_api import describe_producers
 from quorum_node.server.broker.topic_lookup import May, anything
 from quorum_node.storage.file_system import PosixFileSystem
 from support.data_batches import data_batch, end_of_transaction
-from support.hosted_replicas import ME, OTHER, HostedReplicas, answered, produce
+from support.hosted_replicas import ME, OTHER, HostedReplicas, answered, position_of, produce
 
 pytestmark = pytest.mark.virtual_time
 
@@ -103,11 +103,11 @@ async def test_follower_describes_the_open_transaction_and_the_last_coordinator_
         data_batch(n, producer_id=7, sequence=n, transactional=True, timestamp_ms=10 + n)
         for n in range(2)
     ]
-    follower.take(BatchesFetched(0, 0, as_fetched(*begun), 2, 0))
+    follower.take(BatchesFetched(position_of(follower), as_fetched(*begun), 2, 0))
     assert (only().last_sequence, only().last_timestamp) == (1, 11)
     assert (only().current_txn_start_offset, only().coordinator_epoch) == (0, -1)
     marker = end_of_transaction(2, 7, abort=True, producer_epoch=1)
-    follower.take(BatchesFetched(0, 2, as_fetched(marker), 3, 0))
+    follower.take(BatchesFetched(position_of(follower), as_fetched(marker), 3, 0))
     assert (only().current_txn_start_offset, only().coordinator_epoch) == (-1, 7)
     assert (only().producer_epoch, only().last_sequence) == (1, -1)
     assert only().last_timestamp == 1_000, "that of the marker"

@@ -13,7 +13,7 @@ from quorum_node.protocol.errors import ErrorCode
 from quorum_node.protocol.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 from quorum_node.server.broker.fetch_api import FetchApi
 from support.data_batches import data_batch
-from support.hosted_replicas import ME, OTHER, HostedReplicas, answered, produce
+from support.hosted_replicas import ME, OTHER, HostedReplicas, answered, position_of, produce
 
 pytestmark = pytest.mark.virtual_time
 
@@ -93,7 +93,7 @@ async def test_follower_serves_consumers_since_version_11(
 ) -> None:
     hosted = HostedReplicas(tmp_path)
     follower = hosted.create("t", (OTHER, ME))
-    follower.take(BatchesFetched(0, 0, (data_batch(0),), 1, 0))
+    follower.take(BatchesFetched(position_of(follower), (data_batch(0),), 1, 0))
     answer = found(fetch(hosted, version, replica_id))
     assert (answer.error_code, bool(answer.records)) == (error, not error)
     hosted.close()

@@ -9,7 +9,7 @@ import pytest
 from quorum_node.broker.errors import BrokerError
 from quorum_node.broker.events import BatchesFetched
 from support.data_batches import data_batch, end_of_transaction
-from support.hosted_replicas import ME, OTHER, HostedReplicas, produce
+from support.hosted_replicas import ME, OTHER, HostedReplicas, position_of, produce
 
 pytestmark = pytest.mark.virtual_time
 
@@ -50,7 +50,7 @@ async def test_follower_drops_decided_transactions(tmp_path: Path) -> None:
         begun = data_batch(2 * number, producer_id=7, sequence=number, transactional=True)
         batches = begun, end_of_transaction(2 * number + 1, 7, abort=False)
         end = 2 * number + 2
-        follower.take(BatchesFetched(0, 2 * number, batches, end, 0))
+        follower.take(BatchesFetched(position_of(follower), batches, end, 0))
         assert follower.core.end_offset == end
     table = hosted.directory.logs["t", 0]._producers
     assert len(table._decided) == 100

@@ -16,7 +16,7 @@ from quorum_node.protocol.list_offsets import (
 )
 from quorum_node.server.broker.offsets_api import OffsetsApi
 from support.data_batches import data_batch
-from support.hosted_replicas import ME, OTHER, HostedReplicas, answered, produce
+from support.hosted_replicas import ME, OTHER, HostedReplicas, answered, position_of, produce
 
 pytestmark = pytest.mark.virtual_time
 
@@ -58,7 +58,7 @@ async def test_leader_tells_consumers_what_is_committed_and_others_what_it_has(
 async def test_follower_answers_debugging_consumers_only(tmp_path: Path, replica_id: int) -> None:
     hosted = HostedReplicas(tmp_path)
     follower = hosted.create("t", (OTHER, ME))
-    follower.take(BatchesFetched(0, 0, (data_batch(0),), 0, 0))
+    follower.take(BatchesFetched(position_of(follower), (data_batch(0),), 0, 0))
     refused = (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
     expected = (0, 1) if replica_id == DEBUGGING else refused
     assert offset(hosted, replica_id, LATEST_TIMESTAMP) == expected

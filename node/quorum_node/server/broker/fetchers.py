@@ -11,8 +11,13 @@ from dataclasses import dataclass, field
 
 from quorum_node.broker.epoch_history import EpochEnd
 from quorum_node.broker.errors import BrokerError
-from quorum_node.broker.events import BatchesFetched, FetchRefused, LogDiverged, RangeAnswered
-from quorum_node.broker.follower import FetchPosition
+from quorum_node.broker.events import (
+    BatchesFetched,
+    FetchPosition,
+    FetchRefused,
+    LogDiverged,
+    RangeAnswered,
+)
 from quorum_node.broker.outputs import AskRange
 from quorum_node.configuration.broker_config import BrokerConfig
 from quorum_node.image.topics import PartitionKey
@@ -239,16 +244,15 @@ class Fetchers:
         self, replica: HostedReplica, position: FetchPosition, answer: FetchResponsePartition
     ) -> bool:
         """Handle the answer for one partition. False: fetch again after a pause."""
-        epoch, offset = position.leader_epoch, position.fetch_offset
         if answer.error_code:
             error = _FATAL.get(answer.error_code)
             if error is not None:
-                replica.take(FetchRefused(epoch, offset, error))
+                replica.take(FetchRefused(position, error))
             return False
         if answer.diverging_epoch != NO_DIVERGENCE:
             end = EpochEnd(answer.diverging_epoch.epoch, answer.diverging_epoch.end_offset)
             self._events.diverged(replica, end.epoch, end.end_offset)
-            replica.take(LogDiverged(epoch, offset, end))
+            replica.take(LogDiverged(position, end))
             return True
         try:
             batches = fetched_batches(answer.records or b"")
@@ -256,13 +260,13 @@ class Fetchers:
             self._events.corrupt_fetch(replica, position.leader_id, str(error))
             return False
         replica.take(
-            BatchesFetched(epoch, offset, batches, answer.high_watermark, answer.log_start_offset)
+            BatchesFetched(position, batches, answer.high_watermark, answer.log_start_offset)
         )
         if not batches or replica.core.fetch_position != position:
             return True
         # None of the batches continues the log. The next answer would come at once, with the same batches.
-        if batches[0].leader_epoch <= epoch:
-            why = f"offset {batches[0].base_offset} in epoch {batches[0].leader_epoch} does not follow {offset}"
+        if batches[0].leader_epoch <= position.leader_epoch:
+            why = f"offset {batches[0].base_offset} in epoch {batches[0].leader_epoch} does not follow {position.fetch_offset}"
             self._events.corrupt_fetch(replica, position.leader_id, why)
         return False
 
