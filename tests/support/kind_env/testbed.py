@@ -1,4 +1,4 @@
-"""Imports the modules of the test bed; its folder is no package of tests/, so its path is added."""
+"""Imports the modules of the testbed; its folder is no package of tests/, so its path is added."""
 
 import sys
 from pathlib import Path
@@ -16,12 +16,14 @@ from testbed import (
 )
 from testbed.commands import TestbedError, run
 from testbed.disks import Disk, Disks, DiskState
-from testbed.pins import KAFKA_IMAGE
+from testbed.pins import JAVA_BASE_IMAGE, KAFKA_IMAGE, PYTHON_BASE_IMAGE
 from testbed.places import REPOSITORY, kubeconfig_path, state_directory
 from testbed.volumes import STORAGE_CLASS, Volumes
 
 __all__ = [
+    "JAVA_BASE_IMAGE",
     "KAFKA_IMAGE",
+    "PYTHON_BASE_IMAGE",
     "REPOSITORY",
     "STORAGE_CLASS",
     "Disk",

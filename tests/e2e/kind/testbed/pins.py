@@ -1,4 +1,4 @@
-"""Every version of the test bed, in one place. Raising one of them changes the hash of what is cached."""
+"""Every version of the testbed, in one place. Raising one of them changes the hash of what is cached."""
 
 KUBERNETES_VERSION = "v1.34.4"
 """Built here where no image can be pulled. From 1.35 the kubelet refuses cgroup v1, so 1.34 it is."""
@@ -17,8 +17,11 @@ PULLED_NODE_IMAGE = (
 KAFKA_IMAGE = "apache/kafka:4.3.1"
 """The version of tests/interop/kafka/pom.xml, and of examples/kafka/brokers.yaml."""
 
-PYTHON_BASE_IMAGE = "python:3.11-slim-bookworm"
-JAVA_BASE_IMAGE = "eclipse-temurin:17-jre"
+PYTHON_BASE_IMAGE = "python:3.11-slim-bookworm@sha256:a36c24f9cbdf4fd0f52d67f0823eeac19c2028c637cecc392d97f980d4fec56b"
+JAVA_BASE_IMAGE = (
+    "eclipse-temurin:17-jre@sha256:13cc28a6cc72a38ce1f00c906be3580c1a3e604b8984d694f369a96742abc93b"
+)
+"""Indexes of all architectures. The Dockerfiles have the same defaults."""
 DEBIAN_SUITE = "bookworm"
 
 MINIMUM_GO = (1, 24)
