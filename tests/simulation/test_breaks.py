@@ -1,9 +1,12 @@
-"""The tests bite: each way of breaking the code is caught (see *breaks*.py).
+"""The tests detect defects: each deliberate break of the code fails a test (see *breaks*.py).
 
-A break is caught by an invariant of the simulation, by a transcript that goes another way, or by a unit
+A break is detected by an invariant of the simulation, by a transcript that differs, or by a unit
 test that fails. docs/evidence/breaks.md has the table of all; `tests/tidy` compares it with the code.
 """
 
+import asyncio
+import inspect
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -68,6 +71,13 @@ def test_scenario_detects_the_defect(
     assert played != written
 
 
+def run_to_its_end(test: Callable[[], object]) -> None:
+    """Coroutines run in a loop of their own, as pytest runs them here."""
+    result = test()
+    if inspect.iscoroutine(result):
+        asyncio.run(result)
+
+
 @pytest.mark.parametrize(("broken", "place"), breaks.by_test, ids=ids)
 def test_unit_test_detects_the_defect(
     broken: object, place: str, monkeypatch: pytest.MonkeyPatch
@@ -75,9 +85,9 @@ def test_unit_test_detects_the_defect(
     """The test is called unchanged: it passes without the defect, and fails with it."""
     path, _, name = place.partition("::")
     test = getattr(load(ROOT / path), name)
-    test()
+    run_to_its_end(test)
     assert callable(broken)
     broken(monkeypatch)
     with pytest.raises(BaseException) as caught:
-        test()
+        run_to_its_end(test)
     assert isinstance(caught.value, Exception | pytest.fail.Exception)
