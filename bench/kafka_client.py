@@ -2,38 +2,12 @@
 
 import time
 
-from quorum_node.protocol.apis import DESCRIBE_QUORUM
 from quorum_node.protocol.describe import (
-    DescribeQuorumRequest,
-    DescribeQuorumRequestPartition,
-    DescribeQuorumRequestTopic,
-    DescribeQuorumResponse,
     DescribeQuorumResponsePartition,
 )
-from quorum_node.schema.schema import MalformedMessage
-from support.one_request import ask
+from support.quorum_description import describe_quorum
 
-METADATA_TOPIC = "__cluster_metadata"
 Address = tuple[str, int]
-
-
-def describe(
-    address: Address, timeout_seconds: float = 1.0
-) -> DescribeQuorumResponsePartition | None:
-    """The quorum as described by the leader that this node names; None if it does not answer."""
-    partition = DescribeQuorumRequestPartition(partition_index=0)
-    topic = DescribeQuorumRequestTopic(topic_name=METADATA_TOPIC, partitions=(partition,))
-    try:
-        answer = ask(
-            address, DESCRIBE_QUORUM, 2, DescribeQuorumRequest(topics=(topic,)), timeout_seconds
-        )
-    except (OSError, MalformedMessage):
-        return None
-    assert isinstance(answer, DescribeQuorumResponse)
-    if answer.error_code != 0 or not answer.topics:
-        return None
-    found = answer.topics[0].partitions[0]
-    return found if found.error_code == 0 else None
 
 
 def await_leader(
@@ -43,7 +17,7 @@ def await_leader(
     deadline = time.monotonic() + timeout_seconds
     while time.monotonic() < deadline:
         for index, address in enumerate(addresses):
-            found = describe(address)
+            found = describe_quorum(address)
             if found is not None and found.high_watermark > 0:
                 return index, found
         time.sleep(0.05)

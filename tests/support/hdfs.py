@@ -5,7 +5,6 @@ Owns the process, and its classes: from Maven Central, beside those of Hadoop's 
 
 import subprocess
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import pyspark
@@ -46,12 +45,7 @@ class Hdfs:
         self.__exit__(None, None, None)
         raise RuntimeError(f"HDFS did not start: {(self._directory / 'log').read_text()[-2000:]}")
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         if self._process is not None:
             self._process.kill()
             self._process.communicate(timeout=_STOP_S)

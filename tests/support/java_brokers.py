@@ -4,7 +4,6 @@ Every broker has its own directory and output file. Used by tests/interop, which
 """
 
 import contextlib
-import signal
 import subprocess
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -12,8 +11,8 @@ from pathlib import Path
 
 from quorum_node.fresh_uuid import fresh_uuid
 from quorum_node.records.identity import uuid_text
-from support import stock_kafka
 from support.java_clients import Clients
+from support.java_process import JavaProcess
 from support.local_quorum import LocalQuorum, wait_until
 from support.ports import free_ports
 
@@ -24,23 +23,14 @@ SIGTERM_EXIT = 143
 
 
 @dataclass
-class JavaBroker:
+class JavaBroker(JavaProcess):
     """One stock broker: its files, its port, and the process while there is one."""
 
     id: int
     root: Path
     port: int
     process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
-
-    @property
-    def output(self) -> str:
-        """Everything it has printed, over all its starts."""
-        return (self.root / "output").read_text()
-
-    @property
-    def is_running(self) -> bool:
-        """Whether the process lives."""
-        return self.process is not None and self.process.poll() is None
+    properties = "broker.properties"
 
     def format(self, cluster_id: str, controllers: str, properties: dict[str, str]) -> None:
         """Write its configuration and the identity of its directory."""
@@ -68,33 +58,13 @@ class JavaBroker:
             "log.cleaner.enable": "false",
             **properties,
         }
-        path = self.root / "broker.properties"
+        path = self.root / self.properties
         path.write_text("".join(f"{key}={value}\n" for key, value in pairs.items()))
         directory_id = uuid_text(fresh_uuid())
         meta = (
             f"version=1\ncluster.id={cluster_id}\nnode.id={self.id}\ndirectory.id={directory_id}\n"
         )
         (data / "meta.properties").write_text(meta)
-
-    def start(self) -> None:
-        """Start the process; returns at once."""
-        assert not self.is_running, "already running"
-        config = str(self.root / "broker.properties")
-        with (self.root / "output").open("ab") as output:
-            command = stock_kafka.java(stock_kafka.SERVER, config, heap_mb=256)
-            self.process = subprocess.Popen(command, stdout=output, stderr=output)
-
-    def kill(self) -> None:
-        """kill -9, and wait for the end."""
-        assert self.process is not None
-        self.process.send_signal(signal.SIGKILL)
-        self.process.wait(30)
-
-    def terminate(self, timeout_seconds: float = 60) -> int:
-        """SIGTERM: a controlled shutdown; waits for it, returns the exit code."""
-        assert self.process is not None
-        self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(timeout_seconds)
 
 
 class JavaBrokers:

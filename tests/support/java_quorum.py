@@ -5,7 +5,6 @@ by tests/interop, which check the results.
 """
 
 import contextlib
-import signal
 import ssl
 import subprocess
 from collections.abc import Iterable
@@ -18,7 +17,7 @@ import httpx
 
 from quorum_node.fresh_uuid import fresh_uuid
 from quorum_node.image.resource_types import BROKER
-from quorum_node.protocol.apis import DESCRIBE_QUORUM, INCREMENTAL_ALTER_CONFIGS
+from quorum_node.protocol.apis import INCREMENTAL_ALTER_CONFIGS
 from quorum_node.protocol.configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -27,18 +26,16 @@ from quorum_node.protocol.configs import (
     IncrementalAlterConfigsResponse,
 )
 from quorum_node.protocol.describe import (
-    DescribeQuorumRequest,
-    DescribeQuorumRequestPartition,
-    DescribeQuorumRequestTopic,
-    DescribeQuorumResponse,
     DescribeQuorumResponsePartition,
 )
 from quorum_node.records.identity import uuid_text
 from quorum_node.schema.schema import MalformedMessage
 from support import stock_kafka
+from support.java_process import JavaProcess
 from support.local_quorum import LocalNode, wait_until
 from support.one_request import ask
 from support.ports import free_ports
+from support.quorum_description import describe_quorum
 
 LOG_DIRECTORY = "__cluster_metadata-0"
 START_SECONDS = 120.0
@@ -46,7 +43,7 @@ Description = DescribeQuorumResponsePartition
 
 
 @dataclass
-class JavaController:
+class JavaController(JavaProcess):
     """One stock controller: its files, its port, and the process while there is one."""
 
     id: int
@@ -54,46 +51,12 @@ class JavaController:
     port: int
     directory_id: str
     process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
+    properties = "controller.properties"
 
     @property
     def log_directory(self) -> Path:
         """Where its metadata log is."""
         return self.root / "data" / LOG_DIRECTORY
-
-    @property
-    def output(self) -> str:
-        """Everything it has printed, over all its starts."""
-        return (self.root / "output").read_text()
-
-    @property
-    def is_running(self) -> bool:
-        """Whether the process lives."""
-        return self.process is not None and self.process.poll() is None
-
-    def start(self) -> None:
-        """Start the process; returns at once."""
-        assert not self.is_running, "already running"
-        config = str(self.root / "controller.properties")
-        with (self.root / "output").open("ab") as output:
-            command = stock_kafka.java(stock_kafka.SERVER, config, heap_mb=256)
-            self.process = subprocess.Popen(command, stdout=output, stderr=output)
-
-    def signal(self, number: signal.Signals) -> None:
-        """Send a signal to the running process."""
-        assert self.process is not None
-        self.process.send_signal(number)
-
-    def kill(self) -> None:
-        """kill -9, and wait for the end."""
-        self.signal(signal.SIGKILL)
-        assert self.process is not None
-        self.process.wait(30)
-
-    def terminate(self) -> None:
-        """SIGTERM, and wait: it hands leadership over first."""
-        self.signal(signal.SIGTERM)
-        assert self.process is not None
-        self.process.wait(60)
 
 
 class JavaQuorum:
@@ -206,7 +169,7 @@ class JavaQuorum:
 
         def found() -> Description | None:
             for port in self._ports():
-                answer = describe_at(port, self.tls)
+                answer = describe_quorum(("127.0.0.1", port), tls=self.tls)
                 if answer is not None and answer.high_watermark > 0:
                     return answer
             return None
@@ -325,28 +288,6 @@ class JavaQuorum:
             return answer is not None and answer.is_success and answer.json()["value"] == value
 
         wait_until(has_it, f"node {node.id} has {name}={value}")
-
-
-def describe_at(port: int, tls: ssl.SSLContext | None = None) -> Description | None:
-    """The description by this process as the leader; None if it does not lead or does not answer."""
-    partition = DescribeQuorumRequestPartition(partition_index=0)
-    topic = DescribeQuorumRequestTopic(topic_name="__cluster_metadata", partitions=(partition,))
-    try:
-        answer = ask(
-            ("127.0.0.1", port),
-            DESCRIBE_QUORUM,
-            2,
-            DescribeQuorumRequest(topics=(topic,)),
-            1.0,
-            tls,
-        )
-    except (OSError, MalformedMessage):
-        return None
-    assert isinstance(answer, DescribeQuorumResponse)
-    if answer.error_code != 0 or not answer.topics:
-        return None
-    found = answer.topics[0].partitions[0]
-    return found if found.error_code == 0 else None
 
 
 def log_bytes(log_directory: Path) -> bytes:

@@ -14,7 +14,6 @@ from contextlib import closing
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from tempfile import TemporaryFile
-from types import TracebackType
 from typing import Any, Self
 
 from support.local_quorum import wait_until
@@ -68,12 +67,7 @@ class ObjectStore:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         if self._process is not None:
             self._process.kill()
             self._process.wait(_STOP_S)

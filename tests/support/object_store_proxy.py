@@ -9,7 +9,6 @@ from contextlib import closing
 from dataclasses import dataclass
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
 from typing import Any, Self
 
 from support.object_store import ObjectStore
@@ -63,12 +62,7 @@ class ObjectStoreProxy:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         self._server.shutdown()
         self._thread.join(_TIMEOUT_S)
         self._server.server_close()

@@ -5,7 +5,6 @@ Owns the protocol of lines. Must not know what is compared.
 
 import base64
 import subprocess
-from types import TracebackType
 
 from support import stock_kafka
 
@@ -45,11 +44,6 @@ class SecurityOracle:
     def __enter__(self) -> "SecurityOracle":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         self._process.kill()
         self._process.communicate()

@@ -15,7 +15,6 @@ import secrets
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import TypeVar
 from uuid import UUID
 
@@ -97,12 +96,7 @@ class QuorumAdminClient:
     def __enter__(self) -> "QuorumAdminClient":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -11,7 +11,6 @@ import json
 import ssl
 import time
 from collections.abc import AsyncIterator, Callable
-from types import TracebackType
 from typing import Any, Self
 
 import httpx
@@ -87,12 +86,7 @@ class KubeApi:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *exc: object) -> None:
         await self._http.aclose()
 
     async def get(self, path: str) -> Object | None:

@@ -7,7 +7,6 @@ import base64
 import io
 import zipfile
 from pathlib import Path
-from types import TracebackType
 
 import yaml
 
@@ -58,12 +57,7 @@ class KafkaBrokers:
             self._apply(document)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         """Delete them without waiting: they would wait for a controller that may not exist any more."""
         if self._clients is not None:
             self._clients.close()
