@@ -10,7 +10,7 @@ from quorum_node.raft.messages import (
 from quorum_node.records.batches import decode_records, split_batches
 from quorum_node.records.control import VotersRecord, decode_control
 from quorum_node.records.identity import ReplicaKey
-from support.raft.cores import CLUSTER_ID, Cores, Node
+from support.raft.cores import CLUSTER_ID, Cores, Node, formed_cores
 
 
 def target_of(ids: Iterable[int] | None) -> tuple[ReplicaKey, ...] | None:
@@ -56,8 +56,7 @@ def target(node: Node) -> list[int] | None:
 
 def six(*initial: str) -> tuple[Cores, Node]:
     """A quorum of (1, 2, 3) led by 1, and caught-up observers 4, 5 and 6."""
-    cores = Cores()
-    one = cores.quorum(*(initial or ("1", "2", "3")))
+    cores, one = formed_cores(*(initial or ("1", "2", "3")))
     for name in ("4", "5", "6"):
         if name not in cores.nodes:
             cores.start(name, bootstrap=["1", "2"])

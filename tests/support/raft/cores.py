@@ -481,3 +481,9 @@ class Cores:
 
     def _time_out(self, name: str, output: Send) -> None:
         self._timeouts.append((self.now_ms + output.timeout_ms, name, output.correlation))
+
+
+def formed_cores(*names: str) -> tuple[Cores, Node]:
+    """Cores with a quorum of these nodes, and its leader, which is the first of them."""
+    cores = Cores()
+    return cores, cores.quorum(*names)

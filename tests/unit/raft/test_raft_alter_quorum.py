@@ -27,7 +27,7 @@ from support.raft.altered import (
     target,
     target_of,
 )
-from support.raft.cores import CLUSTER_ID, Cores, Node, endpoints_of, key_of
+from support.raft.cores import CLUSTER_ID, Node, endpoints_of, formed_cores, key_of
 
 
 @pytest.mark.requirement("K595-24")
@@ -261,8 +261,7 @@ def test_target_is_rejected_while_a_voter_lacks_the_feature() -> None:
 
 
 def test_target_with_too_many_voters_is_rejected() -> None:
-    cores = Cores()
-    leader = cores.quorum("1", "2", "3")
+    cores, leader = formed_cores("1", "2", "3")
     wanted = tuple(ReplicaKey(number) for number in range(MAX_TARGET_VOTERS + 1))
     refused = cores.request(leader, AlterQuorumRequest(CLUSTER_ID, wanted, 3000, None))
     assert refused.error is RaftError.INVALID_REQUEST

@@ -6,13 +6,12 @@ import pytest
 
 from quorum_node.raft import RaftError
 from quorum_node.raft.outputs import Output, ProposalCommitted
-from support.raft.cores import Cores, Node
+from support.raft.cores import Node, formed_cores
 
 
 @pytest.mark.requirement("K595-29")
 def test_lost_leader_leaves_the_append_outcome_unknown_and_a_retry_possible() -> None:
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     cores.partition(["1"], ["2", "3"])
     first = cores.propose(one, "x=1")
     cores.advance(4500)
@@ -31,8 +30,7 @@ def test_lost_leader_leaves_the_append_outcome_unknown_and_a_retry_possible() ->
 @pytest.mark.requirement("K595-29")
 def test_returning_leader_commits_both_the_timed_out_append_and_its_retry() -> None:
     """The caller's time is over and the append is on its way: that both are committed leaves the same state."""
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     cores.partition(["1"], ["2", "3"])
     first = cores.propose(one, "x=1", "y=1")
     again = cores.propose(one, "x=1", "y=1")
@@ -51,8 +49,7 @@ def test_returning_leader_commits_both_the_timed_out_append_and_its_retry() -> N
 @pytest.mark.requirement("K595-29")
 def test_append_is_not_acknowledged_by_the_commit_of_the_previous_batch() -> None:
     """Followers take one batch after the other, so the high watermark stops at the beginning of the second."""
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     for name in "23":
         node = cores.nodes[name]
         node.config = replace(node.config, fetch_max_bytes=1)

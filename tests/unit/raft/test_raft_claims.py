@@ -21,7 +21,7 @@ from quorum_node.raft.roles import Follower
 from quorum_node.raft.transitions import become_follower, become_unattached
 from quorum_node.records.identity import Endpoint
 from quorum_node.records.snapshot_id import SnapshotId
-from support.raft.cores import CLUSTER_ID, Cores, Node, endpoints_of
+from support.raft.cores import CLUSTER_ID, Cores, Node, endpoints_of, formed_cores
 
 STRANGER = Endpoint("CONTROLLER", "stranger", 9093)
 
@@ -55,8 +55,7 @@ def test_follower_does_not_switch_from_its_leader_to_an_unconfirmed_one(
     leader_id: int, ahead: int, asked: str
 ) -> None:
     """For any claimed identity, the epoch doesn't increase, the leader stays and the unknown node gets no request."""
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     heard = sent_to_unknown_node(cores)
     for _ in range(20):
         begin(cores, cores.nodes[asked], leader_id, one.replica.epoch + ahead)
@@ -88,8 +87,7 @@ def test_unknown_leader_is_not_followed_without_confirmation(leader_id: int) -> 
 @pytest.mark.requirement("K595-11")
 def test_unknown_leader_is_followed_after_a_known_voter_confirms_it() -> None:
     """3 missed how 4 became a voter; 1 and 2 confirm that 4 leads."""
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     three = cores.nodes["3"]
     cores.crash(three)
     four = cores.start("4", bootstrap=["1"])
@@ -132,8 +130,7 @@ def test_moved_leader_is_followed_after_its_old_address_is_unused() -> None:
 @pytest.mark.parametrize("answers", [True, False])
 def test_leader_of_a_known_epoch_is_found_at_another_address(answers: bool) -> None:
     """Its id was taken over by another replica during a pause of this one: it knows the epoch, and the previous address."""
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     two = cores.nodes["2"]
     if not answers:
         cores.crash(cores.nodes["3"])
@@ -232,8 +229,7 @@ def test_voter_without_reachable_voters_queries_its_bootstrap_servers(
     bootstrap: str,
 ) -> None:
     """It was paused while (1, 2, 3) became (4, 5, 6), and none of its known voters is left."""
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     three = cores.nodes["3"]
     cores.crash(three)
     for name in ("4", "5", "6"):
@@ -288,8 +284,7 @@ def test_invalid_address_is_not_followed(place: tuple[str, int]) -> None:
 @pytest.mark.parametrize("kind", ["fetch", "snapshot"])
 def test_leader_does_not_resign_for_a_fetch_of_a_newer_epoch(kind: str) -> None:
     """It contains a voter's key, which is no secret; the voter itself has no such epoch."""
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     three = cores.nodes["3"]
     for epoch in (2, 3, 60_000):
         request = (
@@ -307,8 +302,7 @@ def test_leader_does_not_resign_for_a_fetch_of_a_newer_epoch(kind: str) -> None:
 
 @pytest.mark.requirement("K595-16")
 def test_newer_epoch_is_adopted_from_a_response_of_the_voter_itself() -> None:
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     three = cores.nodes["3"]
     cores.crash(three)
     three.state = QuorumState(5, cluster_id=CLUSTER_ID, formed=True)

@@ -17,7 +17,7 @@ from quorum_node.raft.messages import (
 from quorum_node.raft.outputs import HaltReason, Respond
 from quorum_node.records.identity import ReplicaKey
 from quorum_node.records.snapshot_id import SnapshotId
-from support.raft.cores import CLUSTER_ID, Cores, Node, endpoints_of, key_of
+from support.raft.cores import CLUSTER_ID, Cores, Node, endpoints_of, formed_cores, key_of
 from support.raft.snapshots import NodeSnapshots
 
 
@@ -58,8 +58,7 @@ def test_members_must_send_the_cluster_id(cluster_id: str | None, number: int) -
 @pytest.mark.requirement("K595-20")
 @pytest.mark.parametrize("key", [ReplicaKey(-1), key_of(8)])
 def test_consumers_and_new_replicas_may_omit_the_cluster_id(key: ReplicaKey) -> None:
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     end, last = one.replica.log_end, one.replica.epochs.last_epoch
     answer = cores.request(one, FetchRequest(None, key, 1, end, last, 0, 1000))
     assert answer is not None

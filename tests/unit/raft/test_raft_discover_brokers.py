@@ -17,7 +17,7 @@ from quorum_node.raft.messages import (
 )
 from quorum_node.raft.outputs import Output, Send
 from quorum_node.records.identity import Endpoint, ReplicaKey
-from support.raft.cores import CLUSTER_ID, Cores, Node, key_of
+from support.raft.cores import CLUSTER_ID, Cores, Node, formed_cores, key_of
 
 KEY = key_of(2)
 OLD, NEW, RECORDED = (Endpoint("CONTROLLER", host, 9093) for host in ("old", "new", "recorded"))
@@ -69,8 +69,7 @@ def addresses(cores: Cores, node: Node) -> dict[ReplicaKey, tuple[str, int]]:
 
 @pytest.mark.requirement("K595-18")
 def test_voters_exchange_their_addresses_and_clients_query_them() -> None:
-    cores = Cores()
-    leader = cores.quorum("1", "2", "3")
+    cores, leader = formed_cores("1", "2", "3")
     cores.advance(600)
     for node in cores.nodes.values():
         answer = ask(cores, node)
@@ -87,8 +86,7 @@ def test_voters_exchange_their_addresses_and_clients_query_them() -> None:
 
 @pytest.mark.requirement("K595-18")
 def test_older_boot_time_changes_nothing_and_unknown_replicas_are_not_stored() -> None:
-    cores = Cores()
-    leader = cores.quorum("1", "2", "3")
+    cores, leader = formed_cores("1", "2", "3")
     ask(cores, leader, replica=KEY, boot_timestamp_ms=100, endpoint=NEW)
     assert addresses(cores, leader)[KEY] == ("new", 100)
     ask(cores, leader, replica=KEY, boot_timestamp_ms=99, endpoint=OLD)
@@ -105,8 +103,7 @@ def test_older_boot_time_changes_nothing_and_unknown_replicas_are_not_stored() -
 @pytest.mark.requirement("K595-18")
 def test_moved_voter_is_found_by_the_only_eligible_leader() -> None:
     """Too few for a quorum, and the vote of the moved one is needed."""
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     two, three = cores.nodes["2"], cores.nodes["3"]
     cores.partition(("1", "3"), ("2",))
     cores.propose(one, "not on 2")
@@ -127,8 +124,7 @@ def test_moved_voter_is_found_by_the_only_eligible_leader() -> None:
 
 @pytest.mark.requirement("K595-18")
 def test_two_moved_voters_find_each_other_through_a_third() -> None:
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     two, three = cores.nodes["2"], cores.nodes["3"]
     for node in (two, three):
         cores.crash(node)
@@ -165,8 +161,7 @@ def test_clock_that_went_back_is_detected() -> None:
 
 def test_unresponsive_peer_is_retried_with_a_backoff() -> None:
     sent: list[Send] = []
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     two = cores.nodes["2"]
     cores.crash(two)
     cores.crash(one)
@@ -235,8 +230,7 @@ def test_observer_finds_the_quorum_through_any_node_that_knows_it() -> None:
 
 
 def test_response_of_another_cluster_is_ignored() -> None:
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     liar = cores.nodes["2"]
     cores.crash(one)
     liar.replica.cluster_id = "another"
@@ -247,8 +241,7 @@ def test_response_of_another_cluster_is_ignored() -> None:
 
 
 def test_boot_without_a_clock_is_ignored() -> None:
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     ask(cores, one, replica=KEY, boot_timestamp_ms=(1 << 63) - 1, endpoint=NEW)
     assert addresses(cores, one)[KEY][0] == "2"
     two = cores.nodes["2"]
@@ -263,8 +256,7 @@ def test_boot_without_a_clock_is_ignored() -> None:
 @pytest.mark.parametrize("by_id_alone", [False, True])
 def test_address_of_a_target_voter_is_kept_until_the_target_is_removed(by_id_alone: bool) -> None:
     """KIP-595: "if the ReplicaId ... matches one of the existing voters (or target voters)"."""
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     eight, nine = key_of(8), key_of(9)
     wanted = (one.key, cores.nodes["2"].key, ReplicaKey(8) if by_id_alone else eight)
     assert announced(cores, one, eight, 998, "too-early") is None
@@ -283,8 +275,7 @@ def test_address_of_a_target_voter_is_kept_until_the_target_is_removed(by_id_alo
 
 @pytest.mark.requirement("K595-18")
 def test_multiple_keys_of_one_target_id_share_one_address() -> None:
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     wanted = (one.key, cores.nodes["2"].key, ReplicaKey(8))
     cores.request(one, AlterQuorumRequest(CLUSTER_ID, wanted, 3000, None))
     keys = [ReplicaKey(8, UUID(int=number)) for number in range(1, 200)]

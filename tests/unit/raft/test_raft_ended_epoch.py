@@ -7,7 +7,7 @@ import pytest
 from quorum_node.raft.events import ShutdownRequested
 from quorum_node.raft.messages import EndQuorumEpochRequest
 from quorum_node.raft.outputs import HaltReason, Send
-from support.raft.cores import CLUSTER_ID, Cores, Node, key_of
+from support.raft.cores import CLUSTER_ID, Cores, Node, formed_cores, key_of
 
 pytestmark = pytest.mark.requirement("K595-12")
 
@@ -31,8 +31,7 @@ def order_of(requests: Iterable[EndQuorumEpochRequest]) -> list[list[int]]:
 @pytest.mark.parametrize("order", [("2", "3", "4"), ("4", "3", "2"), ("3", "4", "2")])
 def test_preferred_successors_are_ordered_by_replicated_offset(order: tuple[str, ...]) -> None:
     """Each later one misses one record more; 5 has none of them."""
-    cores = Cores()
-    one = cores.quorum("1", "2", "3", "4", "5")
+    cores, one = formed_cores("1", "2", "3", "4", "5")
     for reached in ((), order[:3], order[:2], order[:1]):
         away = [[name] for name in "2345" if name not in reached]
         cores.partition(["1", *reached], *away)
@@ -61,8 +60,7 @@ def test_no_successor_waits_longer_than_the_maximum_backoff() -> None:
 @pytest.mark.parametrize("reached", [(), ("2",)], ids=["nobody", "one"])
 def test_shutdown_does_not_wait_for_unreachable_voters(reached: tuple[str, ...]) -> None:
     """Sent once to each; the process ends within the time that a handover may take."""
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     cores.partition(["1", *reached], *[[name] for name in "23" if name not in reached])
     sent = sent_ends(cores)
     cores.do(one, ShutdownRequested())
@@ -73,8 +71,7 @@ def test_shutdown_does_not_wait_for_unreachable_voters(reached: tuple[str, ...])
 
 
 def test_lost_end_epoch_request_is_compensated_by_an_election_timeout() -> None:
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     proposal = cores.propose(one, "acknowledged")
     assert proposal in one.committed
     cores.partition(["1"], ["2", "3"])

@@ -17,7 +17,7 @@ from quorum_node.raft.messages import (
 )
 from quorum_node.records.snapshot_id import SnapshotId
 from quorum_node.storage.sole_voter import EPOCH_DISTANCE
-from support.raft.cores import CLUSTER_ID, Cores, Node, endpoints_of
+from support.raft.cores import CLUSTER_ID, Cores, Node, endpoints_of, formed_cores
 
 INT32_MAX = 2**31 - 1
 TOO_FAR = (INT32_MAX, INT32_MAX - 1, INT32_MAX - EPOCH_DISTANCE, MAX_EPOCH, 1 << 30, MAX_STEP + 2)
@@ -46,8 +46,7 @@ def request_of(kind: str, sender: Node, asked: Node, epoch: int) -> Request:
 def test_no_request_uses_up_the_remaining_epochs(kind: str, epoch: int, asked: str) -> None:
     """Neither from a leader nor from a follower, with and without a leader that lives."""
     for leaderless in (False, True):
-        cores = Cores()
-        one = cores.quorum("1", "2", "3")
+        cores, one = formed_cores("1", "2", "3")
         node = cores.nodes[asked]
         if leaderless:
             cores.crash(one)
@@ -178,8 +177,7 @@ def test_no_voter_campaigns_beyond_the_last_epoch(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.requirement("K595-07")
 def test_largest_int32_epoch_is_never_used() -> None:
     """Neither of a voter that lives without a leader, nor after its restart."""
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     two, three = cores.nodes["2"], cores.nodes["3"]
     cores.crash(one)
     cores.advance(30)
@@ -194,8 +192,7 @@ def test_largest_int32_epoch_is_never_used() -> None:
 
 @pytest.mark.requirement("K595-07")
 def test_voter_with_a_much_newer_epoch_is_accepted_in_responses() -> None:
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     cores.crash(one)
     one.state = QuorumState(10 * MAX_STEP, formed=True, cluster_id=CLUSTER_ID)
     cores.restart(one)

@@ -14,7 +14,7 @@ from quorum_node.raft.messages import (
     VoteRequest,
 )
 from quorum_node.raft.outputs import HaltReason, Send
-from support.raft.cores import CLUSTER_ID, Cores, Node, endpoints_of, key_of
+from support.raft.cores import CLUSTER_ID, Cores, Node, endpoints_of, formed_cores, key_of
 
 
 def begin(cores: Cores, node: Node, leader_id: int, epoch: int) -> BeginQuorumEpochResponse:
@@ -69,8 +69,7 @@ def test_leader_of_an_epoch_is_persisted_across_a_crash() -> None:
 
 @pytest.mark.requirement("K595-11")
 def test_begin_quorum_epoch_is_repeated_until_acknowledged() -> None:
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     three = cores.nodes["3"]
     cores.crash(three)
     cores.crash(one)
@@ -169,8 +168,7 @@ def test_candidate_that_ends_its_epoch_never_delays_a_campaign() -> None:
 
 def leaderless() -> tuple[Cores, Node, Node]:
     """2 and 3 are cut off from all others, and in an epoch with an unknown leader."""
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     two, three = cores.nodes["2"], cores.nodes["3"]
     cores.crash(one)
     cores.partition(["1"], ["2"], ["3"])
@@ -188,8 +186,7 @@ def leaderless() -> tuple[Cores, Node, Node]:
 @pytest.mark.parametrize("asked", ["1", "2"])
 def test_epoch_is_ended_only_by_its_own_leader(leader_id: int, ahead: int, asked: str) -> None:
     """For any other sender, no voter campaigns, the epoch doesn't increase and the leader stays."""
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     node = cores.nodes[asked]
     others = (each for each in cores.nodes.values() if each is not node)
     answer = end(cores, node, leader_id, one.replica.epoch + ahead, node, *others)
@@ -211,8 +208,7 @@ def test_unknown_leader_cannot_end_the_epoch() -> None:
 
 @pytest.mark.requirement("K595-12")
 def test_graceful_shutdown_transfers_leadership_without_a_timeout() -> None:
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     proposal = cores.propose(one, "last")
     start_ms = cores.now_ms
     cores.do(one, ShutdownRequested())
@@ -226,8 +222,7 @@ def test_graceful_shutdown_transfers_leadership_without_a_timeout() -> None:
 
 
 def test_resignation_prefers_the_requested_successor() -> None:
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     for name in ("3", "2"):
         leader = cores.leader
         answer = cores.request(leader, ResignRequest(cores.nodes[name].key))
@@ -242,8 +237,7 @@ def test_resignation_prefers_the_requested_successor() -> None:
 
 
 def test_failed_storage_is_reported_once_and_nothing_more_is_acknowledged() -> None:
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     ends: list[object] = []
     cores.observer = lambda node, output: (
         ends.append(output)
@@ -268,8 +262,7 @@ def test_failed_storage_is_reported_once_and_nothing_more_is_acknowledged() -> N
 
 @pytest.mark.requirement("K595-16")
 def test_partitioned_leader_resigns_then_finds_the_new_quorum_and_follows() -> None:
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     cores.partition(["1"], ["2", "3"])
     lost = cores.propose(one, "zombie")
     cores.advance(4500)
@@ -286,8 +279,7 @@ def test_partitioned_leader_resigns_then_finds_the_new_quorum_and_follows() -> N
 
 @pytest.mark.requirement("K595-16")
 def test_removed_partitioned_leader_becomes_an_observer() -> None:
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     cores.partition(["1"], ["2", "3"])
     cores.advance(4500)
     answer = cores.remove_voter(cores.leader, one.key)
@@ -301,8 +293,7 @@ def test_removed_partitioned_leader_becomes_an_observer() -> None:
 
 @pytest.mark.requirement("K595-16")
 def test_leader_with_a_majority_keeps_leading() -> None:
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     cores.crash(cores.nodes["3"])
     cores.advance(30_000)
     assert one.is_leader

@@ -6,7 +6,7 @@ from quorum_node.raft import RaftError, RoleName
 from quorum_node.raft.outputs import HaltReason
 from quorum_node.records.batches import decode_records, split_batches
 from quorum_node.records.control import KRaftVersion, LeaderChange, VotersRecord, decode_control
-from support.raft.cores import CLUSTER_ID, Cores
+from support.raft.cores import CLUSTER_ID, Cores, formed_cores
 
 
 @pytest.mark.requirement("K595-20", "K595-21")
@@ -114,8 +114,7 @@ def test_founder_that_crashed_before_its_first_durable_batch_forms_again() -> No
 
 
 def test_founder_flag_is_ignored_if_a_log_exists() -> None:
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     cores.crash(one)
     cores.advance(500)
     cores.restart(one)

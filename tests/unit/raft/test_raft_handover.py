@@ -7,7 +7,7 @@ import pytest
 from quorum_node.raft.events import ShutdownRequested
 from quorum_node.raft.messages import EndQuorumEpochRequest
 from quorum_node.raft.outputs import HaltReason, Output, Send
-from support.raft.cores import Cores, Node, endpoints_of
+from support.raft.cores import Cores, Node, endpoints_of, formed_cores
 
 pytestmark = pytest.mark.requirement("K595-12")
 
@@ -27,8 +27,7 @@ def ends_of(cores: Cores) -> list[tuple[str, EndQuorumEpochRequest]]:
 @pytest.mark.parametrize("order", list(permutations("234")))
 def test_successors_are_ordered_by_replicated_offset(order: tuple[str, ...]) -> None:
     """One after the other falls behind; the most caught-up one is first."""
-    cores = Cores()
-    one = cores.quorum("1", "2", "3", "4", "5", "6", "7")
+    cores, one = formed_cores("1", "2", "3", "4", "5", "6", "7")
     connected = list("1234567")
     for name in reversed(order):
         cores.propose(one, f"before {name} is cut off")
@@ -48,8 +47,7 @@ def test_successors_are_ordered_by_replicated_offset(order: tuple[str, ...]) -> 
 
 
 def test_every_other_voter_gets_one_end_epoch_request() -> None:
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     sent = ends_of(cores)
     cores.do(one, ShutdownRequested())
     cores.advance(5000)
@@ -60,8 +58,7 @@ def test_every_other_voter_gets_one_end_epoch_request() -> None:
 
 def test_shutdown_with_lost_requests_is_bounded_and_a_timeout_elects() -> None:
     """The requests are lost: the old leader ends within its bounded wait, and the others elect after a timeout."""
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     cores.propose(one, "kept")
     cores.advance(600)
     cores.partition(["1"], ["2", "3"])
@@ -82,8 +79,7 @@ def test_shutdown_with_lost_requests_is_bounded_and_a_timeout_elects() -> None:
 
 @pytest.mark.parametrize("unreachable", ["2", "3"])
 def test_shutdown_does_not_wait_for_an_unresponsive_voter(unreachable: str) -> None:
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     reachable = "3" if unreachable == "2" else "2"
     cores.partition(["1", reachable], [unreachable])
     cores.propose(one, "kept")

@@ -23,7 +23,7 @@ from quorum_node.raft.voters import VoterSet
 from quorum_node.records.batches import decode_records, split_batches
 from quorum_node.records.control import VotersRecord, decode_control
 from quorum_node.records.identity import Endpoint, ReplicaKey
-from support.raft.cores import CLUSTER_ID, Cores, Node, endpoints_of, key_of
+from support.raft.cores import CLUSTER_ID, Cores, Node, endpoints_of, formed_cores, key_of
 
 
 def ids(node: Node) -> list[int]:
@@ -58,8 +58,7 @@ def voter_records(node: Node) -> list[set[ReplicaKey]]:
 
 @pytest.mark.requirement("K853-05", "K595-26")
 def test_voter_is_added_after_it_caught_up() -> None:
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     four = cores.start("4", bootstrap=["1"])
     cores.advance(50)
     answer = change(cores, one, add(four.key))
@@ -72,8 +71,7 @@ def test_voter_is_added_after_it_caught_up() -> None:
 
 @pytest.mark.requirement("K853-05", "K595-26")
 def test_replica_that_does_not_catch_up_is_rejected_and_nothing_changes() -> None:
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     four = cores.start("4", bootstrap=["1"])
     cores.advance(50)
     cores.partition(["1", "2", "3"], ["4"])
@@ -88,8 +86,7 @@ def test_replica_that_does_not_catch_up_is_rejected_and_nothing_changes() -> Non
 
 @pytest.mark.requirement("K595-26")
 def test_replication_round_longer_than_the_election_timeout_does_not_qualify() -> None:
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     four = cores.start("4", bootstrap=["1"])
     cores.advance(50)
     four.hold_flush = True
@@ -109,8 +106,7 @@ def test_replication_round_longer_than_the_election_timeout_does_not_qualify() -
 
 @pytest.mark.requirement("K853-05")
 def test_rejections_give_a_reason_and_change_nothing() -> None:
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     two = cores.nodes["2"]
     before = one.replica.log_end
     here = one.replica.committed_position()
@@ -138,8 +134,7 @@ def test_rejections_give_a_reason_and_change_nothing() -> None:
 
 @pytest.mark.requirement("K853-05")
 def test_only_one_voter_change_at_a_time() -> None:
-    cores = Cores()
-    one = cores.quorum("1", "2", "3", "4")
+    cores, one = formed_cores("1", "2", "3", "4")
     cores.partition(["1"], ["2", "3", "4"])
     cores.do(one, RequestReceived(1, remove(key_of(4))))
     assert change(cores, one, remove(key_of(3))).error is RaftError.VOTER_CHANGE_PENDING
@@ -152,8 +147,7 @@ def test_only_one_voter_change_at_a_time() -> None:
 
 @pytest.mark.requirement("K853-05")
 def test_new_leader_needs_a_committed_record_of_its_epoch_before_voter_changes() -> None:
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     two, three = cores.nodes["2"], cores.nodes["3"]
     two.hold_flush = three.hold_flush = True
     cores.crash(one)
@@ -168,8 +162,7 @@ def test_new_leader_needs_a_committed_record_of_its_epoch_before_voter_changes()
 
 @pytest.mark.requirement("K853-05")
 def test_unsafe_voter_changes_are_rejected() -> None:
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     cores.start("4", bootstrap=["1"])
     cores.crash(cores.nodes["3"])
     cores.advance(2500)
@@ -181,15 +174,13 @@ def test_unsafe_voter_changes_are_rejected() -> None:
 
 @pytest.mark.requirement("K853-05")
 def test_last_voter_cannot_be_removed() -> None:
-    cores = Cores()
-    one = cores.quorum("1")
+    cores, one = formed_cores("1")
     assert change(cores, one, remove(one.key)).error is RaftError.INVALID_REQUEST
 
 
 @pytest.mark.requirement("K853-05", "K595-12")
 def test_leader_removing_itself_does_not_count_itself_and_resigns_after_the_commit() -> None:
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     two, three = cores.nodes["2"], cores.nodes["3"]
     two.hold_flush = three.hold_flush = True
     cores.do(one, RequestReceived(1, remove(one.key)))
@@ -209,8 +200,7 @@ def test_leader_removing_itself_does_not_count_itself_and_resigns_after_the_comm
 
 @pytest.mark.requirement("K595-25", "K595-14", "K595-17")
 def test_removed_voter_is_informed_at_its_next_fetch_and_continues_as_observer() -> None:
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     three = cores.nodes["3"]
     cores.partition(["1", "2"], ["3"])
     assert change(cores, one, remove(three.key)).error is RaftError.NONE
@@ -233,8 +223,7 @@ def test_removed_voter_is_informed_at_its_next_fetch_and_continues_as_observer()
 
 @pytest.mark.requirement("K595-04")
 def test_uncommitted_voters_take_effect_at_append_and_are_reverted_by_truncation() -> None:
-    cores = Cores()
-    one = cores.quorum("1", "2", "3", "4", "5")
+    cores, one = formed_cores("1", "2", "3", "4", "5")
     five = cores.nodes["5"]
     cores.partition(["1", "5"], ["2", "3", "4"])
     cores.do(one, RequestReceived(1, remove(key_of(2))))
@@ -253,8 +242,7 @@ def test_uncommitted_voters_take_effect_at_append_and_are_reverted_by_truncation
 
 @pytest.mark.requirement("K595-04")
 def test_uncommitted_voters_are_found_at_start_after_the_applied_offset() -> None:
-    cores = Cores()
-    one = cores.quorum("1", "2", "3", "4")
+    cores, one = formed_cores("1", "2", "3", "4")
     two = cores.nodes["2"]
     cores.partition(["1", "2"], ["3", "4"])
     cores.do(one, RequestReceived(1, remove(key_of(4))))
@@ -270,8 +258,7 @@ def test_uncommitted_voters_are_found_at_start_after_the_applied_offset() -> Non
 
 @pytest.mark.requirement("K595-04")
 def test_voters_are_saved_in_quorum_state_when_committed() -> None:
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     saved: list[PersistQuorumState] = []
     cores.observer = lambda node, output: (
         saved.append(output) if isinstance(output, PersistQuorumState) else None
@@ -287,8 +274,7 @@ def test_voters_are_saved_in_quorum_state_when_committed() -> None:
 @pytest.mark.requirement("K853-06", "K853-02")
 @pytest.mark.parametrize("order", ["add first", "remove first"])
 def test_lost_disk_is_replaced_in_both_orders_under_load(order: str) -> None:
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     three = cores.nodes["3"]
     old_key = three.key
     cores.lose_disk(three, incarnation=2)
@@ -318,8 +304,7 @@ def test_lost_disk_is_replaced_in_both_orders_under_load(order: str) -> None:
 
 @pytest.mark.requirement("K853-06")
 def test_adding_before_removing_a_dead_voter_must_be_requested() -> None:
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     three = cores.nodes["3"]
     cores.lose_disk(three, incarnation=2)
     cores.advance(2500)
@@ -330,8 +315,7 @@ def test_adding_before_removing_a_dead_voter_must_be_requested() -> None:
 
 @pytest.mark.requirement("K853-06")
 def test_old_key_stays_until_the_new_one_has_fetched_past_its_own_addition() -> None:
-    cores = Cores()
-    one = cores.quorum("1", "2", "3", "4")
+    cores, one = formed_cores("1", "2", "3", "4")
     four = cores.nodes["4"]
     old_key = four.key
     cores.lose_disk(four, incarnation=2)
@@ -351,8 +335,7 @@ def test_old_key_stays_until_the_new_one_has_fetched_past_its_own_addition() -> 
 
 
 def test_leader_transfers_leadership_before_another_key_of_its_id_is_added() -> None:
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     answer = change(cores, one, add(key_of(1, incarnation=2), count_newcomer=True))
     assert answer.error is RaftError.NOT_QUORUM_LEADER
     cores.advance(50)
@@ -360,8 +343,7 @@ def test_leader_transfers_leadership_before_another_key_of_its_id_is_added() -> 
 
 
 def test_only_the_newest_key_of_a_doubled_id_campaigns() -> None:
-    cores = Cores()
-    one = cores.quorum("1", "2", "3", "4")
+    cores, one = formed_cores("1", "2", "3", "4")
     old = cores.nodes["4"]
     new = cores.start("4'", 4, incarnation=2, bootstrap=["1"])
     cores.advance(100)
@@ -393,8 +375,7 @@ def test_only_the_newest_key_of_a_doubled_id_campaigns() -> None:
 def test_uuid_change_is_never_a_single_record() -> None:
     from quorum_node.raft import membership
 
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    _, one = formed_cores("1", "2", "3")
     voters = one.replica.voters.latest.voters
     swapped = VoterSet(
         (*voters.removed(key_of(3)).voters, voters.voters[2].__class__(key_of(3, 2)))
@@ -404,8 +385,7 @@ def test_uuid_change_is_never_a_single_record() -> None:
 
 
 def test_id_has_at_most_two_voters() -> None:
-    cores = Cores()
-    one = cores.quorum("1", "2", "3", "4")
+    cores, one = formed_cores("1", "2", "3", "4")
     new = cores.start("4'", 4, incarnation=2, bootstrap=["1"])
     cores.advance(100)
     assert cores.add_voter(one, new) is not None
@@ -413,8 +393,7 @@ def test_id_has_at_most_two_voters() -> None:
 
 
 def test_update_voter_changes_endpoints_without_losing_the_quorum() -> None:
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     moved = (Endpoint("CONTROLLER", "elsewhere", 9093),)
     request = UpdateVoterRequest(CLUSTER_ID, key_of(3), moved, 3000, one.replica.epoch)
     answer = change(cores, one, request)
@@ -433,8 +412,7 @@ def test_update_voter_changes_endpoints_without_losing_the_quorum() -> None:
 def test_change_of_an_abandoned_request_is_dropped_before_it_is_written() -> None:
     from quorum_node.raft.events import RequestAbandoned
 
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     cores.do(one, RequestReceived(5, add(key_of(8))))
     assert change(cores, one, add(key_of(9))).error is RaftError.VOTER_CHANGE_PENDING
     cores.do(one, RequestAbandoned(5))
@@ -443,8 +421,7 @@ def test_change_of_an_abandoned_request_is_dropped_before_it_is_written() -> Non
 
 def test_removed_voter_that_cannot_know_of_the_commit_still_campaigns() -> None:
     """Ongaro's dissertation, 4.2.2: its log may be the only one that is up to date."""
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     cores.partition(["1"], ["2", "3"])
     cores.do(one, RequestReceived(1, remove(one.key)))
     assert not one.replica.is_voter
@@ -457,8 +434,7 @@ def test_removed_voter_that_cannot_know_of_the_commit_still_campaigns() -> None:
 
 
 def test_replica_restarts_from_its_disk_state() -> None:
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     assert cores.leader is one
     cores.crash(cores.nodes["2"])
     cores.restart(cores.nodes["2"])

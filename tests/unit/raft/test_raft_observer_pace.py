@@ -4,7 +4,7 @@ from quorum_node.raft.events import RequestReceived
 from quorum_node.raft.leadership import Leader
 from quorum_node.raft.messages import FetchRequest
 from quorum_node.raft.outputs import FlushLog, Respond
-from support.raft.cores import CLUSTER_ID, Cores, Node, key_of
+from support.raft.cores import CLUSTER_ID, Cores, Node, formed_cores, key_of
 
 OBSERVERS = 40
 FIRST = 100
@@ -12,8 +12,7 @@ FIRST = 100
 
 def quorum_with_crowd() -> tuple[Cores, Node]:
     """Three voters, and forty observers' fetches parked at the leader (not whole replicas)."""
-    cores = Cores()
-    leader = cores.quorum("1", "2", "3")
+    cores, leader = formed_cores("1", "2", "3")
     cores.advance(1000)
     for number in range(OBSERVERS):
         fetch(cores, leader, number)

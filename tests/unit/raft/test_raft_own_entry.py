@@ -15,7 +15,7 @@ from quorum_node.raft.messages import (
 )
 from quorum_node.raft.voters import MAX_TOMBSTONES, VoterSet, tombstones_after
 from quorum_node.records.identity import Endpoint, ReplicaKey, Voter
-from support.raft.cores import CLUSTER_ID, Cores, Node, endpoints_of, key_of
+from support.raft.cores import CLUSTER_ID, Cores, Node, endpoints_of, formed_cores, key_of
 
 
 def recorded(node: Node, id: int) -> tuple[Endpoint, ...]:
@@ -30,8 +30,7 @@ def ids(node: Node) -> list[int]:
 
 @pytest.mark.requirement("K853-07")
 def test_voter_with_another_listener_updates_its_entry_and_the_quorum_continues() -> None:
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     three = cores.nodes["3"]
     cores.move(three, "new-3")
     number = cores.propose(one, "meanwhile")
@@ -63,8 +62,7 @@ def test_every_voter_can_move_one_after_the_other() -> None:
 
 @pytest.mark.requirement("K853-07")
 def test_leader_writes_its_own_new_address() -> None:
-    cores = Cores()
-    one = cores.quorum("1")
+    cores, one = formed_cores("1")
     cores.move(one, "new-1")
     cores.advance(100)
     assert recorded(one, 1) == endpoints_of("new-1")
@@ -74,8 +72,7 @@ def test_leader_writes_its_own_new_address() -> None:
 
 
 def test_endpoint_order_and_case_cause_no_update() -> None:
-    cores = Cores()
-    one = cores.quorum("1")
+    cores, one = formed_cores("1")
     end = one.replica.log_end
     turned = tuple(replace(each, name=each.name.lower()) for each in reversed(one.config.endpoints))
     one.config = replace(one.config, endpoints=turned)
@@ -86,8 +83,7 @@ def test_endpoint_order_and_case_cause_no_update() -> None:
 
 
 def test_rejected_update_is_retried_after_the_fetch_timeout() -> None:
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     nowhere = AddVoterRequest(CLUSTER_ID, key_of(8), endpoints_of("8"), 3000)
     cores.do(one, RequestReceived(5, nowhere))  # a change that keeps others waiting
     cores.move(cores.nodes["3"], "new-3")
@@ -98,8 +94,7 @@ def test_rejected_update_is_retried_after_the_fetch_timeout() -> None:
 
 
 def test_update_voter_supports_compare_and_set() -> None:
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     now = one.replica.committed_position()
     moved = (Endpoint("CONTROLLER", "elsewhere", 9093),)
     stale = VotersPosition(now.offset - 1, now.epoch)
@@ -111,8 +106,7 @@ def test_update_voter_supports_compare_and_set() -> None:
 
 
 def test_new_replica_joins_automatically_only_if_configured() -> None:
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     cores.start("4", bootstrap=["1"])
     cores.advance(5000)
     assert ids(one) == [1, 2, 3]
@@ -122,8 +116,7 @@ def test_new_replica_joins_automatically_only_if_configured() -> None:
 
 
 def test_tombstone_blocks_automatic_joining_but_not_manual_addition() -> None:
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     five = cores.start("5", bootstrap=["1"], auto_join=True)
     cores.advance(3000)
     assert ids(one) == [1, 2, 3, 5]
@@ -144,8 +137,7 @@ def test_tombstone_blocks_automatic_joining_but_not_manual_addition() -> None:
 
 
 def test_tombstones_survive_restarts_and_leader_changes() -> None:
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     five = cores.start("5", bootstrap=["1"], auto_join=True)
     cores.advance(3000)
     cores.remove_voter(one, five.key)
@@ -165,8 +157,7 @@ def test_tombstones_survive_restarts_and_leader_changes() -> None:
 
 def test_empty_disk_of_a_voter_does_not_join_automatically() -> None:
     """(3,U3) is still a voter: whether U3' replaces it requires a decision."""
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     three = cores.nodes["3"]
     three.config = replace(three.config, auto_join=True)
     cores.lose_disk(three, 2)

@@ -19,7 +19,7 @@ from support.raft.altered import (
     target,
     target_of,
 )
-from support.raft.cores import CLUSTER_ID, Cores, key_of
+from support.raft.cores import CLUSTER_ID, formed_cores, key_of
 
 
 @pytest.mark.requirement("K595-23")
@@ -147,8 +147,7 @@ def test_truncated_target_is_discarded() -> None:
 
 
 def test_one_voter_is_replaced_by_another() -> None:
-    cores = Cores()
-    one = cores.quorum("1")
+    cores, one = formed_cores("1")
     cores.start("2", bootstrap=["1"])
     cores.advance(300)
     alter(one, cores, (2,))
@@ -157,8 +156,7 @@ def test_one_voter_is_replaced_by_another() -> None:
 
 
 def test_leader_is_replaced_by_another_disk_under_its_own_id() -> None:
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     other = cores.start("1'", 1, incarnation=2, bootstrap=["1", "2"])
     cores.advance(700)
     answer = cores.request(
@@ -174,8 +172,7 @@ def test_leader_is_replaced_by_another_disk_under_its_own_id() -> None:
 
 
 def test_single_voter_grows_to_three() -> None:
-    cores = Cores()
-    one = cores.quorum("1")
+    cores, one = formed_cores("1")
     for name in ("2", "3"):
         cores.start(name, bootstrap=["1"])
     cores.advance(300)

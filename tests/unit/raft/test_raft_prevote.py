@@ -5,13 +5,12 @@ import pytest
 from quorum_node.raft import RoleName
 from quorum_node.raft.messages import VoteRequest, VoteResponse
 from quorum_node.raft.outputs import PersistQuorumState
-from support.raft.cores import CLUSTER_ID, Cores
+from support.raft.cores import CLUSTER_ID, Cores, formed_cores
 
 
 @pytest.mark.requirement("K650-01")
 def test_partitioned_voter_never_raises_the_epoch() -> None:
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     three = cores.nodes["3"]
     cores.partition(["1", "2"], ["3"])
     cores.advance(60_000)
@@ -28,8 +27,7 @@ def test_partitioned_voter_never_raises_the_epoch() -> None:
 
 @pytest.mark.requirement("K650-01")
 def test_removed_voter_never_raises_the_epoch() -> None:
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     three = cores.nodes["3"]
     cores.partition(["1", "2"], ["3"])
     cores.advance(600)
@@ -47,8 +45,7 @@ def test_removed_voter_never_raises_the_epoch() -> None:
 
 @pytest.mark.requirement("K650-01")
 def test_election_starts_when_the_leader_fails() -> None:
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     one.up = False  # silent, connections stay open
     cores.partition(["1"], ["2", "3"])
     cores.advance(4500)
@@ -75,8 +72,7 @@ def test_replica_with_a_leader_rejects_a_pre_vote_and_changes_nothing(name: str)
 
 @pytest.mark.requirement("K650-01")
 def test_granted_pre_vote_is_no_vote() -> None:
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     two, three = cores.nodes["2"], cores.nodes["3"]
     cores.partition(["1"], ["2"], ["3"])
     cores.crash(one)
@@ -91,8 +87,7 @@ def test_granted_pre_vote_is_no_vote() -> None:
 
 
 def test_closed_connections_start_an_election_long_before_the_fetch_timeout() -> None:
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     start_ms = cores.now_ms
     cores.crash(one)
     while not any(node.is_leader for node in cores.nodes.values()):
@@ -102,8 +97,7 @@ def test_closed_connections_start_an_election_long_before_the_fetch_timeout() ->
 
 
 def test_single_closed_connection_does_not_depose_a_leader() -> None:
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     two = cores.nodes["2"]
     one.up = False
     cores.propose(one, "lost")  # not even delivered
@@ -118,8 +112,7 @@ def test_single_closed_connection_does_not_depose_a_leader() -> None:
 @pytest.mark.parametrize("old", [{"1"}, {"2"}, {"3"}, {"1", "2"}, {"2", "3"}, {"1", "2", "3"}])
 def test_voters_without_pre_vote_elect_and_are_elected(old: set[str]) -> None:
     """Whoever is older: each leader's death is followed by a leader, and no epoch is wasted."""
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     cores.without_pre_vote = old
     for _ in range(6):
         leader = cores.leader
@@ -139,8 +132,7 @@ def test_voters_without_pre_vote_elect_and_are_elected(old: set[str]) -> None:
 @pytest.mark.requirement("K650-02")
 def test_voter_with_pre_vote_does_not_disturb_a_quorum_with_an_older_voter() -> None:
     """Cut off, it reaches no voter that could be asked: the epoch stays."""
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     cores.without_pre_vote = {"2"}
     epoch = one.replica.epoch
     cores.partition(["1", "2"], ["3"])
@@ -156,8 +148,7 @@ def test_voter_that_reaches_all_but_the_leader_never_raises_the_epoch(
     leader_hears_nobody: bool,
 ) -> None:
     """A partition of one link: 2 is asked repeatedly, and hears the leader all the time."""
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     three = cores.nodes["3"]
     cores.cut = {("3", "1")} if leader_hears_nobody else {("1", "3"), ("3", "1")}
     for number in range(60):
@@ -176,8 +167,7 @@ def test_voter_that_reaches_all_but_the_leader_never_raises_the_epoch(
 @pytest.mark.parametrize("idle_ms", [0, 400])
 def test_pre_vote_of_a_removed_voter_is_rejected_between_two_leaders(idle_ms: int) -> None:
     """It would be refused the vote all the same, and until then it would have raised the epoch."""
-    cores = Cores()
-    one = cores.quorum("1", "2", "3", "4")
+    cores, one = formed_cores("1", "2", "3", "4")
     four = cores.nodes["4"]
     assert cores.remove_voter(one, four.key) is not None
     cores.advance(600)

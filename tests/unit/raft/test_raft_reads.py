@@ -5,20 +5,18 @@ import pytest
 from quorum_node.raft import RaftError
 from quorum_node.raft.leadership import Leader
 from quorum_node.raft.messages import FetchRequest
-from support.raft.cores import CLUSTER_ID, Cores
+from support.raft.cores import CLUSTER_ID, formed_cores
 
 
 def test_read_needs_one_round_trip_to_a_majority_started_after_it() -> None:
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     cores.propose(one, "a")
     read = cores.read(one)
     assert one.reads[read] == one.replica.high_watermark
 
 
 def test_deposed_leader_never_answers_a_read() -> None:
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     cores.partition(["1"], ["2", "3"])
     read = cores.read(one)
     cores.advance(4500)
@@ -29,8 +27,7 @@ def test_deposed_leader_never_answers_a_read() -> None:
 
 
 def test_fetch_from_before_the_read_does_not_confirm_it() -> None:
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     two = cores.nodes["2"]
     role = one.replica.role
     assert isinstance(role, Leader)
@@ -54,8 +51,7 @@ def test_fetch_from_before_the_read_does_not_confirm_it() -> None:
 
 
 def test_observers_do_not_confirm_reads() -> None:
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     for name in ("4", "5"):
         cores.start(name, bootstrap=["1"])
     cores.advance(100)
@@ -67,8 +63,7 @@ def test_observers_do_not_confirm_reads() -> None:
 
 @pytest.mark.requirement("K595-10")
 def test_read_before_the_first_commit_of_the_epoch_waits_for_it() -> None:
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     two, three = cores.nodes["2"], cores.nodes["3"]
     cores.propose(one, "acknowledged")
     two.hold_flush = three.hold_flush = True
@@ -86,8 +81,7 @@ def test_read_before_the_first_commit_of_the_epoch_waits_for_it() -> None:
 
 
 def test_single_voter_answers_reads_immediately() -> None:
-    cores = Cores()
-    one = cores.quorum("1")
+    cores, one = formed_cores("1")
     assert cores.read(one) in one.reads
 
 
@@ -96,8 +90,7 @@ def test_round_sent_with_a_diverging_response_counts_as_sent() -> None:
 
     Found by review: the next read would have shared that round, although the echo came before it.
     """
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     two = cores.nodes["2"]
     role = one.replica.role
     assert isinstance(role, Leader)

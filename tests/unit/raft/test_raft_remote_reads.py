@@ -7,15 +7,14 @@ from quorum_node.raft.events import FailureReason, ReadAbandoned, RequestAbandon
 from quorum_node.raft.leadership import Leader
 from quorum_node.raft.messages import ReadOffsetRequest, ReadOffsetResponse
 from quorum_node.raft.roles import Follower
-from support.raft.cores import CLUSTER_ID, Cores, Node
+from support.raft.cores import CLUSTER_ID, Cores, Node, formed_cores
 
 pytestmark = pytest.mark.requirement("K650-03")
 
 
 def quorum_with_observer() -> tuple[Cores, Node, Node]:
     """Leader 1, voters 2 and 3, observer 4."""
-    cores = Cores()
-    leader = cores.quorum("1", "2", "3")
+    cores, leader = formed_cores("1", "2", "3")
     observer = cores.start("4", bootstrap=["1"])
     cores.advance(600)
     return cores, leader, observer

@@ -31,7 +31,7 @@ from quorum_node.raft.outputs import (
 from quorum_node.records.batches import decode_records, split_batches
 from quorum_node.records.control import LeaderChange, decode_control
 from quorum_node.records.identity import ReplicaKey
-from support.raft.cores import CLUSTER_ID, Cores, Node, endpoints_of, key_of
+from support.raft.cores import CLUSTER_ID, Cores, Node, endpoints_of, formed_cores, key_of
 from support.raft.snapshot_env import take_snapshot
 
 
@@ -51,8 +51,7 @@ def fetch(cores: Cores, node: Node, **changes: Any) -> FetchResponse | None:
 
 @pytest.mark.requirement("K595-06")
 def test_fetch_acknowledges_only_durable_records() -> None:
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     two = cores.nodes["2"]
     cores.crash(cores.nodes["3"])
     two.hold_flush = True
@@ -66,8 +65,7 @@ def test_fetch_acknowledges_only_durable_records() -> None:
 
 @pytest.mark.requirement("K595-06")
 def test_leader_counts_itself_only_for_durable_records() -> None:
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     cores.crash(cores.nodes["3"])
     one.hold_flush = True
     proposal = cores.propose(one, "a")
@@ -79,8 +77,7 @@ def test_leader_counts_itself_only_for_durable_records() -> None:
 
 @pytest.mark.requirement("K595-06")
 def test_fsync_of_the_leader_may_come_last() -> None:
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     one.hold_flush = True
     proposal = cores.propose(one, "a")
     assert proposal in one.committed, "two of three have it durably"
@@ -88,8 +85,7 @@ def test_fsync_of_the_leader_may_come_last() -> None:
 
 @pytest.mark.requirement("K595-06")
 def test_followers_are_answered_before_the_leader_flushes() -> None:
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     outputs: list[object] = []
     cores.observer = lambda node, output: outputs.append(output) if node is one else None
     cores.propose(one, "a")
@@ -100,8 +96,7 @@ def test_followers_are_answered_before_the_leader_flushes() -> None:
 
 @pytest.mark.requirement("K595-29")
 def test_batch_is_acknowledged_when_all_of_it_is_committed() -> None:
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     cores.partition(["1"], ["2", "3"])
     proposal = cores.propose(one, "a", "b", "c")
     assert (proposal in one.committed, proposal in one.failed) == (False, False)
@@ -115,8 +110,7 @@ def test_batch_is_acknowledged_when_all_of_it_is_committed() -> None:
 
 @pytest.mark.requirement("K595-10")
 def test_new_leader_writes_a_leader_change_record_first() -> None:
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     cores.crash(one)
     cores.advance(500)
     leader = cores.leader
@@ -130,8 +124,7 @@ def test_new_leader_writes_a_leader_change_record_first() -> None:
 
 @pytest.mark.requirement("K595-10")
 def test_high_watermark_waits_for_a_record_of_the_current_epoch() -> None:
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     two, three = cores.nodes["2"], cores.nodes["3"]
     cores.partition(["1", "2"], ["3"])
     three.up = False
@@ -154,8 +147,7 @@ def test_high_watermark_waits_for_a_record_of_the_current_epoch() -> None:
 
 @pytest.mark.requirement("K595-13")
 def test_any_two_logs_converge() -> None:
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     two, three = cores.nodes["2"], cores.nodes["3"]
     for round_ in range(3):  # leave several epochs of uncommitted records on 1
         cores.partition(["1"], ["2", "3"])
@@ -189,8 +181,7 @@ def test_any_two_logs_converge() -> None:
 def test_leader_returns_the_diverging_epoch_and_end_offset(
     fetch_offset: int, last_epoch: int, epoch: int, end_offset: int
 ) -> None:
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")  # epoch 1: offsets 0 to 4
+    cores, one = formed_cores("1", "2", "3")  # epoch 1: offsets 0 to 4
     cores.propose(one, "a")
     one.replica.epoch = 3  # as if two elections had passed
     cores.propose(one, "b", "c")
@@ -226,8 +217,7 @@ def test_replica_that_would_truncate_committed_records_stops() -> None:
 
 @pytest.mark.requirement("K595-14", "K595-15")
 def test_every_error_response_contains_leader_and_epoch() -> None:
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     two = cores.nodes["2"]
     seen = {}
     for node, changes in (
@@ -274,8 +264,7 @@ def test_other_cluster_id_is_rejected_in_every_request() -> None:
 
 @pytest.mark.requirement("K595-15")
 def test_stale_follower_is_redirected_in_one_round_trip() -> None:
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     three = cores.nodes["3"]
     three.up = False
     cores.partition(["1", "3"], ["2"])
@@ -298,8 +287,7 @@ def test_stale_follower_is_redirected_in_one_round_trip() -> None:
 
 @pytest.mark.requirement("K853-02")
 def test_fetch_without_a_uuid_never_counts_as_one_of_a_voter() -> None:
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     cores.crash(cores.nodes["2"])
     cores.crash(cores.nodes["3"])
     cores.restart(one) if not one.up else None
@@ -312,8 +300,7 @@ def test_fetch_without_a_uuid_never_counts_as_one_of_a_voter() -> None:
 
 
 def test_observer_fetch_never_moves_the_high_watermark() -> None:
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     cores.start("4", bootstrap=["1"])
     cores.start("5", bootstrap=["1"])
     cores.advance(100)
@@ -327,8 +314,7 @@ def test_observer_fetch_never_moves_the_high_watermark() -> None:
 
 @pytest.mark.requirement("K595-17")
 def test_observer_finds_the_leader_through_any_server_and_follows_a_change() -> None:
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     observer = cores.start("4", bootstrap=["3"])
     cores.advance(200)
     assert observer.replica.leader_id == 1
@@ -346,8 +332,7 @@ def test_observer_finds_the_leader_through_any_server_and_follows_a_change() -> 
 
 @pytest.mark.requirement("K595-22", "K595-14")
 def test_describe_is_served_by_the_leader_with_the_progress_of_all_replicas() -> None:
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     observer = cores.start("4", bootstrap=["1"])
     cores.crash(cores.nodes["3"])
     cores.propose(one, "a", "b")
@@ -370,8 +355,7 @@ def test_describe_is_served_by_the_leader_with_the_progress_of_all_replicas() ->
 
 
 def test_parked_fetch_is_answered_when_a_record_is_appended() -> None:
-    cores = Cores()
-    one = cores.quorum("1")
+    cores, one = formed_cores("1")
     request = FetchRequest(CLUSTER_ID, key_of(9), 1, one.replica.log_end, 1, max_wait_ms=500)
     one.replica.step(RequestReceived(77, request), cores.now_ms)
     assert 77 not in one.answers
@@ -382,8 +366,7 @@ def test_parked_fetch_is_answered_when_a_record_is_appended() -> None:
 
 
 def test_consumer_sees_only_committed_records() -> None:
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     cores.partition(["1"], ["2", "3"])
     committed = one.replica.high_watermark
     cores.propose(one, "uncommitted")
@@ -394,8 +377,7 @@ def test_consumer_sees_only_committed_records() -> None:
 
 
 def test_leader_low_on_disk_space_rejects_writes_and_continues() -> None:
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     cores.do(one, DiskLow(True))
     refused = cores.propose(one, "a")
     assert one.failed[refused] is RaftError.DISK_LOW
@@ -405,8 +387,7 @@ def test_leader_low_on_disk_space_rejects_writes_and_continues() -> None:
 
 @pytest.mark.requirement("K595-17")
 def test_server_that_names_a_dead_leader_does_not_keep_an_observer_from_the_live_one() -> None:
-    cores = Cores()
-    one = cores.quorum("1", "2")
+    cores, one = formed_cores("1", "2")
     stale = cores.start("7", bootstrap=["2"])
     cores.advance(100)
     assert stale.replica.leader_id == 1
@@ -430,8 +411,7 @@ def test_server_that_names_a_dead_leader_does_not_keep_an_observer_from_the_live
 @pytest.mark.requirement("K595-30")
 def test_observer_knows_its_own_lag() -> None:
     """KIP-595, "Log Compaction": the last caught-up time, and the boundary of the newest snapshot."""
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     observer = cores.start("4", bootstrap=["1"])
     cores.propose(one, "seen")
     cores.advance(1000)
@@ -450,8 +430,7 @@ def test_observer_knows_its_own_lag() -> None:
 @pytest.mark.requirement("K595-30")
 def test_observer_gets_the_end_of_the_newest_snapshot_of_the_leader() -> None:
     """The draft's dirty offset: what replaces the log up to there is one state, and the same on every replica."""
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     observer = cores.start("4", bootstrap=["1"])
     ends = [0]
     for round_number in range(3):
@@ -467,8 +446,7 @@ def test_observer_gets_the_end_of_the_newest_snapshot_of_the_leader() -> None:
 
 def test_leader_reports_replicas_with_a_higher_committed_offset() -> None:
     """That happens only where a majority's disks were lost. A longer log alone is nothing special."""
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     end = one.replica.log_end
 
     def told(known_offset: int) -> list[Output]:

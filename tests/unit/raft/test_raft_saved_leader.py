@@ -11,7 +11,7 @@ from quorum_node.raft.outputs import (
     ProposalCommitted,
     Send,
 )
-from support.raft.cores import CLUSTER_ID, Cores, Node, endpoints_of
+from support.raft.cores import CLUSTER_ID, Cores, Node, endpoints_of, formed_cores
 
 
 def elected() -> tuple[Cores, Node, Node]:
@@ -87,8 +87,7 @@ def test_log_contains_the_leader_until_it_is_saved() -> None:
 @pytest.mark.requirement("K595-03")
 def test_saving_the_leader_delays_no_election_and_no_commit() -> None:
     """The id is written behind the first commit of the epoch, once on each replica."""
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     cores.crash(one)
     seen: dict[str, list[object]] = {"2": [], "3": []}
     cores.observer = lambda node, output: seen[node.name].append(output)

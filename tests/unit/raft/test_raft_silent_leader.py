@@ -6,7 +6,7 @@ from quorum_node.raft import RaftConfig
 from quorum_node.raft.events import TimerExpired
 from quorum_node.raft.messages import FetchRequest, VoteRequest, VoteResponse
 from quorum_node.raft.outputs import Output, Send
-from support.raft.cores import CLUSTER_ID, Cores, Node
+from support.raft.cores import CLUSTER_ID, Cores, Node, formed_cores
 
 
 def asks(cores: Cores, voter: Node, candidate: Node, *, pre_vote: bool) -> bool:
@@ -32,8 +32,7 @@ def moment_of_an_election(cores: Cores, limit_ms: int) -> float | None:
 
 @pytest.mark.requirement("K650-01")
 def test_frozen_leader_is_replaced_after_half_the_fetch_timeout() -> None:
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     cores.partition(["1"], ["2", "3"])
     took_ms = moment_of_an_election(cores, 3000)
     assert took_ms is not None
@@ -47,8 +46,7 @@ def test_frozen_leader_is_replaced_after_half_the_fetch_timeout() -> None:
 @pytest.mark.requirement("K650-01")
 def test_one_voter_that_hears_the_leader_blocks_a_pre_vote() -> None:
     """Of three, one does not hear the leader: for a minute nothing changes."""
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     cores.cut = {("1", "3"), ("3", "1")}
     assert moment_of_an_election(cores, 60_000) is None
     assert one.is_leader
@@ -93,8 +91,7 @@ def test_lost_fetch_is_resent_before_the_leader_counts_as_silent() -> None:
 
 def test_slow_own_disk_of_a_follower_does_not_count_as_a_silent_leader() -> None:
     """It does not fetch, so no fetch is unanswered: it neither requests pre-votes nor grants them."""
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     two, three = cores.nodes["2"], cores.nodes["3"]
     two.hold_flush = three.hold_flush = True
     sent: list[str] = []

@@ -22,7 +22,7 @@ from quorum_node.raft.outputs import (
 )
 from quorum_node.records.identity import ReplicaKey
 from quorum_node.records.snapshot_id import NO_SNAPSHOT, SnapshotId
-from support.raft.cores import CLUSTER_ID, Cores, Node, endpoints_of, key_of
+from support.raft.cores import CLUSTER_ID, Cores, Node, endpoints_of, formed_cores, key_of
 from support.raft.snapshot_env import (
     Watched,
     delete_prefix,
@@ -132,8 +132,7 @@ def ask(cores: Cores, node: Node, offset: int, epoch: int, id: int = 9) -> Fetch
 
 @K853_08
 def test_fetch_returns_snapshot_id_or_log_depending_on_its_offset() -> None:
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     cores.propose(one, "a")
     cores.advance(600)
     assert ask(cores, one, 0, 0).snapshot_id is None, "there is none"

@@ -21,7 +21,7 @@ from quorum_node.raft.roles import RoleName
 from quorum_node.records.batches import encode_values
 from quorum_node.records.control import KRaftVersion, LeaderChange, VotersRecord
 from quorum_node.records.identity import KEEPS_TARGET_VOTERS, ReplicaKey
-from support.raft.cores import Cores, Node, key_of, static_voters
+from support.raft.cores import Cores, Node, formed_cores, key_of, static_voters
 from support.raft.static_quorums import THREE, controls, formed, keys, start
 
 
@@ -313,8 +313,7 @@ def test_new_uuid_of_a_known_id_is_accepted_and_a_new_id_is_not() -> None:
 
 @pytest.mark.requirement("K595-19")
 def test_known_quorum_takes_precedence_over_configured_voters() -> None:
-    cores = Cores()
-    founder = cores.quorum("1", "2", "3")
+    cores, founder = formed_cores("1", "2", "3")
     for node in cores.nodes.values():
         cores.crash(node)
         node.config = replace(node.config, static_voters=static_voters("7", "8", node.name))

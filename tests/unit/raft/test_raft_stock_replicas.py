@@ -16,7 +16,7 @@ from quorum_node.raft.messages import (
     VoterChangeResponse,
 )
 from quorum_node.records.identity import ReplicaKey
-from support.raft.cores import CLUSTER_ID, Cores, Node, endpoints_of, key_of
+from support.raft.cores import CLUSTER_ID, Cores, Node, endpoints_of, formed_cores, key_of
 
 
 def fetch(cores: Cores, leader: Node, key: ReplicaKey, *, answer: int = STOCK_SENDER) -> object:
@@ -41,8 +41,7 @@ def stock(cores: Cores, leader: Node) -> dict[int, bool | None]:
 
 
 def test_fetch_without_a_round_is_that_of_a_stock_replica() -> None:
-    cores = Cores()
-    one = cores.quorum("1", "2")
+    cores, one = formed_cores("1", "2")
     fetch(cores, one, key_of(9))
     fetch(cores, one, key_of(8), answer=-1)
     assert stock(cores, one) == {1: False, 2: False, 9: True, 8: False}
@@ -50,8 +49,7 @@ def test_fetch_without_a_round_is_that_of_a_stock_replica() -> None:
 
 def test_id_is_not_doubled_beside_a_stock_voter() -> None:
     """Stock Kafka keeps one voter per id: it would count other majorities than we do."""
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     newer = ReplicaKey(3, UUID(int=77))
     request = AddVoterRequest(CLUSTER_ID, newer, endpoints_of("3"), 3000)
     fetch(cores, one, cores.nodes["2"].key)
@@ -66,8 +64,7 @@ def test_id_is_not_doubled_beside_a_stock_voter() -> None:
 @pytest.mark.requirement("K595-10")
 def test_new_leader_sends_no_high_watermark_before_its_first_commit() -> None:
     """It may know less than a follower does, and stock replicas fail for good on a smaller one."""
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     two, three = cores.nodes["2"], cores.nodes["3"]
     three.hold_flush = True
     cores.crash(one)
@@ -89,8 +86,7 @@ def sent_high_watermark(cores: Cores, leader: Node) -> int:
 
 @pytest.mark.requirement("K650-03")
 def test_read_that_stock_voters_can_never_confirm_fails_immediately() -> None:
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     cores.partition(["1"], ["2", "3"])
     fetch(cores, one, cores.nodes["2"].key)
     assert one.reads.get(cores.read(one)) is None, "one of three may be stock"

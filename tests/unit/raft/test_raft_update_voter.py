@@ -10,7 +10,7 @@ from quorum_node.raft.messages import (
     VoterChangeResponse,
 )
 from quorum_node.records.identity import Endpoint, ReplicaKey
-from support.raft.cores import CLUSTER_ID, Cores, Node, key_of
+from support.raft.cores import CLUSTER_ID, Cores, Node, formed_cores, key_of
 
 
 def change(cores: Cores, leader: Node, request: Request) -> VoterChangeResponse:
@@ -22,8 +22,7 @@ def change(cores: Cores, leader: Node, request: Request) -> VoterChangeResponse:
 @pytest.mark.requirement("K853-07")
 @pytest.mark.parametrize("epoch", [-1, 0, 2, 99])
 def test_voter_updates_itself_in_its_current_epoch(epoch: int) -> None:
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     end = one.replica.log_end
     moved = (Endpoint("CONTROLLER", "elsewhere", 9093),)
     request = UpdateVoterRequest(CLUSTER_ID, key_of(3), moved, 3000, epoch)
@@ -39,8 +38,7 @@ def test_voter_updates_itself_in_its_current_epoch(epoch: int) -> None:
 @pytest.mark.parametrize("key", [key_of(1), key_of(3, 2), ReplicaKey(3), key_of(9)])
 def test_only_the_voter_itself_updates_its_entry(key: ReplicaKey) -> None:
     """In particular not the leader's own entry: it knows its own listeners."""
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     end = one.replica.log_end
     moved = (Endpoint("CONTROLLER", "elsewhere", 9093), Endpoint("ADMIN", "stranger", 8080))
     answer = change(cores, one, UpdateVoterRequest(CLUSTER_ID, key, moved, 3000, 1))
@@ -51,8 +49,7 @@ def test_only_the_voter_itself_updates_its_entry(key: ReplicaKey) -> None:
 @pytest.mark.requirement("K853-07")
 def test_operator_can_repair_the_entry_of_a_voter() -> None:
     """Over the admin API, with its token: a voter with an unreachable entry may be down."""
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     moved = (Endpoint("CONTROLLER", "elsewhere", 9093),)
     request = UpdateVoterRequest(None, key_of(3), moved, 3000, by_operator=True)
     assert change(cores, one, request).error is RaftError.NONE
@@ -63,8 +60,7 @@ def test_operator_can_repair_the_entry_of_a_voter() -> None:
     "host", ["", "\0", "a" * 30_000, "256.256.256.256", "0.0.0.0", "::", "a b"]
 )
 def test_unreachable_replica_does_not_become_a_voter(host: str) -> None:
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     end = one.replica.log_end
     listeners = ((Endpoint("CONTROLLER", host, 9093),), (Endpoint("CONTROLLER", "3", 0),))
     for endpoints in (

@@ -16,13 +16,12 @@ from quorum_node.raft.messages import (
 from quorum_node.raft.outputs import PersistQuorumState, Respond, RoleChanged, Send
 from quorum_node.raft.transitions import become_unattached
 from quorum_node.records.identity import ReplicaKey
-from support.raft.cores import CLUSTER_ID, Cores, Node, key_of
+from support.raft.cores import CLUSTER_ID, Cores, Node, formed_cores, key_of
 
 
 def leaderless() -> tuple[Cores, Node, Node, Node]:
     """Voters 1, 2, 3; 1 led and failed, 2 and 3 have just detected it and know no other leader."""
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     two, three = cores.nodes["2"], cores.nodes["3"]
     cores.partition(["1"], ["2"], ["3"])
     cores.crash(one)
@@ -120,8 +119,7 @@ def test_lagging_log_gets_no_vote(last_epoch: int, end_offset_delta: int, grante
 
 @pytest.mark.requirement("K595-07", "K595-14", "K595-15")
 def test_older_epoch_is_fenced_and_the_response_has_the_newer_one() -> None:
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     answer = ask(cores, cores.nodes["2"], candidate_epoch=0)
     assert (answer.error, answer.vote_granted) == (RaftError.FENCED_LEADER_EPOCH, False)
     assert (answer.leader.leader_id, answer.leader.leader_epoch) == (1, 1)
@@ -248,8 +246,7 @@ def test_observer_never_votes_unless_its_own_key_is_requested_as_a_voter() -> No
 @pytest.mark.requirement("K595-17")
 def test_observer_never_campaigns() -> None:
     """For any requests and however long there is no leader, it requests no vote and raises no epoch."""
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     observers = [cores.start(name, bootstrap=["1", "2", "3"]) for name in ("4", "5")]
     cores.advance(600)
     asked: list[str] = []
@@ -271,8 +268,7 @@ def test_observer_never_campaigns() -> None:
 
 @pytest.mark.requirement("K595-09")
 def test_candidate_that_cannot_win_steps_down_immediately() -> None:
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     two, three = cores.nodes["2"], cores.nodes["3"]
     cores.partition(["1", "2"], ["3"])
     cores.propose(one, "three lags now")

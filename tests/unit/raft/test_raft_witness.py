@@ -16,7 +16,7 @@ from quorum_node.raft.messages import (
     VoteRequest,
 )
 from quorum_node.raft.outputs import AppendBatch, Output, RoleChanged, Send
-from support.raft.cores import CLUSTER_ID, Cores, Node, endpoints_of, key_of
+from support.raft.cores import CLUSTER_ID, Cores, Node, endpoints_of, formed_cores, key_of
 
 CAMPAIGNING = (RoleName.PROSPECTIVE, RoleName.CANDIDATE, RoleName.LEADER)
 
@@ -176,8 +176,7 @@ def test_witnesses_stay_fewer_than_a_majority() -> None:
 
 def test_leader_that_is_a_witness_transfers_leadership_when_another_can_lead() -> None:
     """No way leads there; the rule holds all the same."""
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
+    cores, one = formed_cores("1", "2", "3")
     make_witness(cores.nodes["3"])
     cores.crash(cores.nodes["2"])
     cores.advance(2500)

@@ -17,7 +17,7 @@ from quorum_node.server.admin.views import catch_up, discovered_document
 from quorum_node.server.ending.termination import Termination
 from quorum_node.server.observing.node_events import ReplicaEvents
 from quorum_node.server.starting.startup import open_replica
-from support.raft.cores import Cores
+from support.raft.cores import Cores, formed_cores
 
 THREE = ("1", "2", "3")
 
@@ -95,8 +95,7 @@ def test_log_reports_how_configured_voters_are_used(tmp_path: Path) -> None:
 
 
 def test_discovery_messages_are_readable() -> None:
-    cores = Cores()
-    one = cores.quorum("1", "2")
+    cores, one = formed_cores("1", "2")
     answer = cores.request(one, DiscoverBrokersRequest(ReplicaKey(-1)))
     assert isinstance(answer, DiscoverBrokersResponse)
     lines = render.discovered(discovered_document(answer, 0))
