@@ -12,12 +12,14 @@ MakeQuorum = Callable[..., LocalQuorum]
 
 @pytest.fixture
 def make_quorum(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[MakeQuorum]:
-    """Makes quorums in the test's own directory; ends their processes after the test."""
+    """Makes quorums in the test's own directory, formed if the test says so; ends their processes after the test."""
     made: list[LocalQuorum] = []
 
-    def make(nodes: int = 3, **options: object) -> LocalQuorum:
+    def make(nodes: int = 3, *, formed: bool = False, **options: object) -> LocalQuorum:
         quorum = LocalQuorum(tmp_path / f"quorum-{len(made)}", nodes, **options)  # type: ignore[arg-type]
         made.append(quorum)
+        if formed:
+            quorum.form()
         return quorum
 
     yield make

@@ -253,8 +253,7 @@ class Stranger:
 
 @pytest.mark.requirement("K595-22")
 def test_describe_quorum_over_kafka_protocol(make_quorum) -> None:
-    quorum = make_quorum(2, initial_voters=1)
-    quorum.form()
+    quorum = make_quorum(2, initial_voters=1, formed=True)
     wait_until(lambda: quorum.registered().keys() == {1, 2}, "nothing more is written")
     part = DescribeQuorumRequestPartition(partition_index=0)
     topic = DescribeQuorumRequestTopic(topic_name="__cluster_metadata", partitions=(part,))
@@ -319,8 +318,7 @@ def times_of(node, *roles: str) -> list[float]:
 
 
 def test_resigned_leader_is_followed_by_its_preferred_successor(make_quorum) -> None:
-    quorum = make_quorum(3)
-    quorum.form()
+    quorum = make_quorum(3, formed=True)
     for _ in range(10):
         leader = quorum.leader
         wanted = quorum.followers[-1].id

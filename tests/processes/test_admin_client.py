@@ -67,8 +67,7 @@ def test_non_retriable_error_is_raised_immediately(shared_quorum: LocalQuorum) -
 @pytest.mark.slow
 @pytest.mark.requirement("K595-27")
 def test_single_changes_survive_a_leader_failure(make_quorum) -> None:
-    quorum = make_quorum(4, initial_voters=3)
-    quorum.form()
+    quorum = make_quorum(4, initial_voters=3, formed=True)
     quorum.wait_caught_up(4)
     with QuorumAdminClient(servers(quorum, 1, 2, 3), timeout_ms=60_000) as admin:
         four = quorum.nodes[4]
@@ -92,8 +91,7 @@ def test_single_changes_survive_a_leader_failure(make_quorum) -> None:
 
 @pytest.mark.requirement("K595-24", "K595-27")
 def test_closed_listener_is_reported_as_authorization_error(make_quorum) -> None:
-    quorum = make_quorum(1, **{"admin.membership.on.controller.listener": "false"})
-    quorum.form()
+    quorum = make_quorum(1, **{"admin.membership.on.controller.listener": "false"}, formed=True)
     with QuorumAdminClient(servers(quorum)) as admin:
         for change in (
             lambda: admin.alter_quorum([1, 2]),

@@ -108,8 +108,7 @@ def check_nothing_lost(quorum: LocalQuorum, writer: Writer) -> None:
 @pytest.mark.slow
 @pytest.mark.requirement("K595-23")
 def test_alter_quorum_replaces_all_three_voters_under_load(make_quorum) -> None:
-    quorum = make_quorum(6, initial_voters=3)
-    quorum.form()
+    quorum = make_quorum(6, initial_voters=3, formed=True)
     for node_id in (4, 5, 6):
         quorum.wait_caught_up(node_id)
     with Writer(quorum).writing() as writer:
@@ -133,8 +132,7 @@ def test_alter_quorum_replaces_all_three_voters_under_load(make_quorum) -> None:
 @pytest.mark.slow
 @pytest.mark.requirement("K595-23")
 def test_alter_quorum_survives_a_killed_leader_and_a_changed_target(make_quorum) -> None:
-    quorum = make_quorum(6, initial_voters=3)
-    quorum.form()
+    quorum = make_quorum(6, initial_voters=3, formed=True)
     quorum.nodes[5].kill()
     quorum.nodes[6].kill()
     quorum.wait_caught_up(4)
@@ -165,8 +163,7 @@ def test_alter_quorum_survives_a_killed_leader_and_a_changed_target(make_quorum)
 def test_alter_quorum_can_be_cancelled_and_repeated_and_rejects_invalid_targets(
     make_quorum,
 ) -> None:
-    quorum = make_quorum(3)
-    quorum.form()
+    quorum = make_quorum(3, formed=True)
     first = alter(quorum, [1, 2, 9])
     again = alter(quorum, [9, 2, 1])
     assert again["votersPosition"] == first["votersPosition"], "the same target writes nothing"
@@ -203,8 +200,7 @@ def on_wire(quorum: LocalQuorum, node_id: int, target: list[int] | None, **field
 
 @pytest.mark.requirement("K595-24", "K595-22", "K595-14", "K595-15")
 def test_alter_quorum_works_on_the_kafka_listener(make_quorum) -> None:
-    quorum = make_quorum(3)
-    quorum.form()
+    quorum = make_quorum(3, formed=True)
     leader = quorum.leader.id
     follower = next(node.id for node in quorum.followers)
     refused = on_wire(quorum, follower, [1, 2, 9])
@@ -229,8 +225,7 @@ def test_alter_quorum_works_on_the_kafka_listener(make_quorum) -> None:
 
 @pytest.mark.requirement("K595-24")
 def test_alter_quorum_can_be_disabled_on_the_kafka_listener(make_quorum) -> None:
-    quorum = make_quorum(1, **{"admin.membership.on.controller.listener": "false"})
-    quorum.form()
+    quorum = make_quorum(1, **{"admin.membership.on.controller.listener": "false"}, formed=True)
     refused = on_wire(quorum, 1, [1, 2])
     assert refused.error_code == KafkaError.CLUSTER_AUTHORIZATION_FAILED
     assert quorum.describe()["targetVoters"] is None

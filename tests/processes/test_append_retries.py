@@ -23,8 +23,7 @@ def values(quorum: LocalQuorum, node_id: int) -> list[str | None]:
 
 
 def test_retry_after_a_timeout_is_idempotent(make_quorum) -> None:
-    quorum = make_quorum(3)
-    quorum.form()
+    quorum = make_quorum(3, formed=True)
     quorum.put("a", "old")
     leader, followers = quorum.leader, quorum.followers
     for node in followers:

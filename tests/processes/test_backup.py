@@ -79,8 +79,7 @@ def test_every_acknowledged_record_of_a_backup_survives_the_loss_of_all_nodes(
 def test_restore_is_rejected_beside_the_quorum_and_under_another_id(
     make_quorum: MakeQuorum, tmp_path: Path
 ) -> None:
-    quorum = make_quorum(1)
-    quorum.form()
+    quorum = make_quorum(1, formed=True)
     quorum.put("k", "v")
     (old,) = quorum.nodes.values()
     target = tmp_path / "backups"

@@ -72,8 +72,7 @@ def restored(make_quorum: MakeQuorum, cluster_id: str, source: str, *arguments: 
 def test_new_quorum_starts_with_the_backup_in_the_object_store(
     make_quorum: MakeQuorum, proxy: ObjectStoreProxy, tmp_path: Path
 ) -> None:
-    quorum = make_quorum(3)
-    quorum.form()
+    quorum = make_quorum(3, formed=True)
     for number in range(20):
         quorum.put(f"n{number}", str(number))
     run(*take(quorum, tmp_path))
@@ -126,8 +125,7 @@ def test_writer_killed_at_any_request_leaves_no_partial_backup(
     tmp_path: Path,
 ) -> None:
     """Before the store sees the request, and after it has answered: the backup is visible whole, or not at all."""
-    quorum = make_quorum(1)
-    quorum.form()
+    quorum = make_quorum(1, formed=True)
     quorum.put("k", "v")
     for _ in range(2):
         quorum.put("k", "w")

@@ -15,8 +15,7 @@ def restart(quorum: LocalQuorum, node: LocalNode) -> None:
 @pytest.mark.slow
 @pytest.mark.requirement("K595-06")
 def test_killed_leader_loses_no_acknowledged_record(make_quorum) -> None:
-    quorum = make_quorum(3)
-    quorum.form()
+    quorum = make_quorum(3, formed=True)
     with Writer(quorum) as writer:
         for _ in range(4):
             leader = quorum.leader
@@ -28,8 +27,7 @@ def test_killed_leader_loses_no_acknowledged_record(make_quorum) -> None:
 
 @pytest.mark.requirement("K595-12")
 def test_stopped_leader_transfers_leadership_and_exits_0(make_quorum) -> None:
-    quorum = make_quorum(3)
-    quorum.form()
+    quorum = make_quorum(3, formed=True)
     with Writer(quorum) as writer:
         leader = quorum.leader
         epoch = quorum.describe()["leaderEpoch"]
@@ -47,8 +45,7 @@ def test_stopped_leader_transfers_leadership_and_exits_0(make_quorum) -> None:
 @pytest.mark.slow
 @pytest.mark.requirement("K595-16")
 def test_frozen_leader_is_replaced_and_follows_when_it_resumes(make_quorum) -> None:
-    quorum = make_quorum(3)
-    quorum.form()
+    quorum = make_quorum(3, formed=True)
     leader = quorum.leader
     epoch = quorum.describe()["leaderEpoch"]
     with Writer(quorum) as writer:
@@ -75,8 +72,7 @@ def test_frozen_leader_is_replaced_and_follows_when_it_resumes(make_quorum) -> N
 
 
 def test_all_nodes_killed_at_once_restart_without_data_loss(make_quorum) -> None:
-    quorum = make_quorum(3)
-    quorum.form()
+    quorum = make_quorum(3, formed=True)
     with Writer(quorum) as writer:
         writer.more(30)
         for node in quorum.nodes.values():
@@ -90,8 +86,7 @@ def test_all_nodes_killed_at_once_restart_without_data_loss(make_quorum) -> None
 
 
 def test_no_record_is_committed_without_a_majority(make_quorum) -> None:
-    quorum = make_quorum(3)
-    quorum.form()
+    quorum = make_quorum(3, formed=True)
     leader = quorum.leader
     for node in quorum.followers:
         node.kill()

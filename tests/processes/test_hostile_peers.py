@@ -154,8 +154,7 @@ def test_requests_of_an_unknown_node_do_not_affect_a_quorum(
     make_quorum, stranger: FalseLeader
 ) -> None:
     """Epochs at the end of int32, leaders that lead nothing: same leader, same epoch, writes go on."""
-    quorum = make_quorum(3)
-    quorum.form()
+    quorum = make_quorum(3, formed=True)
     leader, epoch = quorum.leader, quorum.local(quorum.leader.id)["leaderEpoch"]
     for node in quorum.nodes.values():
         other = next(each for each in quorum.nodes.values() if each not in (node, leader))
@@ -179,8 +178,7 @@ def test_requests_of_an_unknown_node_do_not_affect_a_quorum(
 
 @pytest.mark.requirement("K853-07")
 def test_voter_entry_rejects_foreign_and_unreachable_addresses(make_quorum) -> None:
-    quorum = make_quorum(3)
-    quorum.form()
+    quorum = make_quorum(3, formed=True)
     leader, follower = quorum.leader, quorum.followers[0]
     before = quorum.describe()["voters"]
 
@@ -216,8 +214,7 @@ def test_voter_entry_rejects_foreign_and_unreachable_addresses(make_quorum) -> N
 @pytest.mark.requirement("K595-05", "K595-20")
 def test_voter_with_the_directory_of_another_cluster_stops(make_quorum) -> None:
     """Its files are consistent, but belong to another cluster."""
-    quorum = make_quorum(3)
-    quorum.form()
+    quorum = make_quorum(3, formed=True)
     node = quorum.followers[0]
     node.kill()
     meta = read_meta_properties(node.data_dir)
@@ -238,8 +235,7 @@ def test_voter_with_the_directory_of_another_cluster_stops(make_quorum) -> None:
 
 @pytest.mark.requirement("K595-03", "K595-19")
 def test_leader_is_saved_in_quorum_state_after_an_election(make_quorum) -> None:
-    quorum = make_quorum(3)
-    quorum.form()
+    quorum = make_quorum(3, formed=True)
     quorum.leader.kill()
     quorum.put("after", "an election")
     leader = quorum.leader

@@ -20,8 +20,7 @@ def all_caught_up(quorum: LocalQuorum) -> bool:
 
 @pytest.mark.requirement("K595-20", "K595-21", "K853-02", "K595-17")
 def test_quorum_grows_and_shrinks_one_member_at_a_time(make_quorum) -> None:
-    quorum = make_quorum(5, initial_voters=3)
-    quorum.form()
+    quorum = make_quorum(5, initial_voters=3, formed=True)
     quorum.put("k", "three")
     for node_id in (4, 5):
         quorum.add_voter(node_id)
@@ -77,8 +76,7 @@ def test_no_client_writes_before_all_initial_voters_have_joined(make_quorum) -> 
 
 
 def test_stale_voter_change_has_no_effect(make_quorum) -> None:
-    quorum = make_quorum(4, initial_voters=3)
-    quorum.form()
+    quorum = make_quorum(4, initial_voters=3, formed=True)
     position = quorum.describe()["votersPosition"]
     uuid = quorum.local(3)["replicaUuid"]
     stale = f"?expectedOffset={position['offset'] - 1}&expectedEpoch={position['epoch']}"
@@ -92,8 +90,7 @@ def test_stale_voter_change_has_no_effect(make_quorum) -> None:
 
 
 def test_voter_that_does_not_run_is_not_added(make_quorum) -> None:
-    quorum = make_quorum(4, initial_voters=3)
-    quorum.form()
+    quorum = make_quorum(4, initial_voters=3, formed=True)
     before = quorum.describe()["votersPosition"]
     node = quorum.nodes[4]
     uuid = quorum.local(4)["replicaUuid"]
@@ -113,8 +110,7 @@ def test_voter_that_does_not_run_is_not_added(make_quorum) -> None:
 @pytest.mark.requirement("K853-06")
 @pytest.mark.parametrize("order", ["add-first", "remove-first"])
 def test_lost_disk_is_replaced_by_a_new_key_of_the_same_id(make_quorum, order: str) -> None:
-    quorum = make_quorum(3)
-    quorum.form()
+    quorum = make_quorum(3, formed=True)
     quorum.put("before", "1")
     if quorum.leader.id == 3:
         quorum.request("POST", "/v1/resign")

@@ -16,8 +16,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.requirement("OP-07")]
 def test_nodes_of_the_recovered_quorum_reject_requests_of_the_old_majority(
     make_quorum: Callable[..., LocalQuorum],
 ) -> None:
-    quorum = make_quorum(4, initial_voters=3)
-    quorum.form()
+    quorum = make_quorum(4, initial_voters=3, formed=True)
     quorum.put("shared", "1")
     survivor, second, third, observer = quorum.nodes.values()
     observer.kill()

@@ -33,8 +33,7 @@ def register(quorum: LocalQuorum, broker_id: int, **fields: object) -> int:
 
 
 def test_broker_and_controller_ids_share_one_id_space(make_quorum) -> None:
-    quorum = make_quorum(3)
-    quorum.form()
+    quorum = make_quorum(3, formed=True)
     taken = ErrorCode.DUPLICATE_BROKER_REGISTRATION
     for node_id in (1, 2, 3):
         assert register(quorum, node_id) == taken

@@ -53,8 +53,7 @@ def test_describe_replication_prints_a_row_per_replica(
 @pytest.mark.requirement("K595-22", "K595-27")
 def test_follower_that_does_not_fetch_is_shown_with_its_lag(make_quorum) -> None:
     """Offsets and times of the frozen follower don't change; those of the others do."""
-    quorum = make_quorum(3)
-    quorum.form()
+    quorum = make_quorum(3, formed=True)
     ctl = Ctl(quorum)
     leader, (frozen, other) = quorum.leader, quorum.followers
 
@@ -185,8 +184,7 @@ def test_error_message_names_a_remedy(
 
 @pytest.mark.requirement("K595-27")
 def test_voters_are_added_and_removed_with_quorumctl(tmp_path: Path, make_quorum) -> None:
-    quorum = make_quorum(2, initial_voters=1)
-    quorum.form()
+    quorum = make_quorum(2, initial_voters=1, formed=True)
     ctl = Ctl(quorum)
     quorum.wait_caught_up(2)
     uuid = quorum.local(2)["replicaUuid"]
@@ -243,8 +241,7 @@ def test_alter_and_describe_follow_the_draft(shared_quorum: LocalQuorum, ctl: Ct
 
 @pytest.mark.requirement("K595-23", "K595-27")
 def test_alter_follow_prints_each_step_to_the_target(make_quorum) -> None:
-    quorum = make_quorum(4, initial_voters=3)
-    quorum.form()
+    quorum = make_quorum(4, initial_voters=3, formed=True)
     quorum.wait_caught_up(4)
     lines = Ctl(quorum).run("alter", "--voters", "2,3,4", "--follow").splitlines()
     assert lines[:2] == ["CurrentVoters: [1, 2, 3]", "TargetVoters:  [2, 3, 4]"]

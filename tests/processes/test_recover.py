@@ -49,8 +49,7 @@ def lose(node: LocalNode) -> None:
 def test_recovered_survivor_becomes_the_sole_voter_and_grows_back_with_all_its_records(
     make_quorum: MakeQuorum,
 ) -> None:
-    quorum = make_quorum(3)
-    quorum.form()
+    quorum = make_quorum(3, formed=True)
     for number in range(20):
         quorum.put(f"k{number}", str(number))
     survivor, second, third = quorum.nodes.values()
@@ -101,8 +100,7 @@ def test_recovered_survivor_becomes_the_sole_voter_and_grows_back_with_all_its_r
 
 def test_old_voters_that_return_form_no_second_quorum(make_quorum: MakeQuorum) -> None:
     """Two of three are a majority of the old set, and have committed records that the survivor never received."""
-    quorum = make_quorum(4, initial_voters=3)
-    quorum.form()
+    quorum = make_quorum(4, initial_voters=3, formed=True)
     quorum.put("shared", "1")
     survivor, second, third, observer = quorum.nodes.values()
     quorum.wait_caught_up(1)

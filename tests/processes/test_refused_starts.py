@@ -30,8 +30,7 @@ def refused(node: LocalNode, code: ExitCode, reason: str, *words: str) -> None:
 
 @pytest.mark.requirement("K595-05")
 def test_directory_of_another_node_or_cluster_is_rejected(make_quorum) -> None:
-    quorum = make_quorum(1)
-    quorum.form()
+    quorum = make_quorum(1, formed=True)
     quorum.put("k", "v")
     node = quorum.nodes[1]
     assert node.terminate() == 0
@@ -48,8 +47,7 @@ def test_directory_of_another_node_or_cluster_is_rejected(make_quorum) -> None:
 
 @pytest.mark.requirement("K595-05", "K595-20")
 def test_different_discovered_cluster_id_is_fatal(make_quorum) -> None:
-    quorum = make_quorum(1)
-    quorum.form()
+    quorum = make_quorum(1, formed=True)
     stranger = quorum.add_node(2, cluster_id="another-cluster")
     stranger.start()
     assert stranger.wait_exit() == ExitCode.IDENTITY_MISMATCH, stranger.log_text
@@ -58,8 +56,7 @@ def test_different_discovered_cluster_id_is_fatal(make_quorum) -> None:
 
 @pytest.mark.requirement("K595-05")
 def test_node_without_a_cluster_id_discovers_and_stores_it(make_quorum) -> None:
-    quorum = make_quorum(1)
-    quorum.form()
+    quorum = make_quorum(1, formed=True)
     newcomer = quorum.add_node(2, cluster_id="")
     newcomer.start()
     quorum.wait_caught_up(2)
@@ -73,8 +70,7 @@ def test_node_without_a_cluster_id_discovers_and_stores_it(make_quorum) -> None:
 
 def test_second_formation_by_a_wiped_founder_is_rejected(make_quorum) -> None:
     """The amnesia case: an empty directory that claims its old identity."""
-    quorum = make_quorum(3)
-    quorum.form()
+    quorum = make_quorum(3, formed=True)
     quorum.put("k", "v")
     founder = quorum.nodes[1]
     founder.kill()
@@ -97,8 +93,7 @@ def test_second_formation_by_a_wiped_founder_is_rejected(make_quorum) -> None:
 
 @pytest.mark.requirement("K853-06")
 def test_wiped_voter_returns_under_a_new_replica_key(make_quorum) -> None:
-    quorum = make_quorum(3)
-    quorum.form()
+    quorum = make_quorum(3, formed=True)
     quorum.put("k", "v")
     node = quorum.nodes[3]
     old_uuid = quorum.local(3)["replicaUuid"]
@@ -173,8 +168,7 @@ def test_two_listeners_on_one_port_are_rejected(make_quorum, key: str) -> None:
 
 
 def test_latched_failure_rejects_every_start(make_quorum) -> None:
-    quorum = make_quorum(1)
-    quorum.form()
+    quorum = make_quorum(1, formed=True)
     node = quorum.nodes[1]
     node.kill()
     (node.root / "failed").write_text('{"message": "EIO on sync"}')
@@ -183,8 +177,7 @@ def test_latched_failure_rejects_every_start(make_quorum) -> None:
 
 
 def test_damaged_log_is_a_storage_failure_and_is_not_modified(make_quorum) -> None:
-    quorum = make_quorum(1)
-    quorum.form()
+    quorum = make_quorum(1, formed=True)
     quorum.put("k", "v")
     node = quorum.nodes[1]
     node.kill()
@@ -200,8 +193,7 @@ def test_damaged_log_is_a_storage_failure_and_is_not_modified(make_quorum) -> No
 @pytest.mark.requirement("K595-06")
 def test_log_without_its_synced_records_is_reported_by_its_replica(make_quorum) -> None:
     """All of it can be read, and it ends too early: an older copy, or a disk that lost what it confirmed."""
-    quorum = make_quorum(1)
-    quorum.form()
+    quorum = make_quorum(1, formed=True)
     quorum.put("k", "v")
     node = quorum.nodes[1]
     path = next(node.data_dir.glob("__cluster_metadata-0/*.log"))
@@ -219,8 +211,7 @@ def test_log_without_its_synced_records_is_reported_by_its_replica(make_quorum) 
 
 
 def test_founder_with_another_configured_uuid_keeps_its_stored_uuid(make_quorum) -> None:
-    quorum = make_quorum(1)
-    quorum.form()
+    quorum = make_quorum(1, formed=True)
     node = quorum.nodes[1]
     uuid = quorum.local(1)["replicaUuid"]
     assert uuid == quorum.founder_uuid

@@ -46,8 +46,7 @@ def move(node: LocalNode) -> None:
 
 @pytest.mark.requirement("K853-07")
 def test_voters_that_restart_on_another_port_update_themselves(make_quorum) -> None:
-    quorum = make_quorum(3)
-    quorum.form()
+    quorum = make_quorum(3, formed=True)
     before = [v["uuid"] for v in quorum.describe()["voters"]]
     for number, node in enumerate(list(quorum.nodes.values())):
         move(node)
@@ -77,8 +76,7 @@ def test_voters_that_restart_on_another_port_update_themselves(make_quorum) -> N
 
 @pytest.mark.requirement("K595-16", "K595-25")
 def test_removed_paused_leader_becomes_an_observer(make_quorum) -> None:
-    quorum = make_quorum(4)
-    quorum.form()
+    quorum = make_quorum(4, formed=True)
     zombie = quorum.leader
     uuid = quorum.local(zombie.id)["replicaUuid"]
     others = [n for n in quorum.nodes.values() if n is not zombie]
@@ -157,8 +155,7 @@ def test_voter_without_pre_vote_votes_and_receives_votes(make_quorum) -> None:
 
 @pytest.mark.requirement("K853-05")
 def test_conditional_writes_work_on_the_kafka_listener(make_quorum) -> None:
-    quorum = make_quorum(3)
-    quorum.form()
+    quorum = make_quorum(3, formed=True)
     if quorum.leader.id == 3:
         quorum.request("POST", "/v1/resign")
         wait_until(lambda: quorum.wait_leader() != 3, "another leads")
@@ -209,8 +206,7 @@ def test_conditional_writes_work_on_the_kafka_listener(make_quorum) -> None:
 
 
 def test_node_joins_automatically_once_and_not_after_its_removal(make_quorum) -> None:
-    quorum = make_quorum(3)
-    quorum.form()
+    quorum = make_quorum(3, formed=True)
     node = quorum.add_node(4, **{"controller.quorum.auto.join.enable": "true"})
     node.start()
     wait_until(lambda: 4 in quorum.voter_ids(), "node 4 joins")

@@ -112,8 +112,7 @@ def metric(quorum: LocalQuorum, node_id: int, name: str) -> float:
 
 @pytest.mark.requirement("K853-08", "K631-07", "K631-06")
 def test_snapshots_are_written_downloaded_and_loaded_at_restart(make_quorum: MakeQuorum) -> None:
-    quorum = make_quorum(3, **SMALL)
-    quorum.form()
+    quorum = make_quorum(3, **SMALL, formed=True)
     with writing(quorum) as writer:
         for node_id in (1, 2, 3):
             wait_start_moved(quorum, node_id)
@@ -261,8 +260,9 @@ def flip_bit(path: Path, position: int) -> None:
 @pytest.mark.requirement("K595-30")
 def test_interrupted_and_damaged_downloads_are_retried(make_quorum: MakeQuorum) -> None:
     """Three replicas write the same bytes, so a download resumes with another leader at its position."""
-    quorum = make_quorum(3, metadata_max_retention_ms="0", metadata_log_segment_bytes="1048576")
-    quorum.form()
+    quorum = make_quorum(
+        3, metadata_max_retention_ms="0", metadata_log_segment_bytes="1048576", formed=True
+    )
     values = fill(quorum)
     snapshots_of_one_offset(quorum)
     interrupted_by_a_killed_leader(quorum, values)
