@@ -87,8 +87,7 @@ def wait_reached(quorum: LocalQuorum, ids: set[int]) -> None:
 
 
 def history(quorum: LocalQuorum, node_id: int) -> list[set[int]]:
-    answer = quorum.request("GET", "/v1/voter-history", node_id)
-    assert answer is not None
+    answer = quorum.answered("GET", "/v1/voter-history", node_id)
     sets = [{voter["id"] for voter in entry["voters"]} for entry in answer.json()["history"]]
     return [sets[0]] + [after for before, after in pairwise(sets) if before != after]
 
@@ -143,8 +142,7 @@ def test_alter_quorum_survives_a_killed_leader_and_a_changed_target(make_quorum)
         assert [target["id"] for target in described["targetVoters"]] == [4, 5, 6]
         waits = "not caught up as an observer yet: (5, ?), (6, ?)"
         wait_until(lambda: waits in quorum.describe()["plan"], "the plan says what it waits for")
-        single = quorum.request("DELETE", f"/v1/voters/4/{quorum.local(4)['replicaUuid']}")
-        assert single is not None
+        single = quorum.answered("DELETE", f"/v1/voters/4/{quorum.local(4)['replicaUuid']}")
         assert (single.status_code, single.json()["code"]) == (409, ErrorCode.ALTERATION_PENDING)
         killed = quorum.leader
         killed.kill()

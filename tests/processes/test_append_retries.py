@@ -16,8 +16,7 @@ def values(quorum: LocalQuorum, node_id: int) -> list[str | None]:
     found: list[str | None] = []
     for name in "abc":
         path = f"/v1/configs/topic/t/{name}?consistency=local"
-        answer = quorum.request("GET", path, node_id)
-        assert answer is not None
+        answer = quorum.answered("GET", path, node_id)
         found.append(answer.json().get("value"))
     return found
 
@@ -29,8 +28,7 @@ def test_retry_after_a_timeout_is_idempotent(make_quorum) -> None:
     for node in followers:
         node.freeze()
     body = {"entries": ENTRIES, "timeoutMs": 700}
-    answer = quorum.request("POST", "/v1/append", leader.id, json=body)
-    assert answer is not None
+    answer = quorum.answered("POST", "/v1/append", leader.id, json=body)
     assert (answer.status_code, answer.json()["code"]) == (504, "TIMED_OUT")
     assert values(quorum, leader.id) == ["old", None, None], "nothing of it has passed a majority"
     for node in followers:

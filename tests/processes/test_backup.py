@@ -38,8 +38,7 @@ def test_every_acknowledged_record_of_a_backup_survives_the_loss_of_all_nodes(
     with Writer(quorum) as writer:
         assert main(take) == 0
         for node_id in quorum.nodes:
-            answer = quorum.request("POST", "/v1/snapshot", node_id)
-            assert answer is not None
+            answer = quorum.answered("POST", "/v1/snapshot", node_id)
             assert answer.is_success
         writer.more()
         certain = len(writer.acknowledged)

@@ -77,8 +77,7 @@ def test_new_quorum_starts_with_the_backup_in_the_object_store(
         quorum.put(f"n{number}", str(number))
     run(*take(quorum, tmp_path))
     for node_id in quorum.nodes:
-        answer = quorum.request("POST", "/v1/snapshot", node_id)
-        assert answer is not None
+        answer = quorum.answered("POST", "/v1/snapshot", node_id)
         assert answer.is_success
     quorum.put("after-the-snapshot", "x")
     run(*take(quorum, tmp_path))

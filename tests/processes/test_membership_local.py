@@ -9,8 +9,7 @@ from support.local_quorum import LocalQuorum, wait_until
 
 
 def voter_sets(quorum: LocalQuorum, node_id: int) -> list[set[tuple[int, str]]]:
-    answer = quorum.request("GET", "/v1/voter-history", node_id)
-    assert answer is not None
+    answer = quorum.answered("GET", "/v1/voter-history", node_id)
     return [{(v["id"], v["uuid"]) for v in e["voters"]} for e in answer.json()["history"]]
 
 

@@ -15,8 +15,7 @@ WRITES = 40
 
 def scrape(quorum: LocalQuorum, node_id: int) -> dict[Sample, float]:
     """(name without prefix, own label value) to value, of one node."""
-    answer = quorum.request("GET", "/metrics", node_id)
-    assert answer is not None
+    answer = quorum.answered("GET", "/metrics", node_id)
     found = {}
     for family in text_string_to_metric_families(answer.text):
         for sample in family.samples:

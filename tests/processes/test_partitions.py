@@ -42,8 +42,7 @@ def lead(quorum: LocalQuorum, partition: int, node_id: int) -> None:
 
 def counters(quorum: LocalQuorum, node_id: int, name: str) -> dict[str, float]:
     """Label values to value, of one counter of one node."""
-    answer = quorum.request("GET", "/metrics", node_id)
-    assert answer is not None
+    answer = quorum.answered("GET", "/metrics", node_id)
     return {
         "/".join(sample.labels.values()): sample.value
         for family in text_string_to_metric_families(answer.text)

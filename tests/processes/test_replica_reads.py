@@ -48,8 +48,7 @@ def read_offset(node: LocalNode, *, stale: bool = False) -> ReadOffsetResponse:
 
 def counted(quorum: LocalQuorum, node: LocalNode, metric: str) -> float:
     """A counter of one node, all partitions together."""
-    answer = quorum.request("GET", "/metrics", node.id)
-    assert answer is not None
+    answer = quorum.answered("GET", "/metrics", node.id)
     lines = answer.text.splitlines()
     return sum(float(line.split()[-1]) for line in lines if line.startswith(metric))
 
@@ -59,15 +58,13 @@ def test_every_replica_serves_linearizable_reads(quorum: LocalQuorum) -> None:
     before = counted(quorum, leader, 'metadata_quorum_reads_total{outcome="confirmed"')
     for number, node in enumerate(quorum.nodes.values()):
         offset = quorum.put("k", f"v{number}")["endOffset"]
-        found = quorum.request("GET", PATH, node.id)
-        assert found is not None
+        found = quorum.answered("GET", PATH, node.id)
         assert found.json()["value"] == f"v{number}"
         assert found.json()["offset"] >= offset
         assert found.json()["consistency"] == "linearizable"
-        listed = quorum.request(
+        listed = quorum.answered(
             "GET", "/v1/configs?prefix=topic/t/&consistency=linearizable", node.id
         )
-        assert listed is not None
         assert listed.json()["offset"] >= offset
         assert f"v{number}" in [entry["value"] for entry in listed.json()["entries"]]
     served = counted(quorum, leader, 'metadata_quorum_reads_total{outcome="confirmed"')
@@ -82,8 +79,7 @@ def test_local_read_reports_its_maximum_age(quorum: LocalQuorum) -> None:
     for node in quorum.nodes.values():
 
         def applied(node: LocalNode = node) -> dict[str, object] | None:
-            answer = quorum.request("GET", PATH + "?consistency=local", node.id)
-            assert answer is not None
+            answer = quorum.answered("GET", PATH + "?consistency=local", node.id)
             found: dict[str, object] = answer.json()
             return found if found["offset"] == offset else None
 
@@ -148,8 +144,7 @@ def test_read_on_a_follower_survives_a_leader_change(quorum: LocalQuorum) -> Non
     offset = quorum.put("k", "before the kill")["endOffset"]
     leader, follower = quorum.leader, quorum.followers[0]
     leader.kill()
-    answer = quorum.request("GET", PATH + "?timeoutMs=10000", follower.id, timeout=15.0)
-    assert answer is not None
+    answer = quorum.answered("GET", PATH + "?timeoutMs=10000", follower.id, timeout=15.0)
     assert answer.status_code == 200, answer.text
     assert answer.json()["value"] == "before the kill"
     assert answer.json()["offset"] > offset, "the new leader's epoch has begun"
@@ -166,21 +161,18 @@ def test_linearizable_read_without_majority_fails_with_a_reason_and_a_local_read
     began = time.monotonic()
     stopped.freeze()
     leader.freeze()
-    answer = quorum.request("GET", PATH + "?timeoutMs=400", reader.id)
-    assert answer is not None
+    answer = quorum.answered("GET", PATH + "?timeoutMs=400", reader.id)
     assert (answer.status_code, answer.json()["code"]) == (503, "NOT_CONFIRMED")
     assert f"leader {leader.id} did not confirm" in answer.json()["message"]
 
     def no_leader() -> bool:
-        says = quorum.request("GET", PATH + "?timeoutMs=400", reader.id)
-        assert says is not None
+        says = quorum.answered("GET", PATH + "?timeoutMs=400", reader.id)
         assert says.status_code == 503, says.text
         return says.json()["code"] == "NO_LEADER"
 
     wait_until(no_leader, "the follower gives its leader up")
     asked = time.monotonic()
-    local = quorum.request("GET", PATH + "?consistency=local", reader.id)
-    assert local is not None
+    local = quorum.answered("GET", PATH + "?consistency=local", reader.id)
     assert local.json()["value"] == "last"
     assert local.json()["ageMs"] >= (asked - began) * 1000 - 1500
     stopped.thaw()

@@ -104,8 +104,7 @@ def wait_applied(quorum: LocalQuorum, node_id: int, end_offset: int) -> None:
 
 
 def metric(quorum: LocalQuorum, node_id: int, name: str) -> float:
-    answer = quorum.request("GET", "/metrics", node_id)
-    assert answer is not None
+    answer = quorum.answered("GET", "/metrics", node_id)
     lines = [line for line in answer.text.splitlines() if line.startswith(name)]
     return sum(float(line.rsplit(" ", 1)[1]) for line in lines)
 
@@ -167,12 +166,10 @@ def written_in_turn(quorum: LocalQuorum) -> None:
 def before_start(quorum: LocalQuorum) -> None:
     """What was deleted is not passed off as an empty page."""
     start = quorum.local(1)["logStartOffset"]
-    answer = quorum.request("GET", "/v1/log?fromOffset=0", 1)
-    assert answer is not None
+    answer = quorum.answered("GET", "/v1/log?fromOffset=0", 1)
     assert (answer.status_code, answer.json()["code"]) == (410, "OFFSET_BEFORE_LOG_START")
     assert str(start) in answer.json()["message"]
-    page = quorum.request("GET", "/v1/log?maxRecords=5", 1)
-    assert page is not None
+    page = quorum.answered("GET", "/v1/log?maxRecords=5", 1)
     assert page.json()["logStartOffset"] == page.json()["records"][0]["offset"] == start
 
 
@@ -186,8 +183,7 @@ def new_replica_joins(quorum: LocalQuorum, values: dict[str, str]) -> None:
     assert metric(quorum, 4, "metadata_quorum_snapshots_installed_total") == 1
     assert "was replaced by downloaded snapshot" in newcomer.log_text
     its_snapshots_are_damaged(quorum, newcomer, values)
-    history = quorum.request("GET", "/v1/voter-history", 4)
-    assert history is not None
+    history = quorum.answered("GET", "/v1/voter-history", 4)
     (only,) = history.json()["history"]
     assert [voter["id"] for voter in only["voters"]] == [1, 2, 3]
     assert only["offset"] < local["logStartOffset"]

@@ -102,8 +102,7 @@ def test_three_static_voters_form_restart_and_lose_a_disk(make_static) -> None:
         return "voter 3 is missing" in quorum.nodes[1].log_text + quorum.nodes[2].log_text
 
     wait_until(reports_missing_voters, "a node says that voter 3 is missing")
-    ready = quorum.request("GET", "/readyz", 1)
-    assert ready is not None
+    ready = quorum.answered("GET", "/readyz", 1)
     assert ready.status_code == 503
     assert "has not formed yet" in ready.json()["reason"]
     assert quorum.local(1)["logEndOffset"] == quorum.local(2)["logEndOffset"] == 0
@@ -202,8 +201,7 @@ def test_two_wiped_disks_form_no_second_quorum(make_static) -> None:
         )
     assert [quorum.local(n)["role"] for n in (1, 3)].count("leader") == 0
     assert quorum.local(2)["role"] != "leader"
-    known = quorum.request("GET", "/v1/voter-history", 2)
-    assert known is not None
+    known = quorum.answered("GET", "/v1/voter-history", 2)
     assert {v["uuid"] for v in known.json()["history"][-1]["voters"]} == {
         u[0] for u in keys.values()
     }

@@ -41,8 +41,7 @@ def test_witness_votes_and_acknowledges_but_never_leads(make_quorum) -> None:
     ctl = Ctl(quorum)
     assert "Follower (witness)" in ctl.run("describe", "replication")
     assert "witness: never campaigns" in ctl.run("describe", "local", "--admin", witness.admin_url)
-    answer = quorum.request("POST", "/v1/resign", json={"successorId": witness.id})
-    assert answer is not None
+    answer = quorum.answered("POST", "/v1/resign", json={"successorId": witness.id})
     assert answer.status_code == 400
     assert "is a witness, which can't become leader" in answer.json()["message"]
 

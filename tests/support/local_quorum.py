@@ -354,6 +354,14 @@ class LocalQuorum:
 
     # # -- queries
 
+    def answered(
+        self, method: str, path: str, node_id: int | None = None, **kwargs: Any
+    ) -> httpx.Response:
+        """As `request`, of a quorum in which somebody answers."""
+        answer = self.request(method, path, node_id, **kwargs)
+        assert answer is not None
+        return answer
+
     def request(
         self, method: str, path: str, node_id: int | None = None, **kwargs: Any
     ) -> httpx.Response | None:

@@ -128,7 +128,6 @@ class Cores:
             self.start(name, bootstrap=names[:1])
             self.advance(100)
             answer = self.add_voter(founder, self.nodes[name])
-            assert answer is not None
             assert answer.error is RaftError.NONE, answer.message
         self.advance(600)
         return founder
@@ -193,10 +192,8 @@ class Cores:
         self.do(node, ReadRequested(number))
         return number
 
-    def add_voter(
-        self, leader: Node, newcomer: Node, **options: object
-    ) -> VoterChangeResponse | None:
-        """AddVoter on `leader`; passes time until it is answered (at most its timeout)."""
+    def add_voter(self, leader: Node, newcomer: Node, **options: object) -> VoterChangeResponse:
+        """AddVoter on `leader`; passes time until it is answered, which it has to be."""
         options.setdefault("cluster_id", CLUSTER_ID)
         request = AddVoterRequest(
             voter=newcomer.key,
@@ -208,12 +205,12 @@ class Cores:
 
     def remove_voter(
         self, leader: Node, key: ReplicaKey, *, cluster_id: str | None = CLUSTER_ID
-    ) -> VoterChangeResponse | None:
+    ) -> VoterChangeResponse:
         return self._change(leader, RemoveVoterRequest(cluster_id, key, 3000))
 
     def _change(
         self, leader: Node, request: AddVoterRequest | RemoveVoterRequest
-    ) -> VoterChangeResponse | None:
+    ) -> VoterChangeResponse:
         number = self._number()
         self.do(leader, RequestReceived(number, request))
         for _ in range(70):
@@ -221,7 +218,7 @@ class Cores:
                 break
             self.advance(50)
         answer = leader.answers.get(number)
-        assert answer is None or isinstance(answer, VoterChangeResponse)
+        assert isinstance(answer, VoterChangeResponse), "it was not answered in time"
         return answer
 
     def campaign(self, node: Node) -> None:

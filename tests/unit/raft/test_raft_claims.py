@@ -93,7 +93,6 @@ def test_unknown_leader_is_followed_after_a_known_voter_confirms_it() -> None:
     four = cores.start("4", bootstrap=["1"])
     cores.advance(100)
     added = cores.add_voter(one, four)
-    assert added is not None
     assert added.error is RaftError.NONE
     cores.request(one, ResignRequest(four.key))
     cores.advance(500)
