@@ -1,6 +1,7 @@
 """A thread that repeats an observation while a test runs."""
 
 import threading
+from types import TracebackType
 from typing import Self
 
 
@@ -25,7 +26,12 @@ class Looking:
         self._thread.start()
         return self
 
-    def __exit__(self, *exc: object) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self._ended.set()
         self._thread.join(30)
 

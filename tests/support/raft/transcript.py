@@ -173,7 +173,7 @@ class Transcript:
 
     def _ask(self, leader: Node, request: AddVoterRequest | RemoveVoterRequest) -> None:
         answer = self.cores._change(leader, request)
-        text = "no answer" if answer is None else f"{answer.error.name} {answer.message}".strip()
+        text = f"{answer.error.name} {answer.message}".strip()
         self._lines.append(f"{leader.name} answers: {text}")
 
     def _append_change(self, name: str, kind: str, other: str) -> None:
