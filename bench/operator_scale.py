@@ -27,10 +27,10 @@ from page import Target, number, replace_section, table, targets_table  # noqa: 
 from testbed.control_plane import ControlPlane  # noqa: E402
 
 from support.envtest.cluster import ApiServerCluster  # noqa: E402
-from support.envtest.environment import CROWD_IMAGE, Env, install_definitions  # noqa: E402
+from support.envtest.environment import SIMULATED_NODE_IMAGE, Env, install_definitions  # noqa: E402
 from support.envtest.operator_figures import cpu_s  # noqa: E402
 from support.envtest.scale import Fleet, p95  # noqa: E402
-from support.envtest.simulated_nodes import Crowd  # noqa: E402
+from support.envtest.simulated_nodes import SimulatedNodes  # noqa: E402
 from support.kind_env.kube import Kube  # noqa: E402
 
 HEADING = "The operator"
@@ -44,18 +44,20 @@ Figures = dict[str, Any]
 def measure(options: argparse.Namespace) -> Figures:
     """All figures of one run."""
     folder = Path(tempfile.mkdtemp(prefix="bench-operator-"))
-    crowd = Crowd()
+    simulated_nodes = SimulatedNodes()
     per_s = options.controller_calls or None
     try:
         with (
             ControlPlane(controller_calls_per_s=per_s) as running,
-            ApiServerCluster(running.kubeconfig, folder, {CROWD_IMAGE: crowd}) as cluster,
+            ApiServerCluster(
+                running.kubeconfig, folder, {SIMULATED_NODE_IMAGE: simulated_nodes}
+            ) as cluster,
         ):
             api = Kube(running.kubeconfig)
             install_definitions(api)
             env = Env(api, cluster, folder)
             try:
-                fleet = Fleet(env, crowd, options.quorums, MEMBERS)
+                fleet = Fleet(env, simulated_nodes, options.quorums, MEMBERS)
                 return _figures(fleet, running.process_ids, options)
             finally:
                 if options.logs is not None:

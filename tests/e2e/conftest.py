@@ -38,7 +38,7 @@ def _collected(env: KindEnv) -> str:
 
 
 @pytest.fixture(scope="session")
-def ready_stage() -> Iterator[OperatorCluster]:
+def ready_cluster() -> Iterator[OperatorCluster]:
     """The cluster with current images and the operator."""
     ready = operator_cluster.bring_up()
     try:
@@ -50,22 +50,22 @@ def ready_stage() -> Iterator[OperatorCluster]:
 
 
 @pytest.fixture
-def env(ready_stage: OperatorCluster, request: pytest.FixtureRequest) -> Iterator[KindEnv]:
+def env(ready_cluster: OperatorCluster, request: pytest.FixtureRequest) -> Iterator[KindEnv]:
     """A namespace, disks and a NodePort for one test; removed after it."""
-    yield from _env(ready_stage, request.node.name)
+    yield from _env(ready_cluster, request.node.name)
 
 
 @pytest.fixture(scope="module")
-def refusals(ready_stage: OperatorCluster) -> Iterator[KindEnv]:
+def refusals(ready_cluster: OperatorCluster) -> Iterator[KindEnv]:
     """One for all tests in which nothing comes to run."""
-    yield from _env(ready_stage, "refusals")
+    yield from _env(ready_cluster, "refusals")
 
 
-def _env(ready_stage: OperatorCluster, name: str) -> Iterator[KindEnv]:
+def _env(ready_cluster: OperatorCluster, name: str) -> Iterator[KindEnv]:
     slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:28].strip("-")
     folder = state_directory() / "e2e" / slug
     shutil.rmtree(folder, ignore_errors=True)
-    made = KindEnv(ready_stage, f"e2e-{slug}", number=next(_numbers), folder=folder)
+    made = KindEnv(ready_cluster, f"e2e-{slug}", number=next(_numbers), folder=folder)
     made.prepare()
     try:
         yield made

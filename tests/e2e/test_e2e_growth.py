@@ -23,7 +23,7 @@ def test_quorum_forms_serves_writes_fails_over_scales_up_and_scales_down(
     first = quorum.wait_healthy(3, timeout_s=30)
     quorum.scale(5)
     five = quorum.wait_healthy(5, timeout_s=MOVE_TIMEOUT_S)
-    assert first.keys < five.keys, "who was there stays"
+    assert first.keys < five.keys, "existing members are unchanged"
     quorum.scale(3)
     quorum.wait_healthy(3, timeout_s=MOVE_TIMEOUT_S)
     quorum.wait_phase("Ready", timeout_s=60)
@@ -39,7 +39,7 @@ def is_whole(env: KindEnv) -> None:
     assert status["readyReplicas"] == 3
     assert status["failureTolerance"]["now"] == 1
     hosts = {pod["spec"]["nodeName"] for pod in quorum.pods()}
-    assert len(hosts) == 3, "members spread over hosts"
+    assert len(hosts) == 3, "members are spread over hosts"
     for path in (
         kube.core(env.namespace, "services", f"{quorum.name}-nodes"),
         kube.core(env.namespace, "services", f"{quorum.name}-admin"),
@@ -64,7 +64,7 @@ def kill_leader(env: KindEnv, *, times: int) -> None:
         before = quorum.wait_healthy(3, timeout_s=60)
         env.faults.kill_9(quorum.pod_of(before.leader_id, before.leader_uuid))
         after = quorum.wait_healthy(3, timeout_s=60, also=later_than(before))
-        assert after.keys == before.keys, "a crash is no reason to move a member"
+        assert after.keys == before.keys, "a crash moved a member"
         env.the_load.wait_for_acknowledgement(timeout_s=10)
 
 
@@ -83,7 +83,7 @@ def test_scale_up_reverted_half_way_returns_to_the_initial_members(env: KindEnv)
     quorum.scale(3)
     quorum.wait_phase("Ready", timeout_s=MOVE_TIMEOUT_S)
     after = quorum.wait_healthy(3, timeout_s=60)
-    assert after.keys == before.keys, "the members that were complete stay"
+    assert after.keys == before.keys, "complete members are unchanged"
     env.prove_nothing_lost()
 
 
@@ -116,5 +116,5 @@ def test_changed_property_restarts_one_pod_at_a_time_and_the_leader_last(env: Ki
         after = quorum.wait_healthy(3, timeout_s=60)
     assert watch.replaced[-1] == leader
     assert watch.most_down == 1
-    assert after.keys == before.keys, "a restart is no reason to move a member"
-    assert env.prove_nothing_lost().voter_changes == 2, "those of the formation"
+    assert after.keys == before.keys, "a restart moved a member"
+    assert env.prove_nothing_lost().voter_changes == 2, "the UUIDs have changed since the formation"

@@ -14,12 +14,12 @@ def go(env: KindEnv, mode: str, reason: str, stage: str | None = None) -> None:
     quorum.patch({"tls": {"mode": mode}})
 
     def arrived() -> bool:
-        told = quorum.condition("TlsReady")
+        condition = quorum.condition("TlsReady")
         idle = (quorum.status().get("plan") or {}).get("step") == "Nothing"
         current = quorum.status().get("observedGeneration") == _generation(env)
         there = stage is None or (quorum.status().get("tls") or {}).get("stage") == stage
         settled = there and idle and current and _rolled(env)
-        return bool(settled and told and told["reason"] == reason)
+        return bool(settled and condition and condition["reason"] == reason)
 
     wait_for(
         f"{mode}: {reason}",
@@ -51,7 +51,7 @@ def _generation(env: KindEnv) -> int:
 
 
 def test_quorum_migrates_to_tls_under_load_and_back_and_then_to_tls_only(env: KindEnv) -> None:
-    """The writer speaks clear text, so it ends before the last stage closes those ports."""
+    """The writer uses clear text, so it ends before the last stage closes those ports."""
     quorum = env.create_under_load(3, tls={"mode": "Disabled"})
     before = env.claims_by_uid()
     go(env, "Migrating", "Migrating", "Dialling")

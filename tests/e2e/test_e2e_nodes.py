@@ -76,10 +76,10 @@ def test_member_is_replaced_only_when_its_host_stays_unavailable(
         env.wait_until(
             "a Node that is not ready", lambda: not is_ready(env, node), timeout_s=_NOT_READY_S
         )
-        told = f"host {node} of member {victim.id} is not ready, but the member fetches from the leader"
-        env.wait_until("the plan to say so", lambda: told in plan_of(env), timeout_s=60)
+        message = f"host {node} of member {victim.id} is not ready, but the member fetches from the leader"
+        env.wait_until("the plan to say so", lambda: message in plan_of(env), timeout_s=60)
         stays(
-            "no move while the leader hears the member",
+            "no move while the member fetches from the leader",
             lambda: env.incarnations() == incarnations,
             for_s=30,
         )
@@ -102,7 +102,7 @@ def test_member_is_replaced_only_when_its_host_stays_unavailable(
         nodes.start_node(node)
     wait_for("the node to be back", lambda: is_ready(env, node), timeout_s=_NOT_READY_S)
     env.wait_until(
-        "nobody to be unreachable",
+        "no member is unreachable",
         lambda: quorum.condition_is("MembersUnreachable", "False"),
         timeout_s=60,
     )

@@ -18,11 +18,11 @@ _SHOWN_WITHIN_S = 60.0
 
 @pytest.mark.requirement("OP-10")
 def test_live_page_shows_a_failed_disk_its_replacement_and_a_new_leader(
-    ready_stage: OperatorCluster, env: KindEnv
+    ready_cluster: OperatorCluster, env: KindEnv
 ) -> None:
     quorum = env.create_under_load(3)
     before = quorum.wait_healthy(3, timeout_s=30)
-    with served(ready_stage, state_directory() / "live-page") as page:
+    with served(ready_cluster, state_directory() / "live-page") as page:
 
         def shows(what: str, holds: Callable[[Tables], object], timeout_s: float) -> Tables:
             def probe() -> Tables | None:
@@ -37,12 +37,12 @@ def test_live_page_shows_a_failed_disk_its_replacement_and_a_new_leader(
         shown = shows("three ready members", lambda now: _ready(now) == 3, _SHOWN_WITHIN_S)
         assert _fact(shown, "Voters") == "3, 3 members ready"
         assert _fact(shown, "Failures tolerated") == "1 now, 1 after the next step"
-        page.photograph("1-ready")
+        page.screenshot("1-ready")
 
         failed = env.fail_disk(env.voter(leader=False, described=before))
         shown = shows("a repair under way", _repairing, _SHOWN_WITHIN_S)
         assert _row(shown, "members", str(failed.node_id)) is not None
-        page.photograph("2-repair")
+        page.screenshot("2-repair")
 
         env.wait_replaced(failed, 3)
         shown = shows(
@@ -51,7 +51,7 @@ def test_live_page_shows_a_failed_disk_its_replacement_and_a_new_leader(
             MOVE_TIMEOUT_S,
         )
         assert any(row[1].startswith(f"{failed.node_id}-") for row in shown.rows["repairs"][1:])
-        page.photograph("3-replaced")
+        page.screenshot("3-replaced")
 
         led = _fact(shown, "Leader")
         leader = env.voter(leader=True)
@@ -63,12 +63,12 @@ def test_live_page_shows_a_failed_disk_its_replacement_and_a_new_leader(
                 lambda now: _fact(now, "Leader") not in (led, "not known"),
                 _SHOWN_WITHIN_S,
             )
-            page.photograph("4-new-leader")
+            page.screenshot("4-new-leader")
         finally:
             env.faults.thaw(pod)
         env.faults.kill_9(pod)
         shows("three ready members again", lambda now: _ready(now) == 3, MOVE_TIMEOUT_S)
-        page.photograph("5-ready-again")
+        page.screenshot("5-ready-again")
     env.prove_nothing_lost()
 
 

@@ -12,7 +12,7 @@ from support.kind_env.environment import KindEnv
 from support.kind_env.operator_cluster import OperatorCluster
 from support.random_changes.catalogue import DRAWN
 from support.random_changes.drawing import draw
-from support.random_changes.ledger import ledger
+from support.random_changes.passed_rounds import ledger
 from support.random_changes.rounds import rounds
 from support.random_changes.running import run_round
 
@@ -33,11 +33,11 @@ def test_quorum_converges_after_random_concurrent_changes(env: KindEnv, seed: in
 @pytest.mark.timeout(_ROUNDS_EACH * 500)
 @pytest.mark.parametrize("part", range(1, _PARTS + 1))
 def test_quorum_converges_in_three_hundred_random_rounds(
-    ready_stage: OperatorCluster, record_property: Callable[[str, object], None], part: int
+    ready_cluster: OperatorCluster, record_property: Callable[[str, object], None], part: int
 ) -> None:
     """Rounds that were passed on this very tree are not played again, so that a run can be resumed."""
     first = (part - 1) * _ROUNDS_EACH + 1
-    found = rounds(ready_stage, range(first, first + _ROUNDS_EACH), DRAWN, ledger(), print)
+    found = rounds(ready_cluster, range(first, first + _ROUNDS_EACH), DRAWN, ledger(), print)
     passed = found.passed.values()
     record_property("rounds", len(passed))
     record_property("played now", found.played)

@@ -75,28 +75,30 @@ def test_wheel_works_in_an_empty_environment(folder: Path, version: str, tmp_pat
     for script in SCRIPTS:
         assert "usage" in in_folder(folder, str(python.with_name(script)), "--help").lower()
     where = in_folder(folder, str(python), "-c", "import quorum_node; print(quorum_node.__file__)")
-    assert where.startswith(str(tmp_path)), "not the checkout"
-    told = in_folder(folder, str(python), "-m", "pip", "show", "metadataquorum")
-    assert f"Version: {version}" in told
+    assert where.startswith(str(tmp_path)), "imported from the checkout"
+    output = in_folder(folder, str(python), "-m", "pip", "show", "metadataquorum")
+    assert f"Version: {version}" in output
 
 
 @pytest.fixture
-def released(ready_stage: OperatorCluster, folder: Path, version: str) -> Iterator[OperatorCluster]:
+def released(
+    ready_cluster: OperatorCluster, folder: Path, version: str
+) -> Iterator[OperatorCluster]:
     """The cluster, with operator and images from the release; afterwards with those of this tree again."""
     for name in ("node", "operator"):
         (image,) = folder.glob(f"metadataquorum-{name}-{version}-*.oci.tar")
-        load = ["load", "image-archive", str(image), "--name", ready_stage.name]
+        load = ["load", "image-archive", str(image), "--name", ready_cluster.name]
         run([str(programs.kind()), *load], timeout_s=300)
-    helm = installation.helm_command(ready_stage.kubeconfig)
+    helm = installation.helm_command(ready_cluster.kubeconfig)
     chart = str(folder / f"metadataquorum-{version}.tgz")
     options = ["--namespace", OPERATOR_NAMESPACE, "--reset-values", "--set", "watchNamespaces={*}"]
     upgrade = [*helm, "upgrade", "--install", RELEASE, chart, *options]
     try:
         run([*upgrade, "--wait", "--timeout", "180s"], timeout_s=240)
-        yield ready_stage
+        yield ready_cluster
     finally:
-        _, operator_image = operator_cluster.load_images(ready_stage)
-        operator_cluster.install_operator(ready_stage, operator_image)
+        _, operator_image = operator_cluster.load_images(ready_cluster)
+        operator_cluster.install_operator(ready_cluster, operator_image)
 
 
 def test_released_images_and_chart_run_a_quorum_that_repairs_itself(

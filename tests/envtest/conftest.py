@@ -12,16 +12,16 @@ import pytest
 
 from support.envtest.cluster import ApiServerCluster
 from support.envtest.environment import (
-    CROWD_IMAGE,
     NODE_IMAGE,
     OTHER_NODE_IMAGE,
+    SIMULATED_NODE_IMAGE,
     Env,
-    Home,
+    SharedQuorum,
     install_definitions,
 )
 from support.envtest.operator_process import OperatorProcess
 from support.envtest.pod_runtime import Program
-from support.envtest.simulated_nodes import Crowd
+from support.envtest.simulated_nodes import SimulatedNodes
 from support.envtest.volumes import FOLDER_PREFIX, remove_abandoned
 from support.kind import ControlPlane, api_server
 from support.kind_env.kube import Kube
@@ -29,7 +29,7 @@ from support.kind_env.kube import Kube
 __all__ = ["api_server"]  # a fixture is found by its name in this module
 
 STAND_IN_IMAGE = "stand-in"
-CROWD = Crowd()
+SIMULATED_NODES = SimulatedNodes()
 _STAND_IN = Path(__file__).resolve().parents[1] / "support" / "envtest" / "stand_in.py"
 
 
@@ -47,7 +47,7 @@ def _listen_on(address: str, given: Sequence[str]) -> list[str]:
     return [word for each in wanted for word in ("--override", each)]
 
 
-def _programs() -> dict[str, Program | Crowd]:
+def _programs() -> dict[str, Program | SimulatedNodes]:
     node = str(Path(sys.executable).with_name("quorum-node"))
     return {
         STAND_IN_IMAGE: Program(
@@ -55,7 +55,7 @@ def _programs() -> dict[str, Program | Crowd]:
         ),
         NODE_IMAGE: Program([node], _listen_on, module="quorum_node.server"),
         OTHER_NODE_IMAGE: Program([node], _listen_on),
-        CROWD_IMAGE: CROWD,
+        SIMULATED_NODE_IMAGE: SIMULATED_NODES,
     }
 
 
@@ -77,7 +77,7 @@ def pytest_runtest_makereport(
     """A failed test reports the state of its quorums and the end of the operators' logs."""
     report = yield
     used = getattr(item, "funcargs", {})
-    env = used["home"].env if "home" in used else used.get("env")
+    env = used["shared_quorum"].env if "shared_quorum" in used else used.get("env")
     if report.failed and report.when == "call" and isinstance(env, Env):
         report.sections.append(("Env", env.account()))
     return report
@@ -122,24 +122,24 @@ def env(api: Kube, cluster: ApiServerCluster, tmp_path: Path) -> Iterator[Env]:
 
 
 @pytest.fixture(scope="module")
-def home(
+def shared_quorum(
     api: Kube, cluster: ApiServerCluster, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Home]:
+) -> Iterator[SharedQuorum]:
     """One for the tests of a file: half of what most tests take is forming a quorum."""
-    env = Env(api, cluster, tmp_path_factory.mktemp("home"), warm=True)
+    env = Env(api, cluster, tmp_path_factory.mktemp("shared"), warm=True)
     try:
         operator, proxy = env.add_operator()
         operator.start()
-        yield Home(env, operator, proxy, env.create(3))
+        yield SharedQuorum(env, operator, proxy, env.create(3))
     finally:
         env.remove()
     assert env.denied() == set()
 
 
 @pytest.fixture
-def crowd() -> Crowd:
+def simulated_nodes() -> SimulatedNodes:
     """The stand-in nodes of this session."""
-    return CROWD
+    return SIMULATED_NODES
 
 
 @pytest.fixture

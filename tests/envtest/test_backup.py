@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from support.envtest.environment import Home
+from support.envtest.environment import SharedQuorum
 from support.envtest.kube_api import ApiError
 from support.envtest.quorum import CREATE_TIMEOUT_S, ApiServerQuorum
 from support.kind_env.waiting import wait_for
@@ -55,8 +55,10 @@ def finish(quorum: ApiServerQuorum, name: str) -> None:
 
 
 @pytest.mark.requirement("OP-10")
-def test_backup_cron_job_is_accepted_and_restored_and_its_job_gets_its_settings(home: Home) -> None:
-    quorum, api = home.quorum, home.env.api
+def test_backup_cron_job_is_accepted_and_restored_and_its_job_gets_its_settings(
+    shared_quorum: SharedQuorum,
+) -> None:
+    quorum, api = shared_quorum.quorum, shared_quorum.env.api
     quorum.patch({"backup": _BACKUP})
     wait_reason(quorum, "FirstPending")
     path = batch(quorum, "cronjobs", "q-backup")
@@ -71,7 +73,7 @@ def test_backup_cron_job_is_accepted_and_restored_and_its_job_gets_its_settings(
     finish(quorum, "q-backup-now")
     wait_reason(quorum, "BackupRecent")
     assert quorum.status()["backup"]["lastSuccessAt"]
-    events = {each["reason"] for each in home.env.events("q")}
+    events = {each["reason"] for each in shared_quorum.env.events("q")}
     assert "BackupWritten" in events
     quorum.patch({"backup": None})
     wait_reason(quorum, "Disabled")
@@ -80,9 +82,9 @@ def test_backup_cron_job_is_accepted_and_restored_and_its_job_gets_its_settings(
 
 @pytest.mark.requirement("OP-10")
 def test_object_store_cron_job_is_accepted_and_a_missing_secret_is_reported(
-    home: Home,
+    shared_quorum: SharedQuorum,
 ) -> None:
-    quorum, api = home.quorum, home.env.api
+    quorum, api = shared_quorum.quorum, shared_quorum.env.api
     store = {**_STORE, "endpoint": "https://store.example:9000", "pathStyle": True}
     quorum.patch({"backup": {"schedule": "@daily", "objectStore": store}})
     wait_reason(quorum, "Refused")
@@ -166,25 +168,27 @@ def test_object_store_cron_job_is_accepted_and_a_missing_secret_is_reported(
     ],
 )
 def test_invalid_backup_settings_are_rejected_with_a_remedy(
-    home: Home, spec: dict[str, object], words: str
+    shared_quorum: SharedQuorum, spec: dict[str, object], words: str
 ) -> None:
     with pytest.raises(ApiError) as refused:
-        home.env.apply(1, name="wrong", **spec)
+        shared_quorum.env.apply(1, name="wrong", **spec)
     assert words in str(refused.value)
 
 
 @pytest.mark.requirement("OP-10")
-def test_restore_into_an_existing_quorum_is_rejected(home: Home) -> None:
+def test_restore_into_an_existing_quorum_is_rejected(shared_quorum: SharedQuorum) -> None:
     with pytest.raises(ApiError) as refused:
-        home.quorum.patch({"restoreFrom": {"claimName": "b"}, "clusterId": "c"})
+        shared_quorum.quorum.patch({"restoreFrom": {"claimName": "b"}, "clusterId": "c"})
     assert "create a new MetadataQuorum" in str(refused.value)
 
 
 @pytest.mark.requirement("OP-10")
 @pytest.mark.long
-def test_new_quorum_restores_from_the_backup_claim_of_the_previous_quorum(home: Home) -> None:
+def test_new_quorum_restores_from_the_backup_claim_of_the_previous_quorum(
+    shared_quorum: SharedQuorum,
+) -> None:
     """The last of this file: the resource is another one after it."""
-    env, quorum = home.env, home.quorum
+    env, quorum = shared_quorum.env, shared_quorum.quorum
     load = env.start_load(quorum)
     load.wait_for_acknowledgement(timeout_s=60)
     verdict = env.prove_nothing_lost(load)
@@ -213,6 +217,8 @@ def test_new_quorum_restores_from_the_backup_claim_of_the_previous_quorum(home: 
     pod = again.pod_of(voter.id, voter.uuid)
     assert again.fetch_from(pod, "/v1/configs")["entries"] == before
     founder = next(each for each in again.pods() if each["metadata"]["name"].startswith("q-1-"))
-    assert again.restarts(founder["metadata"]["name"]) == 0, "the option is withdrawn in passing"
+    assert again.restarts(founder["metadata"]["name"]) == 0, (
+        "a pod was restarted to remove the option"
+    )
     claims = {each["metadata"]["name"] for each in again.claims()}
-    assert claim in claims, "it is only read"
+    assert claim in claims, "the claim of the backup was deleted"

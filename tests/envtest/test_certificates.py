@@ -6,7 +6,7 @@ import pytest
 from support.envtest import kill_points
 from support.envtest.environment import Env
 from support.envtest.http_proxy import Moment
-from support.envtest.kill_points import Point
+from support.envtest.kill_points import KillPoint
 from support.envtest.quorum import MOVE_TIMEOUT_S, ApiServerQuorum
 from support.kind_env import kube
 from support.kind_env.waiting import wait_for
@@ -80,7 +80,9 @@ def test_quorum_of_three_forms_with_certificates_and_loads_a_renewed_leaf(env: E
     pod = pods(quorum)[0]
     address = quorum.api.get(kube.core(env.namespace, "pods", pod))["status"]["podIP"]
     with httpx.Client(verify=False, trust_env=False) as stranger:
-        assert stranger.get(f"http://{address}:8080/readyz").is_success, "probes need none"
+        assert stranger.get(f"http://{address}:8080/readyz").is_success, (
+            "probes need a client certificate"
+        )
         assert stranger.get(f"http://{address}:8080/v1/node").status_code == 404
         assert stranger.get(f"https://{address}:8443/v1/node").status_code == 401
     with pytest.raises(httpx.TransportError, match="Hostname mismatch"):
@@ -93,7 +95,7 @@ def test_quorum_of_three_forms_with_certificates_and_loads_a_renewed_leaf(env: E
         return now[pod] != before[pod] and {**now, pod: ""} == {**before, pod: ""}
 
     wait_for("a new certificate", renewed, timeout_s=MOVE_TIMEOUT_S, seen=quorum.summary)
-    assert starts(quorum) == begun, "nobody restarts for it"
+    assert starts(quorum) == begun, "a pod was restarted"
 
 
 @pytest.mark.long
@@ -117,7 +119,7 @@ def test_authority_and_all_leaves_are_rotated_while_clients_write(env: Env) -> N
     wait_for_authority(quorum, 2)
     after = presented(quorum)
     assert all(after[pod] != before[pod] for pod in before)
-    assert starts(quorum) == begun, "nobody restarts for it"
+    assert starts(quorum) == begun, "a pod was restarted"
     load.wait_for_acknowledgement(timeout_s=30)
     env.prove_nothing_lost(load)
 
@@ -144,7 +146,7 @@ def test_new_operator_completes_an_authority_rotation_of_a_killed_operator(
     operator.start()
     quorum = env.create(3, tls=_TLS)
     load = env.start_load(quorum)
-    hold = env.cluster.run(lambda: proxy.hold(kill_points.matcher(Point(purpose, 1)), moment))
+    hold = env.cluster.run(lambda: proxy.hold(kill_points.matcher(KillPoint(purpose, 1)), moment))
     try:
         rotate(quorum, 2)
         env.cluster.wait_inside(purpose, hold.reached.wait, timeout_s=60)

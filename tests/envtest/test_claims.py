@@ -3,7 +3,7 @@
 import pytest
 
 from quorum_operator.kube.errors import Conflict, classify
-from support.envtest.environment import Env, Home
+from support.envtest.environment import Env, SharedQuorum
 from support.envtest.kube_api import ApiError, Json
 from support.envtest.quorum import ApiServerQuorum
 from support.kind_env import kube
@@ -38,9 +38,9 @@ def wait_marked(env: Env, quorum: ApiServerQuorum, keys: frozenset[tuple[int, st
 
 
 def test_deleted_stateful_sets_and_identity_are_recreated_with_the_same_replicas(
-    home: Home,
+    shared_quorum: SharedQuorum,
 ) -> None:
-    env, operator, quorum = home.env, home.operator, home.quorum
+    env, operator, quorum = shared_quorum.env, shared_quorum.operator, shared_quorum.quorum
     keys = frozenset(quorum.wait_ready(3).keys)
     wait_marked(env, quorum, keys)
     cluster_id, claims = quorum.status()["clusterId"], quorum.claims_by_uid()
@@ -58,10 +58,10 @@ def test_deleted_stateful_sets_and_identity_are_recreated_with_the_same_replicas
 
 
 def test_failure_mark_is_written_only_to_the_claim_with_the_evaluated_uid(
-    home: Home,
+    shared_quorum: SharedQuorum,
 ) -> None:
     """What the operator's writes rest on: a UID, or a version, that is not the claim's is refused."""
-    env, quorum = home.env, home.quorum
+    env, quorum = shared_quorum.env, shared_quorum.quorum
     name = quorum.claims()[0]["metadata"]["name"]
     path = kube.core(env.namespace, "persistentvolumeclaims", name)
     note = {f"{_PREFIX}/removed": "test"}
@@ -74,10 +74,10 @@ def test_failure_mark_is_written_only_to_the_claim_with_the_evaluated_uid(
 
 
 def test_reapplied_resource_runs_its_old_claims_after_confirmation(
-    home: Home,
+    shared_quorum: SharedQuorum,
 ) -> None:
     """The last of this file: the resource is another one after it."""
-    env, quorum = home.env, home.quorum
+    env, quorum = shared_quorum.env, shared_quorum.quorum
     keys = frozenset(quorum.wait_ready(3).keys)
     wait_marked(env, quorum, keys)
     cluster_id, claims = quorum.status()["clusterId"], quorum.claims_by_uid()

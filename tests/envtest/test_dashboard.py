@@ -156,4 +156,6 @@ def test_every_dashboard_query_returns_a_result(
         }
         assert {"Ready", "Repairing"} <= phases
         epochs = prometheus.samples("max(metadata_quorum_leader_epoch)", begun)[0]["values"]
-        assert int(epochs[-1][1]) > int(epochs[0][1]), "the killed leader is seen as a new epoch"
+        assert int(epochs[-1][1]) > int(epochs[0][1]), (
+            "the election after the killed leader is visible"
+        )

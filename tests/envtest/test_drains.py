@@ -45,7 +45,7 @@ def move_away(quorum: ApiServerQuorum, pod: str) -> None:
     """Evict it, which is allowed at once, and wait until it is back and a voter."""
     path = kube.core(quorum.namespace, "pods", pod)
     uid = quorum.api.get(path)["metadata"]["uid"]
-    assert evict(quorum, pod), "a drain need not ask twice"
+    assert evict(quorum, pod), "the drain was refused"
 
     def is_back() -> bool:
         found = quorum.api.find(path)
@@ -71,7 +71,7 @@ def test_evictions_keep_the_majority_and_a_broken_pod_blocks_no_drain(
     others = [pod["metadata"]["name"] for pod in quorum.pods()]
     others.remove(failed.pod)
     assert len(others) == 2
-    assert not any(evict(quorum, pod) for pod in others), "it would take the majority"
+    assert not any(evict(quorum, pod) for pod in others), "the eviction would end the majority"
     # It can't get worse.
     wait_for("who is broken goes", lambda: evict(quorum, failed.pod), timeout_s=30)
     load.wait_for_acknowledgement(timeout_s=30)

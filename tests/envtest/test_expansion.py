@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from support.envtest.environment import Home
+from support.envtest.environment import SharedQuorum
 from support.envtest.quorum import ApiServerQuorum
 from support.envtest.volumes import DIRECTORY_CLASS
 from support.kind_env.waiting import wait_for
@@ -15,9 +15,9 @@ _CLASS = f"/apis/storage.k8s.io/v1/storageclasses/{DIRECTORY_CLASS}"
 
 
 @pytest.fixture
-def growing_class(home: Home) -> Iterator[None]:
+def growing_class(shared_quorum: SharedQuorum) -> Iterator[None]:
     """For the time of a test: the class is shared by all tests of the session."""
-    api = home.env.api
+    api = shared_quorum.env.api
     before = api.get(_CLASS).get("allowVolumeExpansion")
     api.merge(_CLASS, {"allowVolumeExpansion": True})
     yield
@@ -34,8 +34,8 @@ def reason(quorum: ApiServerQuorum) -> str:
 
 
 @pytest.mark.usefixtures("growing_class")
-def test_claims_are_expanded_in_place_without_a_restart(home: Home) -> None:
-    quorum = home.quorum
+def test_claims_are_expanded_in_place_without_a_restart(shared_quorum: SharedQuorum) -> None:
+    quorum = shared_quorum.quorum
     keys, claims = quorum.wait_ready(3).keys, quorum.claims_by_uid()
     pods = {pod["metadata"]["uid"] for pod in quorum.pods()}
     quorum.patch({"storage": {"size": "300Mi", "storageClassName": DIRECTORY_CLASS}})
@@ -46,13 +46,15 @@ def test_claims_are_expanded_in_place_without_a_restart(home: Home) -> None:
     assert {pod["metadata"]["uid"] for pod in quorum.pods()} == pods
 
 
-def test_storage_class_without_expansion_is_reported_before_any_replacement(home: Home) -> None:
-    quorum = home.quorum
+def test_storage_class_without_expansion_is_reported_before_any_replacement(
+    shared_quorum: SharedQuorum,
+) -> None:
+    quorum = shared_quorum.quorum
     claims = quorum.claims_by_uid()
     size = quorum.resource()["spec"]["storage"]["size"]
     larger = {"size": "400Mi", "storageClassName": DIRECTORY_CLASS}
     quorum.patch({"paused": True, "storage": larger})
-    wait_for("it is told", lambda: reason(quorum) == "Replacing", timeout_s=60)
+    wait_for("the expansion is reported", lambda: reason(quorum) == "Replacing", timeout_s=60)
     quorum.patch({"storage": {**larger, "size": size}})
     wait_for("nothing is wanted", lambda: reason(quorum) == "AsWanted", timeout_s=60)
     quorum.patch({"paused": False})

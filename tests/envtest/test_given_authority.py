@@ -97,7 +97,7 @@ def test_user_provided_authority_is_used_damaged_lost_and_replaced_under_load(
     put(env, "corporate", pair(corporate("Corporate 2")))
     wait_trusted(quorum, {"CN=Corporate 2"})
     wait_blocked(quorum, "NothingBlocked")
-    assert starts(quorum) == begun, "nobody restarts for it"
+    assert starts(quorum) == begun, "a pod was restarted"
     env.prove_nothing_lost(load)
 
 
@@ -114,7 +114,7 @@ def test_additional_trusted_authorities_are_added_and_removed_under_load(env: En
     wait_trusted(quorum, {own, "CN=Partner"})
     env.api.delete(kube.core(env.namespace, "secrets", "partners"))
     wait_blocked(quorum, "TrustedMissing")
-    assert trusted(quorum) == [{own, "CN=Partner"}] * 3, "nothing is taken away"
+    assert trusted(quorum) == [{own, "CN=Partner"}] * 3, "trusted certificates were removed"
     quorum.patch({"tls": {"trustedCAs": None}})
     wait_trusted(quorum, {own})
     assert starts(quorum) == begun

@@ -60,7 +60,7 @@ def test_scaling_from_three_to_five_and_back_changes_one_member_at_a_time(env: E
     steps = quorum.steps_since(offset)
     assert steps[:2] == up
     assert [step[0] for step in steps[2:]] == ["-", "-"]
-    assert len(quorum.claims()) == 5, "claims of members that left are kept"
+    assert len(quorum.claims()) == 5, "claims of removed members are kept"
 
 
 @pytest.mark.long
@@ -145,7 +145,7 @@ def test_changed_storage_class_replaces_the_members_one_by_one(env: Env) -> None
     assert {spec["resources"]["requests"]["storage"] for spec in claims.values()} == {"200Mi"}
     used = {member["pvc"] for member in quorum.status()["members"]}
     assert used == {f"data-q-{each}-2-0" for each in ids(before)}
-    stays("nobody is replaced again", lambda: len(quorum.incarnations()) == 3, for_s=_QUIET_S)
+    stays("no member is replaced again", lambda: len(quorum.incarnations()) == 3, for_s=_QUIET_S)
     assert set(quorum.wait_ready(3).keys) == set(after.keys)
 
 

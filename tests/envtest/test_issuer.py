@@ -132,5 +132,5 @@ def test_cert_manager_issuer_is_delayed_issues_renews_fails_and_changes_its_auth
             timeout_s=MOVE_TIMEOUT_S + 150.0,
             seen=quorum.summary,
         )
-        assert starts(quorum) == begun, "nobody restarts for it"
+        assert starts(quorum) == begun, "a pod was restarted"
         env.prove_nothing_lost(load)

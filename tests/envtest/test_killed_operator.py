@@ -9,8 +9,8 @@ import pytest
 
 from support.envtest import kill_points
 from support.envtest.environment import Env
-from support.envtest.kill_points import Point
-from support.envtest.killer import EAGER, Killer, Succession, kill_at_all, shrink_again
+from support.envtest.kill_points import KillPoint
+from support.envtest.killer import EAGER, Killer, StandbyKiller, kill_at_all, shrink_again
 from support.envtest.moves import (
     MOVES,
     Before,
@@ -34,7 +34,9 @@ _LEAST_ACTS = {"rebuilt-identity": 1, "rebuilt-member": 1, "restored-labels": 1}
 def test_operator_killed_before_and_after_every_call_recovers(env: Env, name: str) -> None:
     killer = Killer(env, MOVES[name])
     first, second = killer.record(), killer.record()
-    assert kill_points.acts(first) == kill_points.acts(second), "a clean move is the same each time"
+    assert kill_points.acts(first) == kill_points.acts(second), (
+        "an undisturbed move made different calls"
+    )
     assert len(kill_points.acts(first)) >= _LEAST_ACTS.get(name, 4)
     kill_at_all(killer, tuple(point for point in first if point in second))
 
@@ -60,7 +62,7 @@ def test_operator_killed_around_the_voter_change_call_recovers(env: Env) -> None
 def test_operator_killed_around_the_recreation_of_deleted_objects_recovers(
     env: Env, move: type[Move], purpose: str
 ) -> None:
-    kill_at_all(Killer(env, move), (Point(purpose, 1),))
+    kill_at_all(Killer(env, move), (KillPoint(purpose, 1),))
 
 
 @pytest.mark.long
@@ -70,7 +72,7 @@ def test_operator_killed_around_the_recreation_of_deleted_objects_recovers(
 def test_standby_operator_continues_when_the_leader_is_killed_at_any_call(
     env: Env, name: str
 ) -> None:
-    killer = Succession(env, MOVES[name])
+    killer = StandbyKiller(env, MOVES[name])
     first, second = killer.record(), killer.record()
     kill_at_all(killer, tuple(point for point in kill_points.acts(first) if point in second))
 

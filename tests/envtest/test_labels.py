@@ -2,7 +2,7 @@
 
 import pytest
 
-from support.envtest.environment import Env, Home
+from support.envtest.environment import Env, SharedQuorum
 from support.envtest.quorum import ApiServerQuorum
 from support.kind_env import kube
 from support.kind_env.waiting import stays, wait_for
@@ -41,8 +41,10 @@ def is_not_lost(quorum: ApiServerQuorum) -> bool:
 
 @pytest.mark.parametrize("label", [_QUORUM, "metadataquorum.dev/node-id"])
 @pytest.mark.requirement("OP-01")
-def test_pod_without_labels_and_owner_is_adopted_again(home: Home, label: str) -> None:
-    env, quorum = home.env, home.quorum
+def test_pod_without_labels_and_owner_is_adopted_again(
+    shared_quorum: SharedQuorum, label: str
+) -> None:
+    env, quorum = shared_quorum.env, shared_quorum.quorum
     before = quorum.wait_ready(3)
     pod = paths(env, quorum.pod_of(before.leader_id).removesuffix("-0"))["Pod"]
     old = env.api.get(pod)["metadata"]
@@ -55,14 +57,14 @@ def test_pod_without_labels_and_owner_is_adopted_again(home: Home, label: str) -
         seen=quorum.summary,
     )
     wait_for("it is adopted again", lambda: controller_of(env, pod) == owner, timeout_s=30)
-    assert env.api.get(pod)["metadata"]["uid"] == old["uid"], "the pod has never ended"
+    assert env.api.get(pod)["metadata"]["uid"] == old["uid"], "the pod was restarted"
     stays("the quorum is not called lost", lambda: is_not_lost(quorum), for_s=3)
     assert quorum.wait_ready(3).keys == before.keys
 
 
 @pytest.mark.requirement("OP-01")
-def test_member_that_lost_all_labels_is_found_and_relabelled(home: Home) -> None:
-    env, quorum = home.env, home.quorum
+def test_member_that_lost_all_labels_is_found_and_relabelled(shared_quorum: SharedQuorum) -> None:
+    env, quorum = shared_quorum.env, shared_quorum.quorum
     before = quorum.wait_ready(3)
     labels, objects = {}, paths(env, "q-2-1")
     for kind, path in objects.items():

@@ -55,7 +55,7 @@ def test_network_policy_admits_only_allowed_peers(env: Env) -> None:
     opened = {name: _OF_THREE[name] for name in ("member 2", "member 3")}  # their own egress
     assert matrix(env, quorum) == dict.fromkeys(_OF_THREE, EVERYTHING) | opened
     operator.start()
-    wait_for("a mended policy", lambda: matrix(env, quorum) == _OF_THREE, timeout_s=40)
+    wait_for("a corrected policy", lambda: matrix(env, quorum) == _OF_THREE, timeout_s=40)
     env.api.delete(path_of(env))
     wait_for("a policy made again", lambda: env.api.find(path_of(env)), timeout_s=40)
     assert env.api.get(path_of(env))["spec"] == before["spec"]

@@ -48,9 +48,9 @@ def test_orphaned_objects_are_adopted_after_confirmation(env: Env) -> None:
     time.sleep(_LOOK_S)
     assert (len(proxy.to_api) - calls) / (time.monotonic() - began) < _CALLS_PER_S
     assert owners(again) == {""}
-    assert changes(proxy, since) == set(), "nothing is changed before a person has decided"
+    assert changes(proxy, since) == set(), "changed before the administrator decided"
     again.patch({"earlierClaims": {"policy": "Adopt", "clusterId": cluster_id}})
     Adoption(again, before).settle()
     assert len(proxy.to_api) - since < _MOST_CALLS
     made = {each for each in changes(proxy, since) if each.startswith(("POST", "DELETE"))}
-    assert made == set(), "everything was there already"
+    assert made == set(), "objects were created again"

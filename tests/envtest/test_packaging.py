@@ -147,12 +147,12 @@ def test_helm_installs_and_upgrades_and_its_uninstall_keeps_quorums(empty: Empty
     assert empty.api.get(_DEPLOYMENT)["spec"]["replicas"] == 2
     empty.uninstall()
     assert empty.api.find(_DEPLOYMENT) is None
-    assert empty.has_quorum(), "an uninstall takes no quorum with it"
+    assert empty.has_quorum(), "the uninstall deleted a quorum"
     empty.install()
-    assert empty.has_quorum(), "a release installed later takes over"
+    assert empty.has_quorum(), "the later release does not reconcile"
     empty.uninstall()
     for definition in _DEFINITIONS:
-        assert empty.api.find(definition), "kept, as chart's values say"
+        assert empty.api.find(definition), "the chart's values keep the definition"
 
 
 @pytest.mark.requirement("OP-02")
@@ -239,11 +239,16 @@ def test_upgrade_leaves_no_quorum_without_an_operator(empty: Empty) -> None:
 
 def may(api: Kube, user: str, namespace: str) -> bool:
     """Whether this account may make a StatefulSet there."""
-    asked = {"namespace": namespace, "group": "apps", "resource": "statefulsets", "verb": "create"}
+    requested = {
+        "namespace": namespace,
+        "group": "apps",
+        "resource": "statefulsets",
+        "verb": "create",
+    }
     review = {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SubjectAccessReview",
-        "spec": {"user": user, "resourceAttributes": asked},
+        "spec": {"user": user, "resourceAttributes": requested},
     }
     answer = api.create("/apis/authorization.k8s.io/v1/subjectaccessreviews", review)
     return bool(answer["status"]["allowed"])

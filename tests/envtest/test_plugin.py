@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from quorum_operator.plugin.pages import status_page
-from support.envtest.environment import Env, Home
+from support.envtest.environment import Env, SharedQuorum
 from support.envtest.kube_api import Json
 from support.envtest.operator_process import OperatorProcess
 from support.envtest.quorum import MOVE_TIMEOUT_S, ApiServerQuorum
@@ -88,9 +88,9 @@ def pretending_exec(folder: Path, quorum: ApiServerQuorum) -> Path:
 @pytest.mark.requirement("OP-10")
 @pytest.mark.long
 def test_kubectl_plugin_shows_pauses_transfers_and_replaces(
-    home: Home, api_server: ControlPlane, tmp_path: Path
+    shared_quorum: SharedQuorum, api_server: ControlPlane, tmp_path: Path
 ) -> None:
-    quorum, env = home.quorum, home.env
+    quorum, env = shared_quorum.quorum, shared_quorum.env
     before = quorum.wait_ready(3)
     kubectl = pretending_exec(tmp_path, quorum)
     terminal = Terminal(api_server.kubeconfig, env.namespace, kubectl)
@@ -114,8 +114,8 @@ def test_kubectl_plugin_shows_pauses_transfers_and_replaces(
     quorum.wait_healthy(
         3, timeout_s=30, also=lambda now: now.leader_id == successor, what="the successor leads"
     )
-    told = terminal.run("watch", "q", "--count", "1")
-    assert "Ready" in told
+    output = terminal.run("watch", "q", "--count", "1")
+    assert "Ready" in output
     assert terminal.run("replace", "q", str(before.leader_id)).startswith("member")
     after = quorum.wait_healthy(
         3,

@@ -104,8 +104,8 @@ def test_quorum_forms_in_a_namespace_with_the_restricted_pod_security_standard(
     operator, _ = restricted.add_operator()
     operator.start()
     restricted.create(3)
-    said = [event for event in restricted.events("q-1-1") if event["type"] == "Warning"]
-    assert said == [], "the StatefulSets' controller was refused"
+    reported = [event for event in restricted.events("q-1-1") if event["type"] == "Warning"]
+    assert reported == [], "the StatefulSets' controller was refused"
 
 
 @pytest.mark.requirement("OP-01")

@@ -70,7 +70,7 @@ def test_held_call_is_cancelled_with_its_caller(
         with pytest.raises(httpx.RemoteProtocolError):
             pending.result(_TIMEOUT_S)
     assert caller.names() == left
-    assert caller.create("b") == 201, "a hold stops one call only"
+    assert caller.create("b") == 201, "a hold stopped more than one call"
 
 
 @pytest.mark.parametrize("moment", list(Moment))

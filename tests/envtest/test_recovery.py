@@ -108,8 +108,8 @@ def test_confirmed_recovery_grows_a_survivor_back_to_three_voters_with_all_its_r
     offer = wait_for("an offer", lambda: offer_of(quorum), timeout_s=60, seen=quorum.summary)
     pod = quorum.pod_of(survivor.id)
     local = quorum.fetch_from(pod, "/v1/node")
-    told = (local["replicaUuid"], local["logEndEpoch"], local["logEndOffset"])
-    assert (offer["uuid"], offer["epoch"], offer["endOffset"]) == told
+    reported = (local["replicaUuid"], local["logEndEpoch"], local["logEndOffset"])
+    assert (offer["uuid"], offer["epoch"], offer["endOffset"]) == reported
     assert offer["id"] == survivor.id
 
     quorum.patch({"recovery": {**offer, "endOffset": int(str(offer["endOffset"])) + 1}})
@@ -130,7 +130,7 @@ def test_confirmed_recovery_grows_a_survivor_back_to_three_voters_with_all_its_r
     for voter in after.voters:
         name = quorum.pod_of(voter.id, voter.uuid)
         wait_for("all is replicated", lambda: values.held_by(name, early) == early, timeout_s=20)  # noqa: B023
-        assert values.held_by(name, late) == [], "lost, as was said"
+        assert values.held_by(name, late) == [], "records beyond the reported end were not lost"
     reasons = {each["reason"] for each in env.events("q")}
     assert {"QuorumLost", "BeginRecovery", "QuorumRegained"} <= reasons
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from support.envtest.environment import Env, Home
+from support.envtest.environment import Env, SharedQuorum
 from support.envtest.http_proxy import RecordingProxy
 from support.envtest.quorum import MOVE_TIMEOUT_S, ApiServerQuorum
 from support.kind_env import kube
@@ -52,10 +52,11 @@ def calls_per_s(proxy: RecordingProxy) -> float:
 
 def wait_refused(quorum: ApiServerQuorum, reason: str, subject: str) -> None:
     def refused() -> bool:
-        told = quorum.condition("Refused") or {}
-        return (told.get("status"), told.get("reason")) == ("True", reason) and subject in told[
-            "message"
-        ]
+        condition = quorum.condition("Refused") or {}
+        return (condition.get("status"), condition.get("reason")) == (
+            "True",
+            reason,
+        ) and subject in condition["message"]
 
     wait_for(f"{reason} of {subject}", refused, timeout_s=30, seen=quorum.summary)
 
@@ -81,7 +82,7 @@ def test_exceeded_quota_is_reported_and_the_quorum_grows_when_it_is_raised(
     wait_refused(quorum, "QuotaExceeded", "StatefulSet/q-2-1")
     assert told(env, "exceeded quota")
     assert calls_per_s(proxy) < _CALLS_PER_S
-    assert quorum.describe() is not None, "it goes on serving"
+    assert quorum.describe() is not None, "the quorum stopped serving"
     env.api.delete(quota)
     quorum.wait_ready(3, timeout_s=2 * MOVE_TIMEOUT_S)
     wait_for("nothing is refused", lambda: quorum.condition_is("Refused", "False"), timeout_s=30)
@@ -111,7 +112,7 @@ def test_quota_that_rejects_pods_or_claims_of_a_stateful_set_is_reported(
     message = (quorum.condition("Refused") or {})["message"]
     for word in (*words, "exceeded quota: few", "Raise the ResourceQuota"):
         assert word in message
-    wait_for("an event tells it", lambda: told(env, "exceeded quota: few"), timeout_s=30)
+    wait_for("an event reports it", lambda: told(env, "exceeded quota: few"), timeout_s=30)
     wait_for(
         "the plan says what it waits for",
         lambda: "q-2-1 (no pod yet: " in quorum.status()["plan"].get("blockedBy", ""),
@@ -119,15 +120,17 @@ def test_quota_that_rejects_pods_or_claims_of_a_stateful_set_is_reported(
         seen=quorum.summary,
     )
     assert calls_per_s(proxy) < _CALLS_PER_S
-    assert quorum.describe() is not None, "it goes on serving"
+    assert quorum.describe() is not None, "the quorum stopped serving"
     env.api.delete(quota)
     quorum.wait_healthy(3, timeout_s=2 * MOVE_TIMEOUT_S)
     wait_for("nothing is refused", lambda: quorum.condition_is("Refused", "False"), timeout_s=30)
 
 
 @pytest.mark.requirement("OP-01")
-def test_admission_policy_that_rejects_one_object_does_not_block_others(home: Home) -> None:
-    env, proxy, quorum = home.env, home.proxy, home.quorum
+def test_admission_policy_that_rejects_one_object_does_not_block_others(
+    shared_quorum: SharedQuorum,
+) -> None:
+    env, proxy, quorum = shared_quorum.env, shared_quorum.proxy, shared_quorum.quorum
     env.refuses = True
     name = f"frozen-{env.namespace}"
     policy = {
@@ -189,8 +192,8 @@ def test_admission_policy_that_rejects_one_object_does_not_block_others(home: Ho
 
 
 @pytest.mark.requirement("OP-01")
-def test_drift_is_reverted_on_a_real_api_server(home: Home) -> None:
-    env, proxy, quorum = home.env, home.proxy, home.quorum
+def test_drift_is_reverted_on_a_real_api_server(shared_quorum: SharedQuorum) -> None:
+    env, proxy, quorum = shared_quorum.env, shared_quorum.proxy, shared_quorum.quorum
     space = env.namespace
     budget = f"/apis/policy/v1/namespaces/{space}/poddisruptionbudgets/q"
     config, service = (
@@ -220,14 +223,16 @@ def test_drift_is_reverted_on_a_real_api_server(home: Home) -> None:
 
     pods = {each["metadata"]["uid"] for each in quorum.pods()}
     wait_for("all as before", mended, timeout_s=60, seen=quorum.summary)
-    assert calls_per_s(proxy) < _CALLS_PER_S, "nothing is mended again and again"
+    assert calls_per_s(proxy) < _CALLS_PER_S, "the operator repeated a write"
     assert {each["metadata"]["uid"] for each in quorum.pods()} == pods
 
 
 @pytest.mark.requirement("OP-01")
-def test_pod_that_crashed_with_a_replaced_configuration_is_recreated(home: Home) -> None:
+def test_pod_that_crashed_with_a_replaced_configuration_is_recreated(
+    shared_quorum: SharedQuorum,
+) -> None:
     """The ConfigMap is immutable and must be recreated, and the pod keeps what it has mounted."""
-    env, quorum, pod = home.env, home.quorum, "q-3-1-0"
+    env, quorum, pod = shared_quorum.env, shared_quorum.quorum, "q-3-1-0"
     quorum.patch({"paused": True})
     quorum.wait_phase("Paused", timeout_s=MOVE_TIMEOUT_S)
     config = kube.core(env.namespace, "configmaps", "q-config")

@@ -137,7 +137,9 @@ def test_two_failed_disks_of_three_lose_the_quorum_and_no_object_is_changed(
         found: list[Json] = (quorum.status().get("quorumLoss") or {}).get("replicas", [])
         return found if found and found[0].get("endOffset") == end_offset else None
 
-    left, *lost = wait_for("the survivor's log is told", told, timeout_s=30, seen=quorum.summary)
+    left, *lost = wait_for(
+        "the survivor's log is reported", told, timeout_s=30, seen=quorum.summary
+    )
     assert left["uuid"] == survivor.uuid
     assert {(each["id"], each["uuid"]) for each in lost} == {each.key for each in failed}
     assert {each["volume"] for each in lost} == {each.volume for each in failed}

@@ -76,11 +76,11 @@ def allowed(env: Env, space: str) -> set[tuple[str, str, str]]:
     found = set()
     for group, resource, verb in _ASKED:
         kind, _, part = resource.partition("/")
-        asked = {"namespace": space, "group": group, "resource": kind, "subresource": part}
+        requested = {"namespace": space, "group": group, "resource": kind, "subresource": part}
         review = {
             "apiVersion": "authorization.k8s.io/v1",
             "kind": "SubjectAccessReview",
-            "spec": {"user": _ACCOUNT, "resourceAttributes": {**asked, "verb": verb}},
+            "spec": {"user": _ACCOUNT, "resourceAttributes": {**requested, "verb": verb}},
         }
         path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
         if env.api.create(path, review)["status"]["allowed"]:

@@ -10,7 +10,7 @@ import pytest
 
 from support.envtest.environment import Env
 from support.envtest.scale import Fleet
-from support.envtest.simulated_nodes import Crowd
+from support.envtest.simulated_nodes import SimulatedNodes
 
 pytestmark = pytest.mark.envtest
 
@@ -30,9 +30,9 @@ CALLS_OF_REPAIR = 130
 @pytest.mark.timeout(280)
 @pytest.mark.requirement("OP-03")
 def test_five_idle_quorums_stay_within_their_call_budget_and_cause_no_list(
-    env: Env, crowd: Crowd
+    env: Env, simulated_nodes: SimulatedNodes
 ) -> None:
-    fleet = Fleet(env, crowd, 5)
+    fleet = Fleet(env, simulated_nodes, 5)
     fleet.create(timeout_s=120)
     found = fleet.rest(20)
     share = len(fleet.names) / QUORUMS
@@ -41,7 +41,7 @@ def test_five_idle_quorums_stay_within_their_call_budget_and_cause_no_list(
     assert found.nodes_per_s <= NODE_CALLS_PER_S * share * 1.2, found.nodes
     assert found.nodes.total() > 0
     assert found.rss_mib <= RSS_OF_FIVE_MIB
-    assert fleet.at_rest()
+    assert fleet.idle_interval()
     calls = fleet.calls_of_repair("q3", timeout_s=60)
     assert calls.beside(found) <= CALLS_OF_REPAIR, calls.api
 
@@ -50,9 +50,9 @@ def test_five_idle_quorums_stay_within_their_call_budget_and_cause_no_list(
 @pytest.mark.timeout(1800)
 @pytest.mark.requirement("OP-03")
 def test_hundred_idle_quorums_and_twenty_concurrent_disk_failures_are_handled(
-    env: Env, crowd: Crowd
+    env: Env, simulated_nodes: SimulatedNodes
 ) -> None:
-    fleet = Fleet(env, crowd, QUORUMS)
+    fleet = Fleet(env, simulated_nodes, QUORUMS)
     fleet.create(timeout_s=900)
     found = fleet.rest(60)
     assert [verb for verb in found.api if verb.startswith("LIST")] == [], found.api
@@ -65,6 +65,6 @@ def test_hundred_idle_quorums_and_twenty_concurrent_disk_failures_are_handled(
     before, began = fleet.told(), time.monotonic()
     fleet.repair(fleet.names[10:30], timeout_s=900)
     made = fleet.told().since(before, "api_calls_total")
-    at_rest = found.api_per_s * (time.monotonic() - began)
-    assert (made - at_rest) / 20 <= CALLS_OF_REPAIR, made
+    idle_interval = found.api_per_s * (time.monotonic() - began)
+    assert (made - idle_interval) / 20 <= CALLS_OF_REPAIR, made
     assert fleet.rss_mib() <= RSS_MIB

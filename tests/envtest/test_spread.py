@@ -26,7 +26,7 @@ def test_move_without_a_free_host_waits_and_a_failed_member_is_replaced_meanwhil
     running = {name for name, replicas in quorum.incarnations().items() if replicas}
     assert len(running) == 3
     hosts = {pod["spec"]["nodeName"] for pod in quorum.pods()}
-    assert len(hosts) == len(quorum.pods()) == 3, "each on a host of its own"
+    assert len(hosts) == len(quorum.pods()) == 3, "two members share a host"
 
     quorum.patch({"spread": "Preferred"})
     quorum.wait_healthy(

@@ -72,7 +72,7 @@ def test_failed_canary_is_rolled_back_and_its_fix_soaks_and_is_rolled_out(
             timeout_s=MOVE_TIMEOUT_S,
             seen=quorum.summary,
         )
-        assert len(watch.replaced) == 1, "one member alone had it"
+        assert len(watch.replaced) == 1, "more than one member had the new template"
         assert (quorum.status().get("update") or {}).get("failed")
         assert "soon" not in config(quorum)
     with PodWatch(quorum) as watch:
@@ -114,9 +114,11 @@ def test_no_rollout_outside_of_maintenance_windows_but_failed_disks_are_replaced
     stays("no pod is restarted", lambda: set(programs(quorum).values()) == proven, for_s=_QUIET_S)
     failed = quorum.fail_disk(quorum.voter(leader=False))
     quorum.wait_replaced(failed, 3)
-    assert set(programs(quorum).values()) == proven, "the successor runs what is proven"
+    assert set(programs(quorum).values()) == proven, (
+        "the replacement does not run the accepted template"
+    )
     assert reason(quorum) == "Held"
-    assert not quorum.condition_is("Progressing"), "waiting for a window is no move"
+    assert not quorum.condition_is("Progressing"), "a pod was restarted outside of the window"
     quorum.patch({"update": {"windows": _ALWAYS}})
     wait_for_reason(quorum, "AllMembersUpdated")
     wait_for(

@@ -144,14 +144,14 @@ def test_both_api_versions_reject_the_same_specs_with_the_same_message(env: Env)
         {"replicas": 4},
     ]
     for spec in wrong:
-        said = []
+        reported = []
         for version in (OLD, NEW):
             body = {**resource("q", version), "spec": spec}
             with pytest.raises(ApiError) as refused:
                 env.api.call("POST", by(version, kube.quorums(env.namespace)), body)
             assert refused.value.status == 422
-            said.append(str(refused.value).replace(version, OLD))
-        assert said[0] == said[1]
+            reported.append(str(refused.value).replace(version, OLD))
+        assert reported[0] == reported[1]
 
 
 @pytest.mark.long

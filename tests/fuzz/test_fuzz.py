@@ -43,7 +43,7 @@ class Run:
         assert (self.process.returncode, found) == (0, []), f"{self.target}\n{output[-4000:]}"
         number = re.search(r"number_of_executed_units: +(\d+)", output)
         assert number is not None, output[-4000:]
-        assert int(number[1]) >= self.seeds, "not even the seeds were tried"
+        assert int(number[1]) >= self.seeds, "fewer runs than seeds"
         return int(number[1])
 
 

@@ -139,15 +139,15 @@ async def shake_hands(port: Port, changed: Callable[[int, bytes], bytes]) -> boo
     context = client_context(port.folder, port.folder / "ca.crt")
     client = context.wrap_bio(incoming, outgoing, server_hostname="127.0.0.1")
     reader, writer = await asyncio.open_connection("127.0.0.1", port.number)
-    sent, asked = 0, False
+    sent, requested = 0, False
     try:
         async with asyncio.timeout(10):
             while True:
                 try:
-                    if not asked:
+                    if not requested:
                         client.do_handshake()
                         client.write(HELLO)
-                        asked = True
+                        requested = True
                     return bool(client.read(1))
                 except ssl.SSLWantReadError:
                     pass
@@ -169,8 +169,8 @@ async def shake_hands(port: Port, changed: Callable[[int, bytes], bytes]) -> boo
 def places(count: int, all_of_them: bool) -> list[int]:
     if all_of_them:
         return list(range(count))
-    chance = random.Random(17)
-    return sorted({0, 1, 4, 5, 6, count - 1, *(chance.randrange(count) for _ in range(20))})
+    rng = random.Random(17)
+    return sorted({0, 1, 4, 5, 6, count - 1, *(rng.randrange(count) for _ in range(20))})
 
 
 @pytest.mark.parametrize("everywhere", [False, pytest.param(True, marks=pytest.mark.long)])
@@ -202,13 +202,13 @@ def test_handshake_survives_cuts_and_changes_at_any_byte(everywhere: bool, tmp_p
             if await shake_hands(port, changed):
                 unharmed.append(at)
             else:
-                assert port.served == served, f"somebody was let in at byte {at}"
-        assert await shake_hands(port, lambda _, data: data), "who comes next is served"
+                assert port.served == served, f"accepted with a change at byte {at}"
+        assert await shake_hands(port, lambda _, data: data), "the next client was not served"
         await asyncio.sleep(0.1)
         assert set(port.counted) <= {"handshake", "certificate"}
         assert len(port.counted) >= len(set(places(last - 40, everywhere)) - set(unharmed))
         # The version in the header of the first record is ignored (RFC 8446, section 5.1).
-        assert set(unharmed) <= {1, 2}, "a byte that does not matter"
+        assert set(unharmed) <= {1, 2}, "no byte whose change is accepted"
 
     at_a_port(tmp_path, play)
 
@@ -245,17 +245,17 @@ async def cut_off(port: Port, at: int) -> None:
 @pytest.mark.timeout(900)
 def test_unencrypted_tls_records_authenticate_no_client(count: int, tmp_path: Path) -> None:
     """Headers of records with any content, and bytes without any form."""
-    chance = random.Random(count)
+    rng = random.Random(count)
 
     def record() -> bytes:
-        content = chance.randbytes(chance.choice((0, 1, 4, 40, 400, 5000)))
-        kind, version = chance.choice((20, 21, 22, 23, 24, 255)), chance.choice((0x0301, 0x0303))
-        size = chance.choice((len(content), 0, 0xFFFF, 16384))
+        content = rng.randbytes(rng.choice((0, 1, 4, 40, 400, 5000)))
+        kind, version = rng.choice((20, 21, 22, 23, 24, 255)), rng.choice((0x0301, 0x0303))
+        size = rng.choice((len(content), 0, 0xFFFF, 16384))
         return struct.pack(">BHH", kind, version, size) + content
 
     async def play(port: Port) -> None:
         for _ in range(count):
-            data = chance.choice((record, lambda: chance.randbytes(chance.randrange(2000))))()
+            data = rng.choice((record, lambda: rng.randbytes(rng.randrange(2000))))()
             _, writer = await asyncio.open_connection("127.0.0.1", port.number)
             writer.write(data)
             writer.close()
@@ -267,33 +267,33 @@ def test_unencrypted_tls_records_authenticate_no_client(count: int, tmp_path: Pa
     at_a_port(tmp_path, play)
 
 
-def token(chance: random.Random) -> bytes:
+def token(rng: random.Random) -> bytes:
     """A possible message of SCRAM: parts of valid ones, mixed up."""
     parts = (
         b"n,,", b"y,,", b"p=tls-unique,,", b"n=alice", b",r=" + NONCE.encode(), b"r=", b",", b"=", b"c=biws",
         b",p=" + b"A" * 88, b"m=x", b"a=alice", b"=2C", b"=3D", b"\xff", b"\0", b"i=4096", b"s=QSXCR+Q6sek8bf92",
-        chance.randbytes(8), b"n" * chance.choice((1, 300, 60_000)),
+        rng.randbytes(8), b"n" * rng.choice((1, 300, 60_000)),
     )  # fmt: skip
-    return b"".join(chance.choices(parts, k=chance.randrange(1, 9)))
+    return b"".join(rng.choices(parts, k=rng.randrange(1, 9)))
 
 
 @pytest.mark.parametrize("count", [SHORT_INPUTS, pytest.param(LONG_TOKENS, marks=pytest.mark.long)])
 @pytest.mark.timeout(900)
 def test_random_sasl_tokens_authenticate_no_client(count: int, tmp_path: Path) -> None:
-    chance = random.Random(count)
+    rng = random.Random(count)
 
     async def play(port: Port) -> None:
         for _ in range(count):
             reader, writer = await asyncio.open_connection("127.0.0.1", port.number)
-            if chance.random() < 0.9:
+            if rng.random() < 0.9:
                 writer.write(SHAKE)
-            for number in range(chance.randrange(1, 4)):
+            for number in range(rng.randrange(1, 4)):
                 first = b"n,,n=alice,r=abc"
-                sent = first if number == 0 and chance.random() < 0.5 else token(chance)
+                sent = first if number == 0 and rng.random() < 0.5 else token(rng)
                 body = SaslAuthenticateRequest(auth_bytes=sent)
                 frame = encode_request(SASL_AUTHENTICATE, 2, 2 + number, "me", body)
-                if chance.random() < 0.2:
-                    frame = frame[: chance.randrange(len(frame))] + chance.randbytes(3)
+                if rng.random() < 0.2:
+                    frame = frame[: rng.randrange(len(frame))] + rng.randbytes(3)
                 writer.write(frame)
             writer.write(HELLO)
             writer.write_eof()
@@ -303,6 +303,6 @@ def test_random_sasl_tokens_authenticate_no_client(count: int, tmp_path: Path) -
             writer.close()
             with contextlib.suppress(OSError):
                 await writer.wait_closed()
-        assert port.served == 0, "nobody was asked for anything but a login"
+        assert port.served == 0, "an unauthenticated request was handled"
 
     at_a_port(tmp_path, play, logs_in=True)

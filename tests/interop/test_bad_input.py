@@ -39,7 +39,7 @@ from support.wrong_requests import (
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 
 
-Both = tuple[Controller, Controller]
+ControllerPair = tuple[Controller, Controller]
 OUR_ID = 101
 """No broker's, as a controller of ours would refuse a broker of its own id."""
 
@@ -55,7 +55,7 @@ STATIC = {
 
 
 @pytest.fixture(scope="module")
-def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControllerPair]:
     """A stock controller and ours."""
     root = tmp_path_factory.mktemp("both")
     options = {"broker_session_timeout_ms": "600000", **STATIC}
@@ -73,8 +73,10 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
 
 
 @pytest.mark.requirement("KV3-03", "KV3-04", "KV3-05")
-def test_invalid_requests_get_the_same_error_codes_from_a_stock_controller(both: Both) -> None:
-    stock, ours = both
+def test_invalid_requests_get_the_same_error_codes_from_a_stock_controller(
+    pair: ControllerPair,
+) -> None:
+    stock, ours = pair
     differences = []
     for table in TABLES:
         for theirs, mine in zip(table(stock), table(ours), strict=True):
@@ -84,7 +86,7 @@ def test_invalid_requests_get_the_same_error_codes_from_a_stock_controller(both:
     assert not differences, "\n".join(differences)
 
 
-def test_oversized_list_gets_the_same_error_codes(both: Both) -> None:
+def test_oversized_list_gets_the_same_error_codes(pair: ControllerPair) -> None:
     """Items are appended in requests that are each allowed."""
     key = "leader.replication.throttled.replicas"
 
@@ -93,7 +95,7 @@ def test_oversized_list_gets_the_same_error_codes(both: Both) -> None:
         change = AlterableConfig(name=key, config_operation=operation, value=value)
         resource = AlterConfigsResource(resource_type=TOPIC, resource_name="t", configs=(change,))
         request = IncrementalAlterConfigsRequest(resources=(resource,), validate_only=False)
-        return [[code for _, code in codes(each.ask(request))] for each in both]
+        return [[code for _, code in codes(each.ask(request))] for each in pair]
 
     set_, delete, append, subtract = range(4)
     assert alter(set_, 0, 4_000) == [[0], [0]]
@@ -106,64 +108,64 @@ def test_oversized_list_gets_the_same_error_codes(both: Both) -> None:
     assert alter(delete, 0, 0) == [[0], [0]]
 
 
-def test_both_controllers_announce_the_same_apis(both: Both) -> None:
-    asked = ApiVersionsRequest(client_software_name="a", client_software_version="1")
+def test_both_controllers_announce_the_same_apis(pair: ControllerPair) -> None:
+    request = ApiVersionsRequest(client_software_name="a", client_software_version="1")
     stock, ours = [
         {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
-        for answer in (controller.ask(asked) for controller in both)
+        for answer in (controller.ask(request) for controller in pair)
         if isinstance(answer, ApiVersionsResponse)
     ]
     assert {key: ours[key] for key in ours if key < FIRST_PRIVATE_KEY} == stock
 
 
-def test_unauthenticated_clients_get_the_same_responses(both: Both) -> None:
+def test_unauthenticated_clients_get_the_same_responses(pair: ControllerPair) -> None:
     """All fields of them, but for texts, and whole answers in Envelopes."""
-    stock, ours = both
+    stock, ours = pair
     differences = []
     for table in (identities, passed_on):
         for theirs, mine in zip(table(stock), table(ours), strict=True):
-            expected, got = untold(stock.ask(theirs)), untold(ours.ask(mine))
+            expected, got = unreported(stock.ask(theirs)), unreported(ours.ask(mine))
             if expected != got:
                 differences.append(f"{theirs}\n  stock {expected}\n  ours  {got}")
     assert not differences, "\n".join(differences)
 
 
-def untold(message: Message) -> Message:
+def unreported(message: Message) -> Message:
     """Without the text for people."""
     return replace(message, error_message=None) if hasattr(message, "error_message") else message
 
 
-def test_configs_are_described_as_by_a_stock_controller(both: Both) -> None:
+def test_configs_are_described_as_by_a_stock_controller(pair: ControllerPair) -> None:
     """Values, sources, synonyms and types, of a new topic and of those that there are."""
     own = config("retention.ms", "1000") + config("preallocate", "TRUE")
     made = CreateTopicsRequest(topics=(topic("described", (1, 2), configs=own),))
-    answers = [controller.ask(made) for controller in both]
+    answers = [controller.ask(made) for controller in pair]
     for answer in answers:
         assert isinstance(answer, CreateTopicsResponse)
     stock, ours = [configs_of(each.topics[0].configs) for each in answers]
     assert ours == stock
     for name, value in (("log.roll.hours", "5"), ("compression.type", "zstd")):
-        set_for_all_brokers(both, name, value)
+        set_for_all_brokers(pair, name, value)
     for kind, name in ((TOPIC, "described"), (TOPIC, "t"), (BROKER, "")):
         for synonyms in (True, False):
-            asked = DescribeConfigsResource(resource_type=kind, resource_name=name)
-            request = DescribeConfigsRequest(resources=(asked,), include_synonyms=synonyms)
-            stock, ours = wait_until(lambda request=request: settled(both, request), "described")
+            requested = DescribeConfigsResource(resource_type=kind, resource_name=name)
+            request = DescribeConfigsRequest(resources=(requested,), include_synonyms=synonyms)
+            stock, ours = wait_until(lambda request=request: settled(pair, request), "described")
             assert ours == stock, f"{kind} {name}"
 
 
-def set_for_all_brokers(both: Both, name: str, value: str) -> None:
+def set_for_all_brokers(pair: ControllerPair, name: str, value: str) -> None:
     change = AlterableConfig(name=name, config_operation=0, value=value)
     resource = AlterConfigsResource(resource_type=BROKER, resource_name="", configs=(change,))
     request = IncrementalAlterConfigsRequest(resources=(resource,), validate_only=False)
-    for controller in both:
+    for controller in pair:
         assert [code for _, code in codes(controller.ask(request))] == [0]
 
 
-def settled(both: Both, request: DescribeConfigsRequest) -> list[dict[str, Any]] | None:
+def settled(pair: ControllerPair, request: DescribeConfigsRequest) -> list[dict[str, Any]] | None:
     """The configs of both controllers; None as long as stock Kafka has not applied the latest change."""
     found = []
-    for controller in both:
+    for controller in pair:
         answer = controller.ask(request)
         assert isinstance(answer, DescribeConfigsResponse)
         assert answer.results[0].error_code == 0, answer

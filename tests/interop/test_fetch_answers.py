@@ -41,7 +41,7 @@ MESSAGES = 3
 
 
 @dataclass(frozen=True)
-class Asked:
+class FetchCase:
     """One fetch. `fetcher`: None is the follower of the partition; `last_epoch` and `leader_epoch`: relative to the leader's."""
 
     version: int = 18
@@ -57,30 +57,30 @@ class Asked:
 
 
 FETCHES = [
-    *(Asked(version, fetcher) for version in (4, 10, 11, 14, 15, 18) for fetcher in (-1, -2)),
-    *(Asked(fetcher=fetcher, offset=MESSAGES + 1) for fetcher in (-2, -1, None)),
+    *(FetchCase(version, fetcher) for version in (4, 10, 11, 14, 15, 18) for fetcher in (-1, -2)),
+    *(FetchCase(fetcher=fetcher, offset=MESSAGES + 1) for fetcher in (-2, -1, None)),
     *(
-        Asked(version, fetcher, leader_epoch=epoch, to_follower=to_follower)
+        FetchCase(version, fetcher, leader_epoch=epoch, to_follower=to_follower)
         for version in (10, 11, 18)
         for fetcher in (-1, -2, None, 77)
         for epoch in (None, -1, 0, 1)
         for to_follower in (False, True)
     ),
-    *(Asked(version, None) for version in (4, 8, 9, 14)),
+    *(FetchCase(version, None) for version in (4, 8, 9, 14)),
     *(
-        Asked(fetcher=None, broker_epoch=broker_epoch, leader_epoch=0, offset=offset, last_epoch=epoch)
+        FetchCase(fetcher=None, broker_epoch=broker_epoch, leader_epoch=0, offset=offset, last_epoch=epoch)
         for broker_epoch in (-1, STALE, FUTURE)
         for offset in (0, MESSAGES, MESSAGES + 1)
         for epoch in (None, -1, 0, 1)
     ),
-    *(Asked(offset=offset, last_epoch=epoch) for offset in (0, 9) for epoch in (-1, 0, 1)),
-    *(Asked(session=(a, b)) for a in (0, 5) for b in (-2, -1, 0, 1)),
-    *(Asked(version, fetcher, topic="unknown") for version in (12, 18) for fetcher in (-1, None)),
-    *(Asked(version, fetcher, partition=9) for version in (12, 18) for fetcher in (-1, None)),
+    *(FetchCase(offset=offset, last_epoch=epoch) for offset in (0, 9) for epoch in (-1, 0, 1)),
+    *(FetchCase(session=(a, b)) for a in (0, 5) for b in (-2, -1, 0, 1)),
+    *(FetchCase(version, fetcher, topic="unknown") for version in (12, 18) for fetcher in (-1, None)),
+    *(FetchCase(version, fetcher, partition=9) for version in (12, 18) for fetcher in (-1, None)),
 ]  # fmt: skip
 
 
-class Both:
+class BrokerPair:
     """A stock broker and ours; each leads a copy of the topic that the other one follows."""
 
     def __init__(self, ours: PythonBrokers, stock: JavaBrokers) -> None:
@@ -98,40 +98,42 @@ class Both:
             assert found is not None
             self.epochs[leader] = found.topics[0].partitions[0].leader_epoch
 
-    def answer(self, leader: int, asked: Asked) -> tuple[object, ...]:
+    def answer(self, leader: int, requested: FetchCase) -> tuple[object, ...]:
         """Codes, the diverging epoch, and whether there are records."""
         follower = STOCK if leader == OURS else OURS
         epoch = self.epochs[leader]
-        by_id = asked.version >= 13
-        known = asked.topic == "t"
+        by_id = requested.version >= 13
+        known = requested.topic == "t"
         partition = FetchPartition(
-            partition=asked.partition,
-            current_leader_epoch=-1 if asked.leader_epoch is None else epoch + asked.leader_epoch,
-            fetch_offset=asked.offset,
-            last_fetched_epoch=-1 if asked.last_epoch is None else epoch + asked.last_epoch,
+            partition=requested.partition,
+            current_leader_epoch=-1
+            if requested.leader_epoch is None
+            else epoch + requested.leader_epoch,
+            fetch_offset=requested.offset,
+            last_fetched_epoch=-1 if requested.last_epoch is None else epoch + requested.last_epoch,
             log_start_offset=0,
             partition_max_bytes=1 << 20,
         )
         topic = FetchTopic(
-            topic="" if by_id else f"{asked.topic}-{leader}",
+            topic="" if by_id else f"{requested.topic}-{leader}",
             topic_id=(self._ids[leader] if known else UUID(int=99)) if by_id else None,
             partitions=(partition,),
         )
-        fetcher = follower if asked.fetcher is None else asked.fetcher
+        fetcher = follower if requested.fetcher is None else requested.fetcher
         body = FetchRequest(
             max_wait_ms=0,
             min_bytes=1,
             topics=(topic,),
-            session_id=asked.session[0],
-            session_epoch=asked.session[1],
+            session_id=requested.session[0],
+            session_epoch=requested.session[1],
         )
-        if asked.version >= 15:
-            state = ReplicaState(replica_id=fetcher, replica_epoch=asked.broker_epoch)
+        if requested.version >= 15:
+            state = ReplicaState(replica_id=fetcher, replica_epoch=requested.broker_epoch)
             body = replace(body, replica_state=state)
         else:
             body = replace(body, replica_id=fetcher)
-        address = self._addresses[follower if asked.to_follower else leader]
-        found = ask(address, broker_apis.DATA_FETCH, asked.version, body, 20)
+        address = self._addresses[follower if requested.to_follower else leader]
+        found = ask(address, broker_apis.DATA_FETCH, requested.version, body, 20)
         assert isinstance(found, FetchResponse)
         if found.error_code:
             return (found.error_code,)
@@ -144,12 +146,12 @@ class Both:
         self, leader: int, replica_id: int, timestamp: int, epoch: int, *, to_follower: bool
     ) -> tuple[int, ...]:
         """Error code and offset. `epoch`: relative to the leader's, -1 is none."""
-        asked = ListOffsetsPartition(
+        requested = ListOffsetsPartition(
             partition_index=0,
             current_leader_epoch=-1 if epoch < 0 else self.epochs[leader] + epoch,
             timestamp=timestamp,
         )
-        topic = ListOffsetsTopic(name=f"t-{leader}", partitions=(asked,))
+        topic = ListOffsetsTopic(name=f"t-{leader}", partitions=(requested,))
         body = ListOffsetsRequest(replica_id=replica_id, topics=(topic,))
         follower = STOCK if leader == OURS else OURS
         address = self._addresses[follower if to_follower else leader]
@@ -159,7 +161,7 @@ class Both:
         return each.error_code, each.offset, each.leader_epoch
 
     def _is_followed(self, leader: int) -> bool:
-        found = self.answer(leader, Asked(to_follower=True))
+        found = self.answer(leader, FetchCase(to_follower=True))
         return len(found) > 1 and bool(found[2])
 
     def write(self) -> None:
@@ -179,7 +181,7 @@ class Both:
 
 
 @pytest.fixture(scope="module")
-def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerPair]:
     root = tmp_path_factory.mktemp("fetched")
     with (
         LocalQuorum(root / "quorum", 1) as quorum,
@@ -190,30 +192,30 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
             stock.start()
             ours.start()
             stock.wait_for([STOCK, OURS])
-            found = Both(ours, stock)
+            found = BrokerPair(ours, stock)
             found.write()
             yield found
 
 
-def test_fetches_get_a_stock_brokers_codes(both: Both) -> None:
+def test_fetches_get_a_stock_brokers_codes(pair: BrokerPair) -> None:
     differences = []
     answers = set()
-    for asked in FETCHES:
-        theirs, mine = (both.answer(leader, asked) for leader in (STOCK, OURS))
+    for requested in FETCHES:
+        theirs, mine = (pair.answer(leader, requested) for leader in (STOCK, OURS))
         answers.add(theirs)
         if theirs != mine:
-            differences.append(f"{asked}\n  stock {theirs}\n  ours  {mine}")
+            differences.append(f"{requested}\n  stock {theirs}\n  ours  {mine}")
     assert not differences, "\n".join(differences)
     assert {each[0] for each in answers} == {0, 1, 3, 6, 70, 75, 100}
 
 
-def test_list_offsets_gets_a_stock_brokers_codes(both: Both) -> None:
+def test_list_offsets_gets_a_stock_brokers_codes(pair: BrokerPair) -> None:
     differences = []
     answers = set()
     for case in product((-1, -2, 77), (-5, -4, -3, -2, -1, 0, 5), (-1, 0, 1), (False, True)):
         replica_id, timestamp, epoch, to_follower = case
         theirs, mine = (
-            both.offset(leader, replica_id, timestamp, epoch, to_follower=to_follower)
+            pair.offset(leader, replica_id, timestamp, epoch, to_follower=to_follower)
             for leader in (STOCK, OURS)
         )
         answers.add(theirs)

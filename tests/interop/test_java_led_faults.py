@@ -25,7 +25,7 @@ COMPLAINTS = re.compile(r"^\d+ (?:ERROR|FATAL) (?!ControllerApis).*", re.MULTILI
 """ControllerApis logs each NotController answer of a leader change, its own controller's included."""
 
 
-class Mixed:
+class MixedQuorum:
     """Two stock voters or more, and one of this software, a witness by default."""
 
     def __init__(self, root: Path, controllers: int = 2, **overrides: str) -> None:
@@ -33,7 +33,7 @@ class Mixed:
         self.overrides = {"quorum_witness": "true", **overrides}
         self.written = 0
 
-    def __enter__(self) -> "Mixed":
+    def __enter__(self) -> "MixedQuorum":
         quorum = self.quorum
         quorum.__enter__()
         try:
@@ -75,7 +75,7 @@ class Mixed:
 
 def test_stock_leader_is_killed_and_stopped(tmp_path: Path) -> None:
     """Each time the other stock voter takes over: with our vote, and committing with our log."""
-    with Mixed(tmp_path) as mixed:
+    with MixedQuorum(tmp_path) as mixed:
         quorum, node = mixed.quorum, mixed.node
         mixed.write()
         for end in (JavaController.kill, JavaController.terminate, JavaController.kill):
@@ -96,7 +96,7 @@ def test_stock_leader_is_killed_and_stopped(tmp_path: Path) -> None:
 
 def test_voter_of_this_project_is_restarted_killed_and_frozen(tmp_path: Path) -> None:
     """It returns as the same voter, without an election: epoch and leader stay."""
-    with Mixed(tmp_path, quorum_witness="false") as mixed:
+    with MixedQuorum(tmp_path, quorum_witness="false") as mixed:
         quorum, node = mixed.quorum, mixed.node
         mixed.write()
         uuid = quorum.local(node)["replicaUuid"]
@@ -127,7 +127,7 @@ def test_voter_of_this_project_is_restarted_killed_and_frozen(tmp_path: Path) ->
 
 def test_fourth_voter_replaces_a_failed_stock_voter(tmp_path: Path) -> None:
     """Three of four are needed: with one stock voter gone, nothing is committed without ours."""
-    with Mixed(tmp_path, controllers=3) as mixed:
+    with MixedQuorum(tmp_path, controllers=3) as mixed:
         quorum = mixed.quorum
         mixed.write()
         mixed.others(quorum.leader).kill()
@@ -163,7 +163,7 @@ def test_node_of_this_project_joins_a_stock_quorum_automatically(tmp_path: Path)
 
 def test_stock_voters_follow_a_leader_of_this_project(tmp_path: Path) -> None:
     """For plain configs: they acknowledge, commit, and take over again. (Brokers need a controller there.)"""
-    with Mixed(tmp_path, quorum_witness="false") as mixed:
+    with MixedQuorum(tmp_path, quorum_witness="false") as mixed:
         quorum, node = mixed.quorum, mixed.node
         mixed.write()
         make_leader(quorum, node)
@@ -199,7 +199,7 @@ def test_stock_voters_follow_a_leader_of_this_project(tmp_path: Path) -> None:
 
 
 def make_leader(quorum: JavaQuorum, node: LocalNode) -> None:
-    """Tell our node, in the name of the leader, that it is to take over; again until it has the log for it."""
+    """Send our node an EndQuorumEpoch in the name of the leader, until it has the log to be elected."""
 
     def leads() -> bool:
         found = quorum.describe()
@@ -222,7 +222,7 @@ def make_leader(quorum: JavaQuorum, node: LocalNode) -> None:
     wait_until(leads, "our node leads")
 
 
-def finish(mixed: Mixed, running: int = 2) -> None:
+def finish(mixed: MixedQuorum, running: int = 2) -> None:
     """The logs are the same bytes, and no stock controller complained."""
     quorum = mixed.quorum
     mixed.write()

@@ -77,7 +77,7 @@ def test_no_acknowledged_message_is_lost_when_controllers_and_brokers_fail(tmp_p
                 wait_until(lambda: clients.in_sync("t"), f"{broker.id} is in sync again", 90)
 
             clients.prove_nothing_lost("t", "readers", 60)
-            assert clients("followed t 60000") == "0", "the group that was there all the time"
+            assert clients("followed t 60000") == "0", "the group was recreated"
             observer.kill()
             observer.start()
             observer.wait_replayed()
@@ -93,7 +93,7 @@ def create_and_delete_topics(clients: Clients) -> None:
     wait_until(lambda: clients("config-of u retention.ms") == "3600000", "brokers know the config")
     clients("fill u 50 100")
     clients("delete u")
-    wait_until(lambda: "u" not in clients("topics").strip("[]").split(", "), "brokers forget it")
+    wait_until(lambda: "u" not in clients("topics").strip("[]").split(", "), "brokers delete it")
     clients("create u 1 3")
     assert clients("config-of u retention.ms") == "604800000"
     assert clients("end-of u 1") == "0", "nothing of the deleted topic is left"

@@ -199,11 +199,11 @@ class Side:
         return topic.partitions[0], topic.topic_id
 
 
-Both = tuple[Side, Side]
+ControllerPair = tuple[Side, Side]
 
 
 @pytest.fixture
-def both(tmp_path: Path) -> Iterator[Both]:
+def pair(tmp_path: Path) -> Iterator[ControllerPair]:
     """A stock controller and ours."""
     session = str(SESSION_MS)
     with (
@@ -244,8 +244,10 @@ STEPS: tuple[tuple[Callable[[Side], None], State], ...] = (
 
 
 @pytest.mark.requirement("KV3-09")
-def test_stock_controller_and_this_controller_keep_the_same_eligible_replicas(both: Both) -> None:
-    for side in both:
+def test_stock_controller_and_this_controller_keep_the_same_eligible_replicas(
+    pair: ControllerPair,
+) -> None:
+    for side in pair:
         for broker_id in (1, 2, 3):
             side.register(broker_id)
             side.unfence(broker_id)

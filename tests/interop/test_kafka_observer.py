@@ -38,7 +38,7 @@ def test_stock_controller_replicates_the_log_byte_for_byte(tmp_path: Path) -> No
 @pytest.mark.long
 @pytest.mark.requirement("K853-08")
 def test_stock_controller_downloads_a_snapshot_and_continues_with_the_log(tmp_path: Path) -> None:
-    """FetchSnapshot as Kafka's own Raft client speaks it: its copy is ours to the byte, and so is its log behind it."""
+    """FetchSnapshot by Kafka's own Raft client: its copy and the log after it are equal to ours to the byte."""
     options = {
         "metadata_log_max_record_bytes_between_snapshots": "20000",
         "metadata_max_retention_bytes": "30000",

@@ -34,8 +34,8 @@ def properties(
 ) -> Path:
     path = folder / f"{user}.properties"
     authorities = quorum.folder("admin") / "ca.crt"
-    told = by_password(user, password, authorities, mechanism=mechanism, protocol=protocol)
-    path.write_text(f"{told}default.api.timeout.ms=20000\nrequest.timeout.ms=10000\n")
+    reported = by_password(user, password, authorities, mechanism=mechanism, protocol=protocol)
+    path.write_text(f"{reported}default.api.timeout.ms=20000\nrequest.timeout.ms=10000\n")
     return path
 
 

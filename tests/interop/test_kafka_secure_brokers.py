@@ -47,7 +47,7 @@ def test_authenticated_clients_lose_no_message_while_controllers_and_brokers_fai
                 clients.close()
             stranger = brokers.clients_of("bob", "bobs")
             try:
-                assert stranger("topics") == "[]", "who has no right to a topic doesn't see it"
+                assert stranger("topics") == "[]", "a client without rights sees the topic"
                 with pytest.raises(ClientFailed, match="AuthorizationException"):
                     stranger("create t2 1 2")
             finally:

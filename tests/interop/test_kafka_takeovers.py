@@ -54,7 +54,7 @@ def test_ten_active_controllers_are_killed_under_load_during_a_reassignment(
                 left.append(int(clients("reassignments")))
                 if number == 5:
                     tool.execute("moving", target, throttle=FAST, additional=True)
-            assert left[0] > 0, "the reassignment was over before the first takeover"
+            assert left[0] > 0, "the reassignment finished before the first takeover"
             wait_until(lambda: clients("reassignments") == "0", "all partitions have moved", 120)
             tool.verify_complete("moving", target)
             for partition_id, state in clients.partitions("moving").items():

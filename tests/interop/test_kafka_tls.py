@@ -1,4 +1,4 @@
-"""Stock Kafka's tools against a quorum that speaks TLS, with PEM files as Kafka has them."""
+"""Stock Kafka's tools against a quorum with TLS, with PEM files as Kafka reads them."""
 
 from collections.abc import Iterator
 from pathlib import Path

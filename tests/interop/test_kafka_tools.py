@@ -161,7 +161,7 @@ def test_stock_tools_remove_a_controller_and_add_a_new_one(tmp_path: Path) -> No
         add_controller(quorum, newcomer)
         assert sorted(quorum.voter_ids()) == [*remaining, 4]
         observers = status(quorum)["CurrentObservers"]
-        assert f'"id": {leaving.id}' in observers, "a removed voter goes on as an observer"
+        assert f'"id": {leaving.id}' in observers, "a removed voter continues as an observer"
         voters = [v for v in quorum.describe()["voters"] if v["id"] == 4]
         assert voters[0]["uuid"] == quorum.local(4)["replicaUuid"]
 

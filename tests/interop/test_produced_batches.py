@@ -59,7 +59,7 @@ class Answer(NamedTuple):
     faults: tuple[int, ...]
 
 
-class Both:
+class BrokerPair:
     """A stock broker and one of ours on one controller, each the only replica of its copy of a topic."""
 
     def __init__(self, ours: PythonBrokers, stock: JavaBrokers) -> None:
@@ -134,7 +134,7 @@ class Both:
 
 
 @pytest.fixture(scope="module")
-def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerPair]:
     root = tmp_path_factory.mktemp("produced")
     with (
         LocalQuorum(root / "quorum", 1) as quorum,
@@ -145,7 +145,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
             stock.start()
             ours.start()
             stock.wait_for([STOCK, OURS])
-            found = Both(ours, stock)
+            found = BrokerPair(ours, stock)
             found._logs = {
                 STOCK: stock.brokers[STOCK].root / "data",
                 OURS: ours.nodes[OURS].root / "logs",
@@ -159,9 +159,9 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
             yield found
 
 
-def _is_ready(both: Both, topic: str) -> bool:
+def _is_ready(pair: BrokerPair, topic: str) -> bool:
     """Whether both lead their copies: an invalid batch gets another code than before."""
-    answers = [both.produce(topic, each, b"", 13) for each in (STOCK, OURS)]
+    answers = [pair.produce(topic, each, b"", 13) for each in (STOCK, OURS)]
     return all(each.code == 87 for each in answers)
 
 
@@ -169,7 +169,7 @@ def now_ms() -> int:
     return int(time.time() * 1000)
 
 
-def test_invalid_batches_get_the_error_codes_of_a_stock_broker(both: Both) -> None:
+def test_invalid_batches_get_the_error_codes_of_a_stock_broker(pair: BrokerPair) -> None:
     now = now_ms()
     good = content_of((0, b"k", b"a"), (0, b"k", b"b"))
     last = read_header(produced((0, b"k", b"a"), base_ms=now)).size_bytes - 1
@@ -190,11 +190,11 @@ def test_invalid_batches_get_the_error_codes_of_a_stock_broker(both: Both) -> No
         ("limited", produced((120_000, None, b"a"), (0, None, b"b"), base_ms=now)),
         ("small", produced((0, None, b"a" * 2_000), base_ms=now)),
     ]  # fmt: skip
-    answers = [both.same(topic, data) for topic, data in wrong]
+    answers = [pair.same(topic, data) for topic, data in wrong]
     assert all(answer.code for answer in answers), answers
     old = produced((0, None, b"a"), base_ms=now, attributes=ZSTD)
-    assert both.same("plain", old, version=6).code == 76
-    assert both.same("plain", old, version=7).code == 0
+    assert pair.same("plain", old, version=6).code == 76
+    assert pair.same("plain", old, version=7).code == 0
 
 
 def with_bytes(data: bytes, at: int, *values: int, checked: bool = True) -> bytes:
@@ -206,8 +206,8 @@ def with_bytes(data: bytes, at: int, *values: int, checked: bool = True) -> byte
     return bytes(changed)
 
 
-def test_each_invalid_batch_gets_the_error_code_of_a_stock_broker(both: Both) -> None:
-    """One after the other: so that a code which both give for another reason does not hide a difference."""
+def test_each_invalid_batch_gets_the_error_code_of_a_stock_broker(pair: BrokerPair) -> None:
+    """One after the other, so that an error code which both return for another reason does not hide a difference."""
     now = now_ms()
     good = produced((0, b"k", b"a"), (0, b"k", b"b"), base_ms=now)
     large = produced((0, b"k", bytes(1_200_000)), base_ms=now)
@@ -248,7 +248,7 @@ def test_each_invalid_batch_gets_the_error_code_of_a_stock_broker(both: Both) ->
         mixed = produced(base_ms=now, content=content + content, count=3, attributes=codec)
         wrong[f"more records than announced, codec {codec}"] = "plain", mixed, 87
     for name, (topic, data, code) in wrong.items():
-        assert (name, both.same(topic, data).code) == (name, code)
+        assert (name, pair.same(topic, data).code) == (name, code)
 
 
 def with_delta(content: bytes, at: int, delta: int) -> bytes:
@@ -258,32 +258,32 @@ def with_delta(content: bytes, at: int, delta: int) -> bytes:
 @pytest.mark.parametrize("version", [12, 13])
 @pytest.mark.parametrize(("topic", "partition", "code"), [("unknown", 0, 0), ("plain", 7, 3)])
 def test_unknown_topics_and_partitions_get_a_stock_brokers_code(
-    both: Both, version: int, topic: str, partition: int, code: int
+    pair: BrokerPair, version: int, topic: str, partition: int, code: int
 ) -> None:
     data = produced((0, b"k", b"a"), base_ms=now_ms())
     for each in (data, with_bytes(data, 16, 1), b""):
-        found = both.same(topic, each, version, partition=partition)
+        found = pair.same(topic, each, version, partition=partition)
         assert found.code == (code or (100 if version == 13 else 3))
 
 
-def test_both_brokers_report_the_same_of_several_errors(both: Both) -> None:
+def test_both_brokers_report_the_same_of_several_errors(pair: BrokerPair) -> None:
     now = now_ms()
     good = produced((0, b"k", b"a"), base_ms=now)
     flipped = with_bytes(good, len(good) - 1, 1, checked=False)
-    assert both.same("plain", good, acks=2).code == 21
-    assert both.same("plain", flipped, acks=2).code == 21
-    assert both.same("plain", b"", acks=2).code == 87
-    assert both.same("plain", with_bytes(good, 16, 3), acks=2).code == 2
-    assert both.same("plain", with_bytes(flipped, 22, 5, checked=False)).code == 2
+    assert pair.same("plain", good, acks=2).code == 21
+    assert pair.same("plain", flipped, acks=2).code == 21
+    assert pair.same("plain", b"", acks=2).code == 87
+    assert pair.same("plain", with_bytes(good, 16, 3), acks=2).code == 2
+    assert pair.same("plain", with_bytes(flipped, 22, 5, checked=False)).code == 2
     big = produced((0, None, bytes(2_000)), base_ms=now)
-    assert both.same("small", with_bytes(big, 22, 5, checked=False)).code == 10
-    assert both.same("small", with_bytes(big, 7, 1, checked=False)).code == 87
+    assert pair.same("small", with_bytes(big, 22, 5, checked=False)).code == 10
+    assert pair.same("small", with_bytes(big, 7, 1, checked=False)).code == 87
     unread = produced((0, None, b"a"), base_ms=now, attributes=ZSTD)
-    assert both.same("plain", unread, version=6, acks=2).code == 76
+    assert pair.same("plain", unread, version=6, acks=2).code == 76
 
 
 @pytest.mark.parametrize("codec", [NONE, GZIP, SNAPPY, LZ4, ZSTD])
-def test_valid_batches_are_stored_as_by_a_stock_broker(both: Both, codec: int) -> None:
+def test_valid_batches_are_stored_as_by_a_stock_broker(pair: BrokerPair, codec: int) -> None:
     """Byte by byte where nothing is recompressed; else the same records in the same format."""
     now = now_ms()
     records = [(number, b"k%d" % number, b"some text " * 30) for number in range(5)]
@@ -294,8 +294,8 @@ def test_valid_batches_are_stored_as_by_a_stock_broker(both: Both, codec: int) -
         if topic == "small":
             continue
         for each in (data, wrong_maximum, untimed):
-            assert both.same(topic, each).code == 0
-        stock, ours = (both.stored(topic, broker_id)[-3:] for broker_id in (STOCK, OURS))
+            assert pair.same(topic, each).code == 0
+        stock, ours = (pair.stored(topic, broker_id)[-3:] for broker_id in (STOCK, OURS))
         for theirs, mine in zip(stock, ours, strict=True):
             if topic == "append-time":
                 _assert_same_but_the_time(theirs, mine)
@@ -319,7 +319,7 @@ def _assert_same_but_the_time(theirs: bytes, mine: bytes) -> None:
     assert crc32c(mine[21:]) == b.crc
 
 
-def test_randomly_damaged_batches_get_the_same_responses(both: Both) -> None:
+def test_randomly_damaged_batches_get_the_same_responses(pair: BrokerPair) -> None:
     """The checksum agrees, so that the rules behind it are reached. Records that can't be decoded are always refused; a stock
     broker takes some that are compressed, which no consumer could read."""
     seeded, now = Random(SEED), now_ms()
@@ -335,7 +335,7 @@ def test_randomly_damaged_batches_get_the_same_responses(both: Both) -> None:
             data[at] = seeded.choice((0, 1, 0x7F, 0x80, 0xFF, data[at] ^ 1 << seeded.randrange(8)))
         data[17:21] = crc32c(bytes(data[21:])).to_bytes(4, "big")
         topic = seeded.choice(("plain", "compacted", "append-time", "limited", "lz4"))
-        stock, ours = (both.produce(topic, each, bytes(data), 13) for each in (STOCK, OURS))
+        stock, ours = (pair.produce(topic, each, bytes(data), 13) for each in (STOCK, OURS))
         is_safe = bool(ours.code) and not _is_readable(bytes(data))
         if stock.code != ours.code and not is_safe:
             differences.append(f"{number} {topic} stock {stock.code} ours {ours.code} {data.hex()}")

@@ -60,8 +60,8 @@ def test_stock_tools_delete_records_and_describe_directories_and_quotas(tmp_path
         deleted = tool(DELETE_RECORDS, *server, "--offset-json-file", str(offsets))
         assert "low_watermark: 40" in deleted
         assert tool(GET_OFFSETS, *server, "--topic", "t", "--time", "-2").strip() == "t:0:40"
-        said = tool(LOG_DIRS, *server, "--describe", "--topic-list", "t")
-        found = json.loads(next(line for line in said.splitlines() if line.startswith("{")))
+        output = tool(LOG_DIRS, *server, "--describe", "--topic-list", "t")
+        found = json.loads(next(line for line in output.splitlines() if line.startswith("{")))
         sizes = {
             each["broker"]: each["logDirs"][0]["partitions"][0]["size"] for each in found["brokers"]
         }
@@ -108,7 +108,7 @@ def test_stock_clients_and_tools_read_compacted_records(tmp_path: Path, codec: s
         )
         read = [line.split(":") for line in done.stdout.splitlines()]
         assert dict(read) == wanted
-        assert len(read) < 2400, "something went"
+        assert len(read) < 2400, "the cleaner removed nothing"
         for segment in sorted(brokers.log_folder(201, "t").glob("*.log")):
             dumped = tool(stock_kafka.DUMP_LOG, "--deep-iteration", "--files", str(segment))
             assert "isvalid: false" not in dumped

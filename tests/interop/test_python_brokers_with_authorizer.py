@@ -1,4 +1,4 @@
-"""Stock Kafka's tools with brokers of this software that speak TLS alone: by certificate, and by SCRAM."""
+"""Stock Kafka's tools with brokers of this software with TLS only: by certificate, and by SCRAM."""
 
 import subprocess
 from collections.abc import Iterator

@@ -189,8 +189,8 @@ def test_transaction_started_under_a_stock_leader_ends_under_a_python_leader(
 def described_producers(bootstrap: str, *broker: str) -> set[str]:
     """Rows of the tool's table; without `broker` those of the leader."""
     server = ("--bootstrap-server", bootstrap)
-    asked = ("describe-producers", "--topic", "t", "--partition", "0", *broker)
-    header, *rows = tool(TRANSACTIONS, *server, *asked).splitlines()
+    requested = ("describe-producers", "--topic", "t", "--partition", "0", *broker)
+    header, *rows = tool(TRANSACTIONS, *server, *requested).splitlines()
     assert "CurrentTransactionStartOffset" in header
     return {" ".join(row.split()) for row in rows if row.strip()}
 
@@ -203,7 +203,7 @@ def test_stock_tool_describes_the_same_producers_on_both_brokers(tmp_path: Path)
             wait_until(lambda: ours.isr("t", 201) == {101, 201}, "both have it", 60)
             theirs = described_producers(both, "--broker-id", "101")
             mine = described_producers(both, "--broker-id", "201")
-            assert described_producers(both) == mine, "the leader is ours"
+            assert described_producers(both) == mine, "the leader is not ours"
             assert mine == theirs
             return mine
 
@@ -216,7 +216,7 @@ def test_stock_tool_describes_the_same_producers_on_both_brokers(tmp_path: Path)
         producer.begin_transaction()
         send(producer, "open", 5)
         opened = same() - {only}
-        assert [each.split()[-1] for each in opened] == ["20"], "it begins behind 20 messages"
+        assert [each.split()[-1] for each in opened] == ["20"], "the start offset is 20"
         producer.commit_transaction(60)
         ended = same() - {only}
         assert [each.split()[-1] for each in ended] == ["None"]

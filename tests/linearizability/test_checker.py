@@ -1,11 +1,11 @@
-"""The check itself: what is and what is not linearizable, and what an outcome means for a history."""
+"""The checker: which histories are linearizable, and what each outcome means for a history."""
 
 from pathlib import Path
 
 import pytest
 
 from support.linearizability import checker
-from support.linearizability.clients import certainly_not_done, values_read
+from support.linearizability.clients import certainly_failed, values_read
 from support.linearizability.history import Fault, Group, Operation
 from support.workload.target import Answer, Lost, NotSent
 
@@ -69,7 +69,7 @@ def test_other_histories_are_rejected_with_a_picture(name: str, tmp_path: Path) 
     assert verdict.picture == str(tmp_path / "case.html")
     page = Path(verdict.picture).read_text()
     assert "the fault" in page
-    assert "<script src" not in page, "the picture has to stand alone"
+    assert "<script src" not in page, "the page loads other files"
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_other_histories_are_rejected_with_a_picture(name: str, tmp_path: Path) 
     ],
 )
 def test_write_is_open_unless_it_certainly_failed(outcome: object, nothing_done: bool) -> None:
-    assert certainly_not_done(outcome) is nothing_done  # type: ignore[arg-type]
+    assert certainly_failed(outcome) is nothing_done  # type: ignore[arg-type]
 
 
 def test_value_returned_by_a_read_is_parsed() -> None:

@@ -92,7 +92,9 @@ def test_state_snapshots_are_kept_during_archiving(spark: SparkSession, tmp_path
         with JobHistory(stages, source) as history:
             state = history.at(Moment())
             assert b"".join(state.snapshot()) == images[writer.end_offset]
-            assert sum(each.summary.records for each in history.done) == 0, "only the state is read"
+            assert sum(each.summary.records for each in history.done) == 0, (
+                "records were read as well as the state"
+            )
 
 
 def read_every_way(

@@ -31,13 +31,13 @@ def test_signal_stops_the_archiver_between_two_polls(
         try:
             wait_until(lambda: any(archive.glob("records/*/_COMPLETE")), "the first records", 240)
             process.send_signal(number)
-            said, told = process.communicate(timeout=60)
+            found_report, reported = process.communicate(timeout=60)
         finally:
             process.kill()
-    assert process.returncode == 0, told
-    assert "stopping" in told
-    assert "Traceback" not in told
-    assert f"offsets 0 to {writer.end_offset}" in said
+    assert process.returncode == 0, reported
+    assert "stopping" in reported
+    assert "Traceback" not in reported
+    assert f"offsets 0 to {writer.end_offset}" in found_report
 
 
 @pytest.mark.long

@@ -44,7 +44,13 @@ from support.java_brokers import JavaBrokers
 from support.java_observer import StockObserver
 from support.local_quorum import LocalQuorum
 from support.pipeline_process import run_pipeline
-from support.recorded_history import PATIENCE_SECONDS, LivedHistory, Replacement, Span, archived_end
+from support.recorded_history import (
+    PATIENCE_SECONDS,
+    RecordedHistory,
+    Replacement,
+    Span,
+    archived_end,
+)
 from support.snapshot_dumps import SnapshotDumps
 from support.written_archive import archived_state
 
@@ -64,7 +70,7 @@ Captured = pytest.CaptureFixture[str]
 
 
 @dataclass(frozen=True)
-class Lived:
+class HistoryResult:
     """What is left, and what those who did it know."""
 
     archive: Path
@@ -86,18 +92,18 @@ def test_recorded_history_passes_through_every_command(
     capsys: Captured,
     record_property: Callable[[str, object], None],
 ) -> None:
-    lived = live(tmp_path)
-    record_property("offsets", archived_end(lived.archive))
-    record_property("images dumped by nodes", len(lived.dumps))
-    states_are_those_of_the_nodes(spark, lived, tmp_path)
-    states_are_those_of_stock_kafka(spark, lived, record_property)
-    text = dumped([each.path for each in open_log(lived.replicas[0]).segments])
-    timeline_shows(lived, records_of(text), tmp_path)
-    damage_is_found(lived, capsys)
-    quorum_starts_from_restore(lived, tmp_path)
+    history_result = live(tmp_path)
+    record_property("offsets", archived_end(history_result.archive))
+    record_property("images dumped by nodes", len(history_result.dumps))
+    states_are_those_of_the_nodes(spark, history_result, tmp_path)
+    states_are_those_of_stock_kafka(spark, history_result, record_property)
+    text = dumped([each.path for each in open_log(history_result.replicas[0]).segments])
+    timeline_shows(history_result, records_of(text), tmp_path)
+    damage_is_found(history_result, capsys)
+    quorum_starts_from_restore(history_result, tmp_path)
 
 
-def live(root: Path) -> Lived:
+def live(root: Path) -> HistoryResult:
     with LocalQuorum(root / "quorum", **QUORUM) as quorum:
         quorum.form()
         with (
@@ -106,7 +112,7 @@ def live(root: Path) -> Lived:
             SnapshotDumps(quorum, root / "dumps", SEED) as dumps,
         ):
             observer.start()
-            history = LivedHistory(root, quorum, brokers)
+            history = RecordedHistory(root, quorum, brokers)
             history.begin()
             with history.follow() as archive:
                 history.wait_archived(archive)
@@ -124,7 +130,7 @@ def live(root: Path) -> Lived:
                 assert archive.interrupt() == 0, archive.output
             observer.assert_sound()
         data = [node.data_dir for node in quorum.nodes.values()]
-    return Lived(
+    return HistoryResult(
         history.archive,
         (*data, replacement.lost.data_dir),
         dumps.files,
@@ -139,7 +145,7 @@ def live(root: Path) -> Lived:
 
 
 def plan_is_carried_out(
-    quorum: LocalQuorum, brokers: JavaBrokers, history: LivedHistory, root: Path
+    quorum: LocalQuorum, brokers: JavaBrokers, history: RecordedHistory, root: Path
 ) -> None:
     """One broker is drained, by the stock tool, as planned."""
     file = root / "plan.json"
@@ -151,54 +157,65 @@ def plan_is_carried_out(
     tool = history.tool()
     tool.execute_plan(file)
     history.wait_moved()
-    said = tool.verify_plan(file)
+    reported = tool.verify_plan(file)
     clients = brokers.clients
     states = {
         topic: clients.partitions(topic) for topic in ("moving", "kept", "after-the-failover")
     }
     for each in planned:
         name = f"{each['topic']}-{each['partition']}"
-        assert f"Reassignment of partition {name} is completed." in said, said
+        assert f"Reassignment of partition {name} is completed." in reported, reported
         assert list(states[each["topic"]][each["partition"]].replicas) == each["replicas"]
     everywhere = {each for topic in states.values() for p in topic.values() for each in p.replicas}
     assert everywhere == {101, 102}
 
 
-def states_are_those_of_the_nodes(spark: SparkSession, lived: Lived, root: Path) -> None:
+def states_are_those_of_the_nodes(
+    spark: SparkSession, history_result: HistoryResult, root: Path
+) -> None:
     """Once each, merged, and at ten offsets what a live node had written there."""
-    done = run_pipeline("archive", "--to", lived.archive, "--compact")
+    done = run_pipeline("archive", "--to", history_result.archive, "--compact")
     assert done.returncode == 0, done.stderr
-    archive = Archive(spark, str(lived.archive))
+    archive = Archive(spark, str(history_result.archive))
     end = archive.contents().end
     rows = archive.read().select("offset").toArrow().column("offset").to_pylist()
     assert sorted(rows) == list(range(end))
-    inside = sorted(name for name in lived.dumps if 0 < int(name[:20]) <= end)
+    inside = sorted(name for name in history_result.dumps if 0 < int(name[:20]) <= end)
     chosen = random.Random(SEED).sample(inside, 10)
     for name in chosen:
-        state = archived_state(lived.archive, Moment(offset=int(name[:20])))
+        state = archived_state(history_result.archive, Moment(offset=int(name[:20])))
         assert state.id.file_name == name
-        assert b"".join(state.snapshot()) == lived.dumps[name].read_bytes(), name
+        assert b"".join(state.snapshot()) == history_result.dumps[name].read_bytes(), name
     name = chosen[0]
     at = int(name[:20])
-    arguments = ["--archive", lived.archive, "--at-offset", at, "--snapshot", root / "snapshot"]
+    arguments = [
+        "--archive",
+        history_result.archive,
+        "--at-offset",
+        at,
+        "--snapshot",
+        root / "snapshot",
+    ]
     done = run_pipeline("state", *arguments)
     assert done.returncode == 0, done.stderr
-    assert (root / "snapshot" / name).read_bytes() == lived.dumps[name].read_bytes()
+    assert (root / "snapshot" / name).read_bytes() == history_result.dumps[name].read_bytes()
 
 
 def states_are_those_of_stock_kafka(
-    spark: SparkSession, lived: Lived, record_property: Callable[[str, object], None]
+    spark: SparkSession,
+    history_result: HistoryResult,
+    record_property: Callable[[str, object], None],
 ) -> None:
-    archive = Archive(spark, str(lived.archive))
+    archive = Archive(spark, str(history_result.archive))
     end = archive.contents().end
-    log = open_log(lived.stock_dumps)
+    log = open_log(history_result.stock_dumps)
     # What it began with it may have fetched.
     inside = [each for each in log.snapshots if log.start_offset < each.end_offset <= end]
     record_property("images dumped by stock Kafka", len(inside))
     assert len(inside) >= 5
     for each in random.Random(SEED).sample(inside, min(len(inside), 10)):
         file = SnapshotFile(log.path / each.file_name, each)
-        state = archived_state(lived.archive, Moment(offset=each.end_offset))
+        state = archived_state(history_result.archive, Moment(offset=each.end_offset))
         assert state.id == each
         batches = [batch for _, batch in file.batches() if not batch.header.is_control]
         theirs = [in_one_order(value) for batch in batches for value in record_values(batch)]
@@ -219,9 +236,9 @@ def voters_of(record: VotersRecord | None) -> dict[ReplicaKey, tuple[Endpoint, .
 # -- the timeline, against the log as a stock tool prints it
 
 
-def timeline_shows(lived: Lived, records: list[DumpedRecord], root: Path) -> None:
+def timeline_shows(history_result: HistoryResult, records: list[DumpedRecord], root: Path) -> None:
     page, file = root / "timeline.html", root / "timeline.parquet"
-    source = str(lived.replicas[0])
+    source = str(history_result.replicas[0])
     assert main(["timeline", "--log", source, "--html", str(page), "--parquet", str(file)]) == 0
     events: list[dict[str, Any]] = pq.read_table(file).to_pylist()
 
@@ -238,11 +255,13 @@ def timeline_shows(lived: Lived, records: list[DumpedRecord], root: Path) -> Non
     elections = [n for n, record in enumerate(records) if record.type == "LeaderChange"]
     pairs = [(records[max(n - 1, 0)], records[n]) for n in elections]
     assert bounds == [(first.offset, first.time_ms - last.time_ms) for last, first in pairs]
-    killed = lived.leader_killed
+    killed = history_result.leader_killed
     last, _ = next(pair for pair in pairs if pair[1].time_ms > killed.begin_ms)
-    assert killed.begin_ms <= last.time_ms <= killed.end_ms, "what the dead leader wrote last"
+    assert killed.begin_ms <= last.time_ms <= killed.end_ms, (
+        "the last record of the killed leader is missing"
+    )
 
-    assert found("voter replaced") == [replaced(lived.replacement, records)]
+    assert found("voter replaced") == [replaced(history_result.replacement, records)]
     fenced, unfenced = (
         next(
             each
@@ -250,12 +269,12 @@ def timeline_shows(lived: Lived, records: list[DumpedRecord], root: Path) -> Non
             if each.type == "BROKER_REGISTRATION_CHANGE_RECORD"
             and each.fields["brokerId"] == FAILED_BROKER
             and each.fields.get("fenced") == sign
-            and each.time_ms >= lived.broker_killed.begin_ms
+            and each.time_ms >= history_result.broker_killed.begin_ms
         )
         for sign in (1, -1)
     )
     assert lasted(fenced, unfenced) in found("broker down", f"broker {FAILED_BROKER}")
-    assert len(found("reassignment", "moving-")) >= len(lived.moved)
+    assert len(found("reassignment", "moving-")) >= len(history_result.moved)
     assert all(duration is not None for _, _, duration in found("reassignment"))
     text = page.read_text()
     for name in ("election", "voter replaced", "broker down", "reassignment"):
@@ -281,27 +300,27 @@ def replaced(which: Replacement, records: list[DumpedRecord]) -> tuple[int, int,
 # -- the audit
 
 
-def damage_is_found(lived: Lived, capsys: Captured) -> None:
+def damage_is_found(history_result: HistoryResult, capsys: Captured) -> None:
     """All that is on the disks is sound; then one bit of one file is not."""
-    replicas = lived.replicas
+    replicas = history_result.replicas
     assert findings(replicas, capsys) == []
-    chance = random.Random(SEED)
+    rng = random.Random(SEED)
     for _ in range(FLIPS):
-        victim = chance.choice(replicas)
-        segment = chance.choice(open_log(victim).segments).path
-        batch = chance.choice(batches_of(dumped([segment]))[:-1])
-        with flipped_bit(segment, batch.position + chance.randrange(batch.size_bytes)):
-            said = findings(replicas, capsys)
+        victim = rng.choice(replicas)
+        segment = rng.choice(open_log(victim).segments).path
+        batch = rng.choice(batches_of(dumped([segment]))[:-1])
+        with flipped_bit(segment, batch.position + rng.randrange(batch.size_bytes)):
+            output = findings(replicas, capsys)
         place = f"{segment.name}, byte {batch.position}, offset {batch.base_offset}"
-        assert said[0].startswith(f"FOUND {victim}: {place}: "), said
-        assert all(line.startswith(f"FOUND {victim}: ") for line in said), said
+        assert output[0].startswith(f"FOUND {victim}: {place}: "), output
+        assert all(line.startswith(f"FOUND {victim}: ") for line in output), output
 
-        victim = chance.choice([each for each in replicas if open_log(each).snapshots])
-        snapshot = chance.choice(open_log(victim).snapshots)
+        victim = rng.choice([each for each in replicas if open_log(each).snapshots])
+        snapshot = rng.choice(open_log(victim).snapshots)
         file = open_log(victim).path / snapshot.file_name
-        with flipped_bit(file, chance.randrange(file.stat().st_size)):
-            said = findings(replicas, capsys)
-        (line,) = said
+        with flipped_bit(file, rng.randrange(file.stat().st_size)):
+            output = findings(replicas, capsys)
+        (line,) = output
         assert re.match(
             rf"FOUND {victim}: {file.name}, byte \d+, offset {snapshot.end_offset}: ", line
         )
@@ -311,21 +330,21 @@ def findings(replicas: Sequence[Path], capsys: Captured) -> list[str]:
     """The command's findings about them."""
     capsys.readouterr()
     exit_code = main(["audit", *map(str, replicas)])
-    said = capsys.readouterr().out.splitlines()
-    found = [line for line in said if line.startswith("FOUND")]
+    output = capsys.readouterr().out.splitlines()
+    found = [line for line in output if line.startswith("FOUND")]
     assert exit_code == (1 if found else 0)
-    assert ("no problems found" in said) is not bool(found)
+    assert ("no problems found" in output) is not bool(found)
     return found
 
 
 # -- the restored quorum
 
 
-def quorum_starts_from_restore(lived: Lived, root: Path) -> None:
+def quorum_starts_from_restore(history_result: HistoryResult, root: Path) -> None:
     with LocalQuorum(root / "new", nodes=1, initial_voters=1, **QUORUM) as quorum:
         node = quorum.nodes[1]
         voter = f"1@{node.host}:{node.port}"
-        options = ["--archive", lived.archive, "--output", node.data_dir, "--voter", voter]
+        options = ["--archive", history_result.archive, "--output", node.data_dir, "--voter", voter]
         options += ["--replica-uuid", quorum.founder_uuid, "--cluster-id", quorum.cluster_id]
         done = run_pipeline("restore", *options)
         assert done.returncode == 0, done.stderr
@@ -333,19 +352,19 @@ def quorum_starts_from_restore(lived: Lived, root: Path) -> None:
         assert quorum.wait_leader() == 1
         address = f"{node.host}:{node.port}"
         tool = [stock_kafka.METADATA_QUORUM, "--bootstrap-controller", address]
-        told = stock_kafka.run_tool(*tool, "describe", "--status", timeout_seconds=180)
-        assert told.returncode == 0, told.stdout + told.stderr
-        lines = dict(line.split(":", 1) for line in told.stdout.splitlines() if ":" in line)
+        output = stock_kafka.run_tool(*tool, "describe", "--status", timeout_seconds=180)
+        assert output.returncode == 0, output.stdout + output.stderr
+        lines = dict(line.split(":", 1) for line in output.stdout.splitlines() if ":" in line)
         assert lines["ClusterId"].strip() == quorum.cluster_id
         assert lines["LeaderId"].strip() == "1"
-        assert int(lines["HighWatermark"]) > archived_end(lived.archive)
+        assert int(lines["HighWatermark"]) > archived_end(history_result.archive)
         assert quorum.founder_uuid in lines["CurrentVoters"]
         with JavaBrokers.on(quorum, root / "new-brokers", 1) as brokers:
             brokers.start()
             brokers.wait_for([101], PATIENCE_SECONDS)
             clients = brokers.clients
-            assert clients("topics") == lived.topics
-            assert replicas_of(clients("describe kept")) == replicas_of(lived.kept)
+            assert clients("topics") == history_result.topics
+            assert replicas_of(clients("describe kept")) == replicas_of(history_result.kept)
             assert clients("config-of kept retention.ms") == "3600000"
 
 

@@ -87,7 +87,7 @@ def test_states_of_an_archive_written_by_spark_equal_those_of_a_mounted_one(
                 assert b"".join(state.snapshot()) == images[offset]
             assert not found.one_by_one
             assert sum(each.summary.records for each in found.done) == offset
-        assert len(found.done) > len(ranges), "a task for each file"
+        assert len(found.done) > len(ranges), "not one task per file"
         number = len(images) // 2
         state = found.at(Moment(time_ms=BEGAN_MS + 1000 * number))
         assert b"".join(state.snapshot()) == [*images.values()][number]
@@ -131,7 +131,9 @@ def test_deltas_and_states_of_a_copied_archive_are_used(
                 assert b"".join(found.at(moment).snapshot()) == snapshot
             assert found.rows_read == expected.rows_read
         assert b"".join(found.at(Moment()).snapshot()) == images[end]
-        assert sum(each.summary.records for each in found.done) == end - 30, "only what is new"
+        assert sum(each.summary.records for each in found.done) == end - 30, (
+            "records were archived again"
+        )
 
 
 @pytest.mark.requirement("SP-03")
@@ -177,8 +179,8 @@ def test_damage_is_reported_with_the_uri(spark: SparkSession, root: Path, tmp_pa
         with pytest.raises(PipelineError, match=rf"^viewfs://.*/{second.name}/{file.name}: "):
             found.at(Moment(offset=4))
         file.write_bytes(whole[:-9] + bytes([whole[-9] ^ 1]) + whole[-8:])
-        told = rf"^viewfs://.*/{second.name}/{file.name}: the checksum of its footer is wrong"
-        with pytest.raises(PipelineError, match=told):
+        message = rf"^viewfs://.*/{second.name}/{file.name}: the checksum of its footer is wrong"
+        with pytest.raises(PipelineError, match=message):
             found.at(Moment(offset=4))
         file.unlink()
         with pytest.raises(PipelineError, match=rf"{second.name} has 0 records, and its marker"):
@@ -229,7 +231,7 @@ def test_timeline_equals_that_of_a_mounted_archive(
     assert (found.begin_ms, found.end_ms) == (expected.begin_ms, expected.end_ms)
     records = [each.records for each in found.reads]
     assert sum(records) == writer.end_offset - source.start_offset
-    assert len(found.reads) > len(ranges) > 1, "a task for each file"
+    assert len(found.reads) > len(ranges) > 1, "not one task per file"
     assert begins.end_offset >= source.start_offset > 0
     (last,) = (root / "records" / ranges[-1].directory).glob("*.parquet")
     last.write_bytes(last.read_bytes()[:40] + b"\0" * 9 + last.read_bytes()[49:])

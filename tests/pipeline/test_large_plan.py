@@ -19,14 +19,12 @@ MEMORY_KIB = 4 << 20
 @pytest.mark.requirement("SP-06")
 def test_placement_of_a_million_partitions_on_five_hundred_brokers() -> None:
     """One broker is drained, ten are new, and what is there was placed by chance."""
-    chance = random.Random(7)
+    rng = random.Random(7)
     brokers = [Broker(n, f"rack-{n % RACKS}", usable=n != 17) for n in range(BROKERS + NEW)]
     by_rack = [[b.id for b in brokers[:BROKERS] if b.rack == f"rack-{r}"] for r in range(RACKS)]
     racks = range(RACKS)
     partitions = [
-        Partition(
-            f"t{n >> 6}", n & 63, tuple(chance.choice(by_rack[r]) for r in chance.sample(racks, 3))
-        )
+        Partition(f"t{n >> 6}", n & 63, tuple(rng.choice(by_rack[r]) for r in rng.sample(racks, 3)))
         for n in range(PARTITIONS)
     ]
     began = time.process_time()

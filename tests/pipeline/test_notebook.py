@@ -32,7 +32,7 @@ class FailingCluster:
 
     def __init__(self, root: Path) -> None:
         self.writer = LogWriter(root)
-        self.chance = random.Random(7)
+        self.rng = random.Random(7)
         self.moves = self.configs = 0
         self._topics = [UUID(int=number) for number in (1, 2)]
         self._replicas: dict[tuple[UUID, int], tuple[int, ...]] = {}
@@ -43,19 +43,17 @@ class FailingCluster:
         """From the first record on."""
         self._begin()
         for number in range(rounds):
-            self.writer.time_ms += self.chance.randrange(1, 4) * MINUTE_MS
-            if self._down and self.chance.random() < 0.6:
+            self.writer.time_ms += self.rng.randrange(1, 4) * MINUTE_MS
+            if self._down and self.rng.random() < 0.6:
                 self._down.discard(min(self._down))
             elif len(self._down) < 3:
-                self._down.add(self.chance.choice([1, 2, 3, 4]))
+                self._down.add(self.rng.choice([1, 2, 3, 4]))
             if number == rounds // 3:
                 self._down = {1, 2, 3}  # partitions on these three have no leader
             self._place()
             if number % 3 == 0:
-                kind, name = self.chance.choice(
-                    [(TOPIC, "orders"), (TOPIC, "users"), (BROKER, "1")]
-                )
-                key = self.chance.choice(["retention.ms", "segment.bytes"])
+                kind, name = self.rng.choice([(TOPIC, "orders"), (TOPIC, "users"), (BROKER, "1")])
+                key = self.rng.choice(["retention.ms", "segment.bytes"])
                 self.writer.append(config(kind, name, key, str(number)))
                 self.configs += 1
             if number == rounds // 2:

@@ -80,17 +80,19 @@ def test_every_command_runs_on_a_connect_server(server: str, tmp_path: Path) -> 
             ["plan", *log, "--at-offset", "52"],
         )
     ):
-        told = []
+        reported = []
         for where in (["--master", "none"], ["--remote", server]):
             out = tmp_path / f"out-{number}"
             more = ["--output", out] if options[0] in ("restore", "plan") else []
             done = run_pipeline(*options, *more, *where)
             assert done.returncode == 0, done.stderr[-3000:]
             lines = done.stdout.splitlines()
-            told.append([line for line in lines if not line.startswith("  ") and " s" not in line])
+            reported.append(
+                [line for line in lines if not line.startswith("  ") and " s" not in line]
+            )
             if out.exists():
-                out.rename(tmp_path / f"kept-{number}-{len(told)}")
-        assert told[0] == told[1], options
+                out.rename(tmp_path / f"kept-{number}-{len(reported)}")
+        assert reported[0] == reported[1], options
     one, other = (tmp_path / f"kept-5-{number}" for number in (1, 2))
     assert one.read_bytes() == other.read_bytes()
     first, second = (sorted((tmp_path / f"kept-4-{n}").rglob("*.checkpoint")) for n in (1, 2))
@@ -120,11 +122,11 @@ def test_versions_run_on_a_connect_server(server: str, tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_commands_unsupported_over_connect_are_reported(server: str, tmp_path: Path) -> None:
-    for options, said in (
+    for options, reported in (
         (["archive", "--log", tmp_path, "--to", tmp_path / "a", "--remote", server], "--master"),
         (["state", "--archive", "hdfs://h/a", "--remote", server], "not with --remote"),
         (["state", "--log", tmp_path, "--remote", "sc://127.0.0.1:1"], "can't be used"),
     ):
         done = run_pipeline(*options)
         assert done.returncode == 2
-        assert said in done.stderr
+        assert reported in done.stderr

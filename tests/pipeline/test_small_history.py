@@ -83,13 +83,13 @@ def timeline_shows(records: list[dict[str, Any]], source: Path, root: Path) -> N
     assert (
         main(["timeline", "--log", str(source), "--html", str(page), "--parquet", str(file)]) == 0
     )
-    told = pq.read_table(file).to_pylist()
-    elections = [each["at_most_ms"] for each in told if each["kind"] == "election"]
+    reported = pq.read_table(file).to_pylist()
+    elections = [each["at_most_ms"] for each in reported if each["kind"] == "election"]
     taken = [n for n, each in enumerate(records) if each["type"] == "LeaderChange"]
     assert elections == [between(records[max(n - 1, 0)], records[n]) for n in taken]
     assert len(elections) >= 2
     sets = [each for each in records if each["type"] == "VotersRecord"]
-    (replaced,) = (each["duration_ms"] for each in told if each["kind"] == "voter replaced")
+    (replaced,) = (each["duration_ms"] for each in reported if each["kind"] == "voter replaced")
     assert replaced == between(*sets[-2:])
     assert "voter replaced:" in page.read_text()
 
@@ -106,10 +106,10 @@ def damage_is_found(replicas: list[Path], capsys: pytest.CaptureFixture[str]) ->
         capsys.readouterr()
         with flipped_bit(file, file.stat().st_size * 2 // 3):
             assert main(["audit", *map(str, replicas)]) == 1
-        said = capsys.readouterr().out.splitlines()
-        assert said[0].startswith(f"FOUND {log.path.parent}: {file.name}, byte "), said
-        assert ", offset " in said[0]
-        assert not any(line.startswith("FOUND") for line in said[1:]), said
+        output = capsys.readouterr().out.splitlines()
+        assert output[0].startswith(f"FOUND {log.path.parent}: {file.name}, byte "), output
+        assert ", offset " in output[0]
+        assert not any(line.startswith("FOUND") for line in output[1:]), output
 
 
 def quorum_starts_from_restore(root: Path) -> None:

@@ -54,10 +54,10 @@ def test_states_of_a_log_split_into_many_spans(spark: SparkSession, tmp_path: Pa
                 assert_same(state, expected)
             assert sum(each.summary.records for each in history.done) == offset
         assert len(history.done) > 5
-        told = history.how()
-        assert f" {offset} records (" in told
-        assert f" reduced in {len(history.done)} tasks" in told
-        assert "one by one" not in told
+        reported = history.how()
+        assert f" {offset} records (" in reported
+        assert f" reduced in {len(history.done)} tasks" in reported
+        assert "one by one" not in reported
 
 
 @pytest.mark.long
@@ -112,12 +112,12 @@ def test_errors_are_the_same_as_those_of_replay(spark: SparkSession, tmp_path: P
     writer.append_bytes([b"\x01\x03\x00"])
     writer.close()
     with history_of(spark, tmp_path, 100) as history:
-        with pytest.raises(PipelineError) as told:
+        with pytest.raises(PipelineError) as reported:
             history.at(Moment())
         with pytest.raises(PipelineError) as expected:
             replay_directory(tmp_path, Moment(offset=8))
-        assert str(told.value) == str(expected.value)
-        assert "offset 6: a change of partition" in str(told.value)
+        assert str(reported.value) == str(expected.value)
+        assert "offset 6: a change of partition" in str(reported.value)
         assert_same(history.at(Moment(offset=6)), replay_directory(tmp_path, Moment(offset=6)))
         first = min(writer.directory.glob("*.log"))
         first.write_bytes(first.read_bytes()[:70] + b"\xff" + first.read_bytes()[71:])
@@ -139,6 +139,8 @@ def test_state_commands_on_spark(tmp_path: Path) -> None:
         here, there = run_pipeline(*options), run_pipeline(*options, "--master", "local[2]")
         assert (here.returncode, there.returncode) == (0, 0), there.stderr
         assert here.stdout == there.stdout
-    told = run_pipeline("state", *log, "--master", "local[2]", "--output", str(tmp_path / "tables"))
-    assert "on Spark (local[2]): " in told.stdout
+    output = run_pipeline(
+        "state", *log, "--master", "local[2]", "--output", str(tmp_path / "tables")
+    )
+    assert "on Spark (local[2]): " in output.stdout
     assert (tmp_path / "tables" / "partitions.parquet").exists()

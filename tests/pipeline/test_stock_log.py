@@ -26,7 +26,7 @@ SMALL = {
 
 
 @dataclass(frozen=True)
-class Told:
+class ClusterView:
     """A cluster as stock clients see it."""
 
     topics: str
@@ -35,8 +35,8 @@ class Told:
     retention_ms: str
 
 
-def told_by(clients: Clients) -> Told:
-    return Told(
+def told_by(clients: Clients) -> ClusterView:
+    return ClusterView(
         clients("topics"),
         clients.partitions("orders"),
         clients("brokers"),
@@ -67,7 +67,7 @@ def test_stock_cluster_is_archived_replayed_and_audited(
             brokers.brokers[102].kill()
             brokers.wait_for([101])
             wait_until(lambda: "102" not in isr_of(clients), "the dead broker left every ISR")
-            told = told_by(clients)
+            reported = told_by(clients)
         logs = [each.log_directory for each in quorum.controllers.values()]
         for log in logs:
             wait_until(
@@ -81,7 +81,7 @@ def test_stock_cluster_is_archived_replayed_and_audited(
     tables = tmp_path / "tables"
     done = run_pipeline("state", "--archive", archive, "--output", tables)
     assert done.returncode == 0, done.stderr
-    assert_state(tables, told, quorum)
+    assert_state(tables, reported, quorum)
     assert_snapshots_are_read(spark, live[0])
     assert_audit(logs, tmp_path, capsys)
 
@@ -90,25 +90,25 @@ def isr_of(clients: Clients) -> str:
     return " ".join(str(each.isr) for each in clients.partitions("orders").values())
 
 
-def assert_state(tables: Path, told: Told, quorum: JavaQuorum) -> None:
+def assert_state(tables: Path, reported: ClusterView, quorum: JavaQuorum) -> None:
     names = [row["name"] for row in table(tables, "topics")]
-    assert f"[{', '.join(sorted(names))}]" == told.topics
+    assert f"[{', '.join(sorted(names))}]" == reported.topics
     assert {
         row["partition_id"]: PartitionState(
             row["leader"], tuple(row["replicas"]), tuple(row["isr"])
         )
         for row in table(tables, "partitions")
         if row["topic"] == "orders"
-    } == told.partitions
+    } == reported.partitions
     brokers = {row["broker_id"]: row for row in table(tables, "brokers")}
     assert sorted(brokers) == [101, 102]
     # The one that asked was killed without a word; what it saw is that the other one was gone.
-    assert told.brokers == "[101]"
+    assert reported.brokers == "[101]"
     assert brokers[102]["fenced"]
     configs = {
         (row["resource_name"], row["name"]): row["value"] for row in table(tables, "configs")
     }
-    assert configs["orders", "retention.ms"] == told.retention_ms == "3600000"
+    assert configs["orders", "retention.ms"] == reported.retention_ms == "3600000"
     voters = {row["id"]: row["uuid"] for row in table(tables, "voters")}
     assert voters == {each.id: each.directory_id for each in quorum.controllers.values()}
 
@@ -124,9 +124,9 @@ def assert_audit(logs: list[Path], scratch: Path, capsys: pytest.CaptureFixture[
     """Nothing is found in what stock Kafka wrote; one flipped bit in one copy is."""
     capsys.readouterr()
     assert main(["audit", *map(str, logs)]) == 0
-    said = capsys.readouterr().out
-    assert "no problems found" in said
-    assert " 0 of them compared with the log" not in said
+    output = capsys.readouterr().out
+    assert "no problems found" in output
+    assert " 0 of them compared with the log" not in output
     copies = [scratch / f"copy-{log.parent.parent.name}" for log in logs]
     for log, copy in zip(logs, copies, strict=True):
         shutil.copytree(log, copy)

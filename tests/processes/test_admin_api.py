@@ -205,7 +205,7 @@ LEADER_ONLY = [
 
 
 def test_follower_does_not_forward_requests_to_the_address_in_the_log(make_quorum) -> None:
-    with Stranger() as stranger:
+    with UncontactedListener() as stranger:
         quorum = make_quorum(2)
         elsewhere = f"http://127.0.0.1:{stranger.port}"
         quorum.nodes[1].overrides["admin.advertised.listener"] = elsewhere
@@ -217,21 +217,23 @@ def test_follower_does_not_forward_requests_to_the_address_in_the_log(make_quoru
             lambda: quorum.request("GET", "/v1/node", 2).json()["leaderId"] == 1, "node 2 follows"
         )
         for method, path, body in LEADER_ONLY:
-            told = quorum.request(method, path, 2, json=body)
-            assert (told.status_code, told.json()["code"]) == (421, ErrorCode.NOT_LEADER), path
-            assert (told.json()["leaderId"], told.json()["leaderUrl"]) == (1, elsewhere)
-        asked = {"QUORUMCTL_ADMIN": quorum.nodes[2].admin_url}
-        assert "--trust" in Ctl(quorum).run("put", "topic/t/k", "v", code=1, **asked)
+            reported = quorum.request(method, path, 2, json=body)
+            assert (reported.status_code, reported.json()["code"]) == (421, ErrorCode.NOT_LEADER), (
+                path
+            )
+            assert (reported.json()["leaderId"], reported.json()["leaderUrl"]) == (1, elsewhere)
+        requested = {"QUORUMCTL_ADMIN": quorum.nodes[2].admin_url}
+        assert "--trust" in Ctl(quorum).run("put", "topic/t/k", "v", code=1, **requested)
         assert stranger.calls == 0
         # With the host trusted quorumctl goes there, and only then.
-        Ctl(quorum).run("put", "topic/t/k", "v", "--trust", "127.0.0.1", code=1, **asked)
+        Ctl(quorum).run("put", "topic/t/k", "v", "--trust", "127.0.0.1", code=1, **requested)
         assert stranger.calls > 0
 
 
-class Stranger:
+class UncontactedListener:
     """Listens where the leader does not; counts who connects."""
 
-    def __enter__(self) -> "Stranger":
+    def __enter__(self) -> "UncontactedListener":
         self.calls = 0
         self._socket = socket.create_server(("127.0.0.1", 0))
         self.port = self._socket.getsockname()[1]
@@ -264,8 +266,8 @@ def test_describe_quorum_over_kafka_protocol(make_quorum) -> None:
         before = quorum.describe()["highWatermark"]
         found = ask(address, apis.DESCRIBE_QUORUM, 2, request).topics[0].partitions[0]
         ends = [each.log_end_offset for each in found.observers]
-        told = (before, found, quorum.describe()["highWatermark"])
-        return told if ends == [found.high_watermark] else None
+        reported = (before, found, quorum.describe()["highWatermark"])
+        return reported if ends == [found.high_watermark] else None
 
     before, found, after = wait_until(caught_up, "the observer has everything")
     assert (found.leader_id, found.error_code) == (1, 0)

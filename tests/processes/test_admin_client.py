@@ -44,12 +44,12 @@ def test_describe_and_alter_work_through_any_server(shared_quorum: LocalQuorum) 
         assert admin.alter_quorum([9, 2, 1]).voters_offset == altered.voters_offset
         info = admin.describe_quorum()
         assert set(info.target_voters) == {1, 2, 9}
-        assert info.target_voters[9].log_end_offset is None, "nobody has seen it"
+        assert info.target_voters[9].log_end_offset is None, "an unconfirmed value was read"
         assert admin.alter_quorum(None).target_voters is None
         assert admin.describe_quorum().target_voters == {}
         key = ReplicaKey(2, uuid_of(shared_quorum, 2))
         admin.alter_quorum([1, key, 3])
-        assert admin.describe_quorum().target_voters == {}, "these are the voters"
+        assert admin.describe_quorum().target_voters == {}, "the voters differ"
 
 
 @pytest.mark.requirement("K595-27")
@@ -100,7 +100,7 @@ def test_closed_listener_is_reported_as_authorization_error(make_quorum) -> None
         ):
             with pytest.raises(AuthorizationFailed, match="admin API"):
                 change()
-        assert set(admin.describe_quorum().current_voters) == {1}, "looking is allowed"
+        assert set(admin.describe_quorum().current_voters) == {1}, "reading is allowed"
 
 
 @contextmanager
@@ -142,7 +142,7 @@ def test_server_that_is_not_a_node_is_rejected(shared_quorum: LocalQuorum) -> No
         ):
             admin.describe_quorum()
         with QuorumAdminClient([f"127.0.0.1:{port}", *servers(shared_quorum)]) as admin:
-            assert admin.describe_quorum().leader_id in {1, 2, 3}, "the next one is asked"
+            assert admin.describe_quorum().leader_id in {1, 2, 3}, "the next address was not tried"
 
 
 @pytest.mark.parametrize("text", ["", "host", "host:", ":1", "host:x"])

@@ -47,7 +47,7 @@ def test_every_acknowledged_record_of_a_backup_survives_the_loss_of_all_nodes(
         leader = quorum.nodes[quorum.wait_leader()]
         leader.kill()
         also = len(writer.acknowledged)
-        assert main(take) == 0, "from whoever leads then"
+        assert main(take) == 0, "from the leader at that time"
     capsys.readouterr()
     with_snapshot, last = backups_in(target)
     assert len(list((with_snapshot / "__cluster_metadata-0").glob("*.checkpoint"))) == 1
@@ -85,8 +85,8 @@ def test_restore_is_rejected_beside_the_quorum_and_under_another_id(
     assert main(["take", "--target", str(target), "--bootstrap", bootstrap(quorum)]) == 0
 
     def refused(cluster_id: str, servers: str, *arguments: str) -> dict[str, str]:
-        told = {"cluster.id": cluster_id, "controller.quorum.bootstrap.servers": servers}
-        again = make_quorum(1, properties=told)
+        settings = {"cluster.id": cluster_id, "controller.quorum.bootstrap.servers": servers}
+        again = make_quorum(1, properties=settings)
         (node,) = again.nodes.values()
         node.arguments = ("--restore-from", str(target), *arguments)
         node.start()
@@ -108,7 +108,7 @@ def test_restore_is_rejected_beside_the_quorum_and_under_another_id(
     node.arguments = ("--restore-from", str(target), "--restore-cluster-id", quorum.cluster_id)
     node.start()
     assert new.get("k") == "v"
-    assert new.describe()["leaderEpoch"] < 10, "epochs begin anew"
+    assert new.describe()["leaderEpoch"] < 10, "epochs restart at the beginning"
     new.add_node(2).start()
     new.add_voter(2)
     assert sorted(new.voter_ids()) == [1, 2]

@@ -88,7 +88,7 @@ def test_each_listener_serves_its_own_role(quorum: CombinedQuorum) -> None:
 
 def announced(host: str, port: int) -> set[int]:
     """Keys of the APIs that a port announces."""
-    asked = ApiVersionsRequest(client_software_name="t", client_software_version="1")
-    answer = ask((host, port), API_VERSIONS, API_VERSIONS.max_version, asked, 10)
+    request = ApiVersionsRequest(client_software_name="t", client_software_version="1")
+    answer = ask((host, port), API_VERSIONS, API_VERSIONS.max_version, request, 10)
     assert isinstance(answer, ApiVersionsResponse)
     return {each.api_key for each in answer.api_keys}

@@ -84,7 +84,7 @@ def test_compacted_topic_keeps_the_newest_value_of_each_key(brokers: PythonBroke
     wait_until(lambda: len(closed()) <= 4, "the closed segments are compacted", 20)
     found = batches_of(brokers, 201, topic)
     assert newest_values(found) == wanted
-    assert segments(brokers, "compacted")[-1] == active, "the segment that is written stays"
+    assert segments(brokers, "compacted")[-1] == active, "the active segment was deleted"
     assert [b.header.base_offset for b in found][-5:] == [40, 41, 42, 43, 44]
     assert "compacted-0: compacted below offset" in brokers.nodes[201].log_text
 
@@ -130,7 +130,7 @@ def test_deleted_records_are_no_longer_readable_and_their_segments_are_removed(
     found = brokers.fetch(201, topic, 15)
     assert (found.error_code, found.log_start_offset) == (0, 15)
     again = delete_records(brokers, 201, "deleted", 3)
-    assert (again.error_code, again.low_watermark) == (0, 15), "it never goes back"
+    assert (again.error_code, again.low_watermark) == (0, 15), "the start offset decreased"
     wait_until(lambda: segments(brokers, "deleted") == before[1:], "the first one went", 20)
     wait_until(lambda: "deleted 0 15" in log_starts(brokers), "it is on the disk", 10)
     for offset, code in (
@@ -156,8 +156,8 @@ def test_log_directories_are_described_and_replica_moves_are_rejected(
     topic = brokers.create_topic("described", [201], partitions=2, retention_ms="-1")
     data = keyed((None, b"x" * 1000))
     assert not brokers.produce_bytes(201, topic, data, partition=1).error_code
-    asked = DescribableLogDirTopic(topic="described", partitions=(0, 1, 7))
-    answer = brokers.ask(201, DESCRIBE_LOG_DIRS, DescribeLogDirsRequest(topics=(asked,)))
+    requested = DescribableLogDirTopic(topic="described", partitions=(0, 1, 7))
+    answer = brokers.ask(201, DESCRIBE_LOG_DIRS, DescribeLogDirsRequest(topics=(requested,)))
     assert isinstance(answer, DescribeLogDirsResponse)
     (directory,) = answer.results
     assert directory.log_dir == str(brokers.nodes[201].root / "logs")

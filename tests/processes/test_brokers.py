@@ -77,10 +77,10 @@ def test_invalid_batches_and_unknown_topics_are_rejected_with_kafka_error_codes(
 def test_producer_ids_are_unique_and_transactions_are_rejected_with_a_message(
     brokers: PythonBrokers,
 ) -> None:
-    asked = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0)
+    request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0)
 
     def given() -> int | None:
-        answer = brokers.ask(201, broker_apis.INIT_PRODUCER_ID, asked)
+        answer = brokers.ask(201, broker_apis.INIT_PRODUCER_ID, request)
         assert isinstance(answer, InitProducerIdResponse)
         assert answer.error_code in (0, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return None if answer.error_code else answer.producer_id + 1
@@ -216,16 +216,19 @@ def test_topic_ids_in_a_version_without_them_are_rejected_and_the_broker_continu
 ) -> None:
     """A stock broker answers with INVALID_REQUEST and an empty name for each topic of the request."""
     topic_id = brokers.create_topic("by-id", [201])
-    asked = (MetadataRequestTopic(name=None, topic_id=topic_id), MetadataRequestTopic(name="by-id"))
+    requested = (
+        MetadataRequestTopic(name=None, topic_id=topic_id),
+        MetadataRequestTopic(name="by-id"),
+    )
     for version in (10, 11):
-        body = MetadataRequest(topics=asked, allow_auto_topic_creation=False)
+        body = MetadataRequest(topics=requested, allow_auto_topic_creation=False)
         answer = brokers.ask(201, broker_apis.METADATA, body, version)
         assert isinstance(answer, MetadataResponse)
         assert [(each.error_code, each.name) for each in answer.topics] == [
             (ErrorCode.INVALID_REQUEST, ""),
             (ErrorCode.INVALID_REQUEST, "by-id"),
         ]
-    answer = brokers.ask(201, broker_apis.METADATA, MetadataRequest(topics=asked[:1]), 12)
+    answer = brokers.ask(201, broker_apis.METADATA, MetadataRequest(topics=requested[:1]), 12)
     assert isinstance(answer, MetadataResponse)
     assert [(each.error_code, each.name) for each in answer.topics] == [(0, "by-id")]
 

@@ -1,4 +1,4 @@
-"""Brokers with TLS and an authorizer: who reads, who writes, who speaks for a broker."""
+"""Brokers with TLS and an authorizer: who may read, who may write, and who may act as a broker."""
 
 from collections.abc import Iterator
 from uuid import UUID

@@ -61,7 +61,7 @@ def _nothing(quorum: LocalQuorum, url: str) -> None: ...
 _REMOVE = "replica._REQUESTS[messages.RemoveVoterRequest]"
 CASES: dict[str, tuple[str, str, Callable[[LocalQuorum, str], None]]] = {
     "a request of the admin API": (f"{_REMOVE} = broken({_REMOVE})", "AssertionError", _remove),
-    "an OSError that nobody expects": (
+    "an OSError that no code expects": (
         "SegmentedLog.append = broken(SegmentedLog.append)",
         "OSError",
         _write,
@@ -125,4 +125,4 @@ def test_process_exits_with_the_exit_code_for_bugs(
             "INTERNAL_ERROR" in node.termination_message
             or "internal error" in node.termination_message
         )
-        assert not list(tmp_path.rglob("*failure*")), "no disk is condemned for a bug"
+        assert not list(tmp_path.rglob("*failure*")), "a bug was reported as a disk failure"

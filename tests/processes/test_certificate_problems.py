@@ -63,8 +63,8 @@ def metric(quorum: TlsQuorum, name: str) -> float:
 
 
 def problem(quorum: TlsQuorum) -> str | None:
-    said = quorum.local(1)["tls"]["problem"]
-    return None if said is None else str(said)
+    reported = quorum.local(1)["tls"]["problem"]
+    return None if reported is None else str(reported)
 
 
 Wrong = Callable[[TlsQuorum], bytes]
@@ -115,15 +115,15 @@ def test_unusable_keystore_is_reported_once_and_the_old_pair_stays_in_use(
     good, since = store.read_bytes(), len(node.log_text)
     shown = quorum.local(1)["tls"]["certificate"]["sha256"]
     write_at_once(store, wrong(quorum))
-    said = wait_until(lambda: problem(quorum), "the node says so")
-    assert why in said
+    reported = wait_until(lambda: problem(quorum), "the node says so")
+    assert why in reported
     assert metric(quorum, "metadata_quorum_certificate_problem") >= 1
     quorum.put("meanwhile", "1")
     lines = [line for line in warnings(node, since) if "listener CONTROLLER" in line]
     assert len(lines) == 1, lines
     assert lines[0].startswith("listener CONTROLLER continues to use the previous certificate")
     assert why in lines[0]
-    if "clock" in said:
+    if "clock" in reported:
         assert "the clock of this host says" in lines[0]
     write_at_once(store, good)
     wait_until(lambda: problem(quorum) is None, "all is good again")
@@ -167,17 +167,17 @@ def test_revoked_client_is_disconnected_and_cannot_reconnect(
         wait_until(lambda: is_ended(ends), "the connection ends", 5)
         assert not is_ended(goes_on)
     with contextlib.suppress(OSError), connected(quorum, number, tmp_path / "gone") as again:
-        assert is_ended(again), "it can't come back"
+        assert is_ended(again), "the revoked client reconnected"
     assert metric(quorum, "metadata_quorum_connections_closed_total") >= counted + 2
     assert metric(quorum, "metadata_quorum_revoked_certificates") == 2, "one on each port"
     assert quorum.local(1)["tls"]["revoked"] == 1
     serial = f"with the serial {gone.certificate.serial_number:x}, which is revoked"
     lines = [line for line in warnings(node, since) if serial in line]
-    assert len(lines) == 2, "one for the connection that was there, one for the handshake"
+    assert len(lines) == 2, "one for the open connection, one for the handshake"
     # A list that is temporarily unreadable stays in force.
     write_at_once(quorum.revoked, b"no serial\n")
-    said = wait_until(lambda: problem(quorum), "the node says so")
-    assert "has a line 1 that is not a serial in hexadecimal digits" in said
+    reported = wait_until(lambda: problem(quorum), "the node says so")
+    assert "has a line 1 that is not a serial in hexadecimal digits" in reported
     with contextlib.suppress(OSError), connected(quorum, number, tmp_path / "gone") as again:
         assert is_ended(again)
     write_at_once(quorum.revoked, b"# nobody\n")
@@ -204,8 +204,8 @@ def test_client_certificate_with_an_unsupported_name_is_rejected_and_the_node_co
         connected(quorum, getattr(node, port), tmp_path / "odd") as connection,
     ):
         wait_until(lambda: is_ended(connection), "the node closes the connection")
-    told = "shows a certificate that can't be read (UnsupportedGeneralNameType)"
-    wait_until(lambda: any(told in line for line in warnings(node, since)), "the node says so")
+    message = "shows a certificate that can't be read (UnsupportedGeneralNameType)"
+    wait_until(lambda: any(message in line for line in warnings(node, since)), "the node says so")
     quorum.put("after", "1")
     assert node.is_running
 

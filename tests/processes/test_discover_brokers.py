@@ -47,7 +47,7 @@ def test_moved_node_is_found_with_too_few_voters_for_a_quorum(tmp_path: Path) ->
         for node in quorum.nodes.values():
             wait_until(
                 lambda node=node: all(b.boot_timestamp > 0 for b in discover(node).brokers),
-                f"node {node.id} has heard of everyone",
+                f"node {node.id} knows all endpoints",
             )
             answer = discover(node)
             assert ports(answer) == old_ports

@@ -31,7 +31,7 @@ from quorum_node.server.process.hosted_partitions import HostedPartitions
 from quorum_node.server.starting.startup import open_replica
 from quorum_node.storage.disk_reserve import DiskReserve
 from support.broker_requests import registration
-from support.hosted_process import QuietProcess
+from support.hosted_process import RecordingProcess
 from support.local_quorum import LocalNode, LocalQuorum, wait_until
 from support.one_request import ask
 from support.previous_version import NoHistory, previous_node
@@ -46,7 +46,7 @@ REGISTER_BROKER = 0
 
 
 def founded(node: LocalNode) -> None:
-    """The founder's log, as a cluster of the older level has it: the level is the first thing in it."""
+    """The first voter's log, as a cluster of the older level has it: the level is its first record."""
     text = (node.root / "node.properties").read_text()
     pairs = dict(line.split("=", 1) for line in text.splitlines())
 
@@ -55,7 +55,7 @@ def founded(node: LocalNode) -> None:
         directory = open_replica(config, Termination())
         reserve = DiskReserve(Path(pairs["metadata.log.dir"]), 0)
         hosted = HostedPartitions(
-            config, directory, Metrics(), MalformedBytes(), reserve, QuietProcess()
+            config, directory, Metrics(), MalformedBytes(), reserve, RecordingProcess()
         )
         hosted.start()
         level = FeatureLevelRecord(name=METADATA_VERSION, feature_level=OLD_LEVEL)

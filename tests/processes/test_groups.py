@@ -111,11 +111,11 @@ def commit(brokers: PythonBrokers, group: str, member: str, generation: int, off
 def fetched(brokers: PythonBrokers, group: str) -> int:
     """The committed offset, in the newest version and the oldest."""
     topic_id = brokers.metadata(BROKER, ["read"]).topics[0].topic_id  # type: ignore[union-attr]
-    asked = FetchedGroup(
+    requested = FetchedGroup(
         group_id=group, topics=(FetchedTopic(topic_id=topic_id, partition_indexes=(0, 1)),)
     )
     answer = brokers.ask(
-        BROKER, broker_apis.OFFSET_FETCH, OffsetFetchRequest(groups=(asked, asked))
+        BROKER, broker_apis.OFFSET_FETCH, OffsetFetchRequest(groups=(requested, requested))
     )
     assert isinstance(answer, OffsetFetchResponse)
     assert len(answer.groups) == 1, "once each"

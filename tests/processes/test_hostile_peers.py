@@ -76,7 +76,7 @@ class FalseLeader:
 
 
 @pytest.fixture
-def stranger() -> Iterator[FalseLeader]:
+def false_leader() -> Iterator[FalseLeader]:
     leader = FalseLeader()
     yield leader
     leader.close()
@@ -151,7 +151,7 @@ def saved(node: LocalNode) -> dict[str, int]:
 
 @pytest.mark.requirement("K595-07", "K595-11", "K595-12")
 def test_requests_of_an_unknown_node_do_not_affect_a_quorum(
-    make_quorum, stranger: FalseLeader
+    make_quorum, false_leader: FalseLeader
 ) -> None:
     """Epochs at the end of int32, leaders that lead nothing: same leader, same epoch, writes go on."""
     quorum = make_quorum(3, formed=True)
@@ -162,9 +162,9 @@ def test_requests_of_an_unknown_node_do_not_affect_a_quorum(
             for pre in (False, True):
                 assert vote(quorum, node, other, far, pre) == ErrorCode.UNKNOWN_LEADER_EPOCH
             assert end(quorum, node, other.id, far) == ErrorCode.UNKNOWN_LEADER_EPOCH
-            assert begin(quorum, node, other.id, far, stranger.port) != 0
+            assert begin(quorum, node, other.id, far, false_leader.port) != 0
         for claimed in (77, *quorum.nodes):
-            assert begin(quorum, node, claimed, epoch + 1, stranger.port) != 0
+            assert begin(quorum, node, claimed, epoch + 1, false_leader.port) != 0
         assert end(quorum, node, -1, epoch) != 0
         assert end(quorum, node, -1, epoch + 1) != 0
         assert end(quorum, node, 77, epoch + 1) != 0
@@ -172,7 +172,7 @@ def test_requests_of_an_unknown_node_do_not_affect_a_quorum(
     time.sleep(1)  # what was sent has had its time to do harm
     assert quorum.leader is leader
     assert {saved(node)["leaderEpoch"] for node in quorum.nodes.values()} == {epoch}
-    assert stranger.fetches == 0
+    assert false_leader.fetches == 0
     assert quorum.get("after") == "3"
 
 
@@ -202,8 +202,8 @@ def test_voter_entry_rejects_foreign_and_unreachable_addresses(make_quorum) -> N
     epoch = quorum.local(leader.id)["leaderEpoch"]
     places = (("", 9093), ("127.0.0.1", 0), ("\0", 9093), ("a" * 30_000, 9093), ("1.2.3.256", 1))
     for place in places:
-        for told in (epoch, -1):
-            assert update(follower, *place, told) == ErrorCode.INVALID_REQUEST
+        for reported in (epoch, -1):
+            assert update(follower, *place, reported) == ErrorCode.INVALID_REQUEST
     assert update(leader, "127.0.0.1", 9, epoch) == ErrorCode.INVALID_REQUEST
     assert update(follower, "127.0.0.1", 9, -1) == ErrorCode.FENCED_LEADER_EPOCH
     assert update(follower, "127.0.0.1", 9, epoch + 1) == ErrorCode.UNKNOWN_LEADER_EPOCH

@@ -200,10 +200,10 @@ def update_of(
 
 
 def in_envelope(api: Api, body: Message, principal: str) -> EnvelopeRequest:
-    said = DefaultPrincipal(type="User", name=principal, token_authenticated=False)
+    reported = DefaultPrincipal(type="User", name=principal, token_authenticated=False)
     return EnvelopeRequest(
         request_data=encode_request(api, api.max_version, 5, "x", body)[SIZE_BYTES:],
-        request_principal=encode_principal(said),
+        request_principal=encode_principal(reported),
         client_host_address=b"\x7f\x00\x00\x01",
     )
 

@@ -124,17 +124,17 @@ def test_idle_connection_is_closed_and_a_busy_one_is_not(node: LocalNode) -> Non
 
 def both_are_judged(node: LocalNode) -> bool:
     with connect(node, node.port) as busy, connect(node, node.port) as idle:
-        begun = asked = time.monotonic()
+        begun = requested_at = time.monotonic()
 
         def both_judged() -> bool:
-            nonlocal asked
-            if time.monotonic() > asked + IDLE_SECONDS / 2:
+            nonlocal requested_at
+            if time.monotonic() > requested_at + IDLE_SECONDS / 2:
                 raise Delayed
-            asked = time.monotonic()
+            requested_at = time.monotonic()
             busy.settimeout(10)
             busy.sendall(REQUEST)
             size = int.from_bytes(busy.recv(4, socket.MSG_WAITALL), "big")
-            assert size > 0, "the busy one is closed"
+            assert size > 0, "the busy connection was closed"
             assert len(busy.recv(size, socket.MSG_WAITALL)) == size
             return ended(idle) and time.monotonic() > begun + 2 * IDLE_SECONDS
 
@@ -151,7 +151,7 @@ def test_connections_per_address_are_limited(node: LocalNode) -> None:
     others = [connect(node, node.port, "127.0.0.8") for _ in range(15)]
     wait_until(lambda: sum(map(ended, held)) >= 7, "all but three are closed", 20)
     closed = closed_by(node, "controller max.connections.per.ip") - before
-    assert closed == 7, "three may stay, and another address has its own limit"
+    assert closed == 7, "three connections stay, and another address has its own limit"
     for each in (*held, *others):
         each.close()
 

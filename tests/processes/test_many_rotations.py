@@ -1,4 +1,4 @@
-"""Everything that can be rotated is, a hundred times under load: pairs, the authority, the admin token. No write fails, none waits longer.
+"""Key pairs, the authority and the admin token are each rotated a hundred times under load. No write fails, none waits longer.
 
 One of each is in `test_tls_rotation`. Here quiet windows and windows with a rotation take turns, so that a busy machine counts on both sides.
 """
@@ -131,10 +131,10 @@ def test_hundred_certificate_rotations_fail_and_delay_no_write(quorum: TlsQuorum
         write_at_once(tokens, f"{fresh}\n{TOKEN}\n".encode())
         if gone != TOKEN:
             wait_until(
-                lambda gone=gone: not is_accepted_by_all(quorum, gone), "nobody takes the old one"
+                lambda gone=gone: not is_accepted_by_all(quorum, gone), "the old token is refused"
             )
     assert writer.failed == []
-    assert quorum.describe()["leaderEpoch"] == epoch, "nobody was elected meanwhile"
+    assert quorum.describe()["leaderEpoch"] == epoch, "there was an election"
     assert [node.process for node in quorum.nodes.values()] == processes
     assert len(quiet) == len(rotated)
     longest = [statistics.median(each) for each in (quiet, rotated)]

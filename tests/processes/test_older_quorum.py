@@ -58,7 +58,7 @@ def test_nodes_of_the_recovered_quorum_reject_requests_of_the_old_majority(
         assert after["leaderId"] is None
         leader = quorum.leader
         assert "was recovered from a survivor" in leader.log_text
-        assert quorum.describe()["leaderEpoch"] < 1 << 16, "nobody lifts their epoch"
+        assert quorum.describe()["leaderEpoch"] < 1 << 16, "their epoch was raised"
         with pytest.raises(NoLeader):
             client.describe_quorum()
 

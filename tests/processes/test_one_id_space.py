@@ -47,7 +47,10 @@ def test_broker_and_controller_ids_share_one_id_space(make_quorum) -> None:
     intruder = quorum.add_node(BROKER)
     intruder.start()
     quorum.wait_caught_up(BROKER)
-    wait_until(lambda: f"broker {BROKER} is registered" in intruder.log_text, "it hears why")
+    wait_until(
+        lambda: f"broker {BROKER} is registered" in intruder.log_text,
+        "the log names the registered broker",
+    )
     assert BROKER not in quorum.registered()
     refused = quorum.request("POST", "/v1/voters", quorum.leader.id, json=newcomer(quorum, BROKER))
     assert (refused.status_code, refused.json()["code"]) == (409, "NODE_ID_IN_USE")

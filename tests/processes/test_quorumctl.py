@@ -80,9 +80,9 @@ def test_follower_that_does_not_fetch_is_shown_with_its_lag(make_quorum) -> None
     assert int(behind["LastFetchMsAgo"]) > 500
     assert int(behind["LastCaughtUpMsAgo"]) > 500
     assert int(found[other.id]["LastCaughtUpMsAgo"]) < int(behind["LastCaughtUpMsAgo"])
-    told = dict(line.split(":", 1) for line in status.splitlines() if ":" in line)
-    assert int(told["MaxFollowerLag"]) == int(behind["Lag"])
-    assert int(told["MaxFollowerLagTimeMs"]) > 500
+    reported = dict(line.split(":", 1) for line in status.splitlines() if ":" in line)
+    assert int(reported["MaxFollowerLag"]) == int(behind["Lag"])
+    assert int(reported["MaxFollowerLagTimeMs"]) > 500
 
 
 def test_exit_code_of_quorumctl_is_that_of_its_command(ctl: Ctl) -> None:

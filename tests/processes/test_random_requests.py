@@ -39,19 +39,19 @@ VOTERS_CHANGE = ("AddRaftVoter", "RemoveRaftVoter", "AlterQuorum", "UnregisterBr
 NO_TOPIC_AGAIN = "DeleteTopics"
 
 
-class Asked:
+class RequestLog:
     """Random requests; a failure lists the last ones."""
 
     def __init__(self, seed: int, known: Mapping[str, Sequence[Any]]) -> None:
-        self.chance = random.Random(seed)
+        self.rng = random.Random(seed)
         self.known = {**KNOWN, **known}
-        self._messages = RandomMessages(self.chance, self.known)
+        self._messages = RandomMessages(self.rng, self.known)
         self._newest: list[tuple[int, str, int, Message]] = []
 
     def one(self, node: LocalNode, among: Sequence[Api]) -> Message | None:
         """One random request of a random API and version. Fails if it has no answer."""
-        api = self.chance.choice(among)
-        version = self.chance.randint(api.min_version, api.max_version)
+        api = self.rng.choice(among)
+        version = self.rng.randint(api.min_version, api.max_version)
         body = self._messages.message(api.request, version)
         if isinstance(body, ProduceRequest) and not body.acks:
             body = replace(body, acks=1)  # Without acks there is no answer to wait for.
@@ -90,7 +90,7 @@ def ask_brokers(brokers: PythonBrokers, seed: int, times: int) -> None:
     ids = [brokers.create_topic(name, on, 2) for name, on in topics.items()]
     members = [""]
     names, partitions = [*topics, "missing"], (0, 0, 1, 2)
-    asked = Asked(
+    requested = RequestLog(
         seed,
         {
             **dict.fromkeys(("topic", "name", "topic_name", "topic_names"), names),
@@ -116,17 +116,17 @@ def ask_brokers(brokers: PythonBrokers, seed: int, times: int) -> None:
         if each.name not in (*VOTERS_CHANGE, NO_TOPIC_AGAIN)
     ]
     for _ in range(times):
-        answer = asked.one(brokers.nodes[asked.chance.choice((201, 202))], served)
+        answer = requested.one(brokers.nodes[requested.rng.choice((201, 202))], served)
         if isinstance(answer, JoinGroupResponse) and answer.member_id not in members:
             members[1:] = [*members[1:][-4:], answer.member_id]
-    asked.all_run(list(brokers.nodes.values()))
+    requested.all_run(list(brokers.nodes.values()))
 
 
 def ask_controllers(quorum: LocalQuorum, seed: int, times: int) -> None:
-    told = quorum.describe()
-    epochs = [told["leaderEpoch"], told["leaderEpoch"] + 1]
+    reported = quorum.describe()
+    epochs = [reported["leaderEpoch"], reported["leaderEpoch"] + 1]
     log = ("__cluster_metadata",)
-    asked = Asked(
+    requested = RequestLog(
         seed,
         {
             **dict.fromkeys(("topic", "name", "topic_name"), log),
@@ -135,7 +135,7 @@ def ask_controllers(quorum: LocalQuorum, seed: int, times: int) -> None:
             **dict.fromkeys(
                 ("epoch", "leader_epoch", "replica_epoch", "last_fetched_epoch"), epochs
             ),
-            "cluster_id": (told["clusterId"],),
+            "cluster_id": (reported["clusterId"],),
             "topic_id": (UUID(int=1),),
             "fetch_offset": (0, 1, 10),
         },
@@ -143,8 +143,8 @@ def ask_controllers(quorum: LocalQuorum, seed: int, times: int) -> None:
     served = [each for each in apis.APIS.values() if each.name not in VOTERS_CHANGE]
     nodes = list(quorum.nodes.values())
     for _ in range(times):
-        asked.one(asked.chance.choice(nodes), served)
-    asked.all_run(nodes)
+        requested.one(requested.rng.choice(nodes), served)
+    requested.all_run(nodes)
     assert {each["id"] for each in quorum.describe()["voters"]} == {1, 2, 3}
 
 

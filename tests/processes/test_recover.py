@@ -118,7 +118,7 @@ def test_old_voters_that_return_form_no_second_quorum(make_quorum: MakeQuorum) -
     survivor.kill()
     start_recovering(survivor, accepted)
     assert quorum.get("shared") == "1"
-    assert quorum.get("only-there") is None, "lost, and said so"
+    assert quorum.get("only-there") is None, "lost, and reported"
     quorum.put("new", "3")
 
     # A replica with a higher committed offset than the new leader stops: committed records must not be truncated silently.

@@ -175,9 +175,9 @@ def test_deleted_user_is_rejected_and_disconnected(quorum: SaslQuorum) -> None:
 def test_properties_of_the_kafka_tools_work(quorum: SaslQuorum, tmp_path: Path) -> None:
     path = tmp_path / "client.properties"
     path.write_text(by_password(USER, PASSWORD, quorum.folder("admin") / "ca.crt"))
-    told = security_of_command_config(path)
-    assert PASSWORD not in repr(told)
-    with QuorumAdminClient(quorum.servers("TOOLS"), 20_000, told.tls, told.sasl) as client:
+    reported = security_of_command_config(path)
+    assert PASSWORD not in repr(reported)
+    with QuorumAdminClient(quorum.servers("TOOLS"), 20_000, reported.tls, reported.sasl) as client:
         assert client.describe_quorum().current_voters
     path.write_text(
         "security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nssl.truststore.location=/x\n"

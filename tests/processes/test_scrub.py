@@ -46,6 +46,6 @@ def test_bit_rot_in_a_file_stops_the_node_as_a_failed_disk(
     message = json.loads(node.termination_message)
     assert message["reason"] == "StorageFailed"
     assert f"{name} is damaged" in message["message"]
-    assert json.loads((node.root / "failed").read_text()) == message, "it is latched"
+    assert json.loads((node.root / "failed").read_text()) == message, "the failure is not latched"
     quorum.put("after", "v")
     assert all(each.is_running for each in quorum.nodes.values() if each is not node)

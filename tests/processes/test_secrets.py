@@ -103,7 +103,7 @@ def secrets_of(quorum: SecretQuorum) -> list[str]:
     return found
 
 
-def provoke(quorum: SecretQuorum, said: list[str]) -> None:
+def provoke(quorum: SecretQuorum, texts: list[str]) -> None:
     """Errors of every kind, with secrets in what is sent."""
     node = quorum.nodes[1]
     bare = ("127.0.0.1", quorum.ports[1]["BARE"])
@@ -117,14 +117,14 @@ def provoke(quorum: SecretQuorum, said: list[str]) -> None:
         made = Connections("me", None, login_of())
         request = scram.AlterUserScramCredentialsRequest(deletions=(), upsertions=upsertions)
         kind = scram.AlterUserScramCredentialsResponse
-        said.append(repr(made.ask(bare, apis.ALTER_USER_SCRAM_CREDENTIALS, 0, request, kind, 5.0)))
+        texts.append(repr(made.ask(bare, apis.ALTER_USER_SCRAM_CREDENTIALS, 0, request, kind, 5.0)))
         users = scram.DescribeUserScramCredentialsRequest(users=None)
         shown = scram.DescribeUserScramCredentialsResponse
-        said.append(
+        texts.append(
             repr(made.ask(bare, apis.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, users, shown, 5.0))
         )
         made.close()
-    for api, asked, answer in (
+    for api, requested, answer in (
         (
             apis.RENEW_DELEGATION_TOKEN,
             RenewDelegationTokenRequest(hmac=DELEGATED, renew_period_ms=1),
@@ -137,15 +137,15 @@ def provoke(quorum: SecretQuorum, said: list[str]) -> None:
         ),
     ):
         made = Connections("me", None, login_of())
-        said.append(repr(asked))
-        said.append(repr(made.ask(bare, api, 2, asked, answer, 5.0)))
+        texts.append(repr(requested))
+        texts.append(repr(made.ask(bare, api, 2, requested, answer, 5.0)))
         made.close()
     for user, password in ((USER, NEW_PASSWORD), (READER, PASSWORD)):
         with QuorumAdminClient(quorum.servers("BARE"), 2000, None, login_of(user, password)) as one:
             try:
                 one.describe_quorum()
             except QuorumClientError as error:
-                said.append(repr(error))
+                texts.append(repr(error))
     shake = encode_request(
         apis.SASL_HANDSHAKE, 1, 1, "me", SaslHandshakeRequest(mechanism="SCRAM-SHA-512")
     )
@@ -165,14 +165,14 @@ def provoke(quorum: SecretQuorum, said: list[str]) -> None:
             {"Authorization": f"Basic {TOKEN}"},
         ):
             answer = quorum.client.get(node.admin_url + path, headers=headers)
-            said += [answer.text, str(answer.headers)]
+            texts += [answer.text, str(answer.headers)]
     for content in ({"token": TOKEN}, f"not json {TOKEN}"):
         answer = quorum.client.post(
             node.admin_url + "/v1/voters",
             content=json.dumps(content) if isinstance(content, dict) else content,
             headers={"Authorization": f"Bearer {TOKEN}x"},
         )
-        said.append(answer.text.replace(f"{TOKEN}", "") if answer.is_success else answer.text)
+        texts.append(answer.text.replace(f"{TOKEN}", "") if answer.is_success else answer.text)
 
 
 def send(address: tuple[str, int], data: bytes) -> None:
@@ -187,15 +187,15 @@ def send(address: tuple[str, int], data: bytes) -> None:
 def test_output_of_a_quorum_contains_no_secret(
     quorum: SecretQuorum, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    said: list[str] = []
-    provoke(quorum, said)
+    texts: list[str] = []
+    provoke(quorum, texts)
     node = quorum.nodes[1]
     # A keystore whose key does not match: the node keeps the previous one, and reports it.
     keystore = quorum.folder("1") / "keystore.pem"
     good = keystore.read_bytes()
     write_at_once(keystore, good.replace(good.splitlines()[2], b"A" * 64))
     wait_until(lambda: quorum.local(1)["tls"]["problem"], "the node sees the broken keystore")
-    provoke(quorum, said)
+    provoke(quorum, texts)
     write_at_once(keystore, good)
     token = tmp_path / "token"
     token.write_text(TOKEN)
@@ -209,14 +209,14 @@ def test_output_of_a_quorum_contains_no_secret(
                 folder = str(quorum.folder("admin"))
                 url = ["--admin", node.admin_url, "--tls", folder, "--token-file", str(token)]
                 quorumctl([*url, *command])
-    said += [out.getvalue(), node.log_text, node.termination_message]
+    texts += [out.getvalue(), node.log_text, node.termination_message]
     limits = Path(f"/proc/{node.process.pid}/limits").read_text() if node.process else ""
     assert any(
         line.split()[4:6] == ["0", "0"] for line in limits.splitlines() if "core file" in line
     )
     node.terminate()
-    said += [node.log_text, node.termination_message]
-    text = "\n".join(said)
+    texts += [node.log_text, node.termination_message]
+    text = "\n".join(texts)
     assert "metadata_quorum_" in text
     assert "'dora'" in text or '"dora"' in text
     assert [each for each in secrets_of(quorum) if each in text] == []
@@ -244,8 +244,8 @@ def test_rejected_start_prints_no_secret(quorum: SecretQuorum, tmp_path: Path, l
     key = quorum.key_lines[1]
     node = quorum.add_node(9)
     path = node.root / "node.properties"
-    told = path.read_text().replace(f"formation.scram.file={quorum.users}\n", "")
-    path.write_text(told + lines.format(key=key, users=users))
+    text = path.read_text().replace(f"formation.scram.file={quorum.users}\n", "")
+    path.write_text(text + lines.format(key=key, users=users))
     node.start()
     code = node.wait_exit()
     text = node.log_text + node.termination_message

@@ -199,7 +199,7 @@ def test_conditional_writes_work_on_the_kafka_listener(make_quorum) -> None:
             {e["name"] for e in quorum.describe()["voters"][-1]["endpoints"]}
             == {"CONTROLLER", "ADMIN"}
         ),
-        "the newcomer completes its entry",
+        "the new member completes its entry",
     )
     newcomer = quorum.nodes[3].port
     wait_until(lambda: quorum.registered()[3] == newcomer, "the newest key is registered")

@@ -117,7 +117,7 @@ def test_snapshots_are_written_downloaded_and_loaded_at_restart(make_quorum: Mak
             wait_start_moved(quorum, node_id)
     gaps = [writer.gap_seconds(at) for at in handovers(quorum) if at < writer.acknowledged_at[-1]]
     print(f"gaps of {gaps} s over {len(writer.acknowledged_at)} writes")
-    assert min(gaps) < GAP_SECONDS, "the calmest"
+    assert min(gaps) < GAP_SECONDS, "the best round exceeds the limit"
     for node_id in (1, 2, 3):
         assert metric(quorum, node_id, "metadata_quorum_snapshots_written_total") >= 2
         wait_values(quorum, node_id, writer.values)
@@ -316,7 +316,7 @@ def freeze_in_download(node: LocalNode) -> Path:
 
     path = wait_until(part, "the first part of a download")
     node.freeze()
-    assert path.exists(), "the download was over before it could be frozen"
+    assert path.exists(), "the download finished before the node could be frozen"
     return path
 
 
@@ -338,9 +338,9 @@ def interrupted_by_a_killed_leader(quorum: LocalQuorum, values: dict[str, str]) 
     size = snapshot_size(quorum, leader_id)
     observer.thaw()
     wait_until(lambda: "big0-0" in local_values(quorum, 4), "the observer has the state")
-    asked = metric(quorum, leader_id, 'metadata_quorum_requests_total{api="FetchSnapshot"}')
+    requested = metric(quorum, leader_id, 'metadata_quorum_requests_total{api="FetchSnapshot"}')
     rest = -(-(size - kept) // PART_BYTES)
-    assert 0 < asked <= rest + 1, f"{asked} parts of the new leader, {rest} were missing"
+    assert 0 < requested <= rest + 1, f"{requested} parts of the new leader, {rest} were missing"
     assert metric(quorum, 4, "metadata_quorum_snapshots_damaged_total") == 0
     dead.start()
     quorum.wait_caught_up(dead.id)

@@ -218,7 +218,7 @@ def test_different_static_voter_configurations_form_no_quorum_and_are_reported(m
         text = "".join(node.log_text for node in quorum.nodes.values())
         return "it is configured with the voters 1, 2, this node with 1, 2, 3" in text
 
-    wait_until(said, "someone says which configurations differ")
+    wait_until(said, "a log names the differing configurations")
     assert all(quorum.local(n)["logEndOffset"] == 0 for n in (1, 2, 3))
     quorum.nodes[2].kill()
     configure(quorum.nodes[2], quorum.voters_text(1, 2, 3))

@@ -1,4 +1,4 @@
-"""Real processes that speak TLS: they form, serve, and reject peers without a valid certificate."""
+"""Real processes with TLS: they form a quorum, serve, and reject peers without a valid certificate."""
 
 import contextlib
 import json
@@ -127,7 +127,7 @@ def test_http_accepts_a_certificate_or_the_token(quorum: TlsQuorum) -> None:
     body = {"value": "1", "timeoutMs": 5000}
     with quorum.client_of(None) as stranger:
         url = node.admin_url + path
-        assert stranger.put(url, json=body).is_success, "it has the token"
+        assert stranger.put(url, json=body).is_success, "the client has the token"
         stranger.headers.pop("authorization")
         assert stranger.put(url, json=body).status_code == 401
     with quorum.client_of("admin") as admin:
@@ -147,7 +147,7 @@ def test_quorumctl_connects_with_a_certificate(
     for options in (["--tls", str(folder)], ["--command-config", str(config)]):
         at = ["--admin", follower.admin_url, *options]
         assert quorumctl([*at, "put", "topic/t/by-ctl", "1"]) == 0, (
-            "it follows to the leader by TLS"
+            "the client was not redirected to the leader by TLS"
         )
         assert quorumctl([*at, "describe", "replication"]) == 0
         capsys.readouterr()

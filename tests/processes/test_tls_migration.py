@@ -101,8 +101,8 @@ def test_member_that_accepts_both_protocols_reports_clear_text_clients(
     quorum.form()
     quorum.put("a", "1")
     secured = f"https://{node.host}:{node.admin_port}/v1/node"
-    told = quorum.client.get(secured).json()["tls"]
-    assert (told["migration"], told["clearText"]) == ("dial", [])
+    reported = quorum.client.get(secured).json()["tls"]
+    assert (reported["migration"], reported["clearText"]) == ("dial", [])
 
 
 @pytest.mark.slow
@@ -153,4 +153,4 @@ def test_members_that_connect_by_tls_are_not_counted_as_clear_text(
     assert dialled_in_clear_text(quorum)
     with Writer(quorum) as writer:
         quorum.roll("dial", writer)
-    wait_until(lambda: not dialled_in_clear_text(quorum), "nobody speaks clear text", 180)
+    wait_until(lambda: not dialled_in_clear_text(quorum), "no port accepts clear text", 180)

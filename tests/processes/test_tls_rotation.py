@@ -124,7 +124,7 @@ def test_leaf_certificates_are_renewed_under_load_without_a_failed_write(quorum:
                 )
             writer.goes_on()
     assert writer.failed == []
-    assert epoch(quorum) == before, "nobody was elected meanwhile"
+    assert epoch(quorum) == before, "there was an election"
     assert [node.process for node in quorum.nodes.values()] == processes
     assert writer.longest_seconds < 1.0
 
@@ -159,9 +159,9 @@ def test_authority_is_replaced_under_load_and_the_old_one_is_no_longer_trusted(
     assert epoch(quorum) == before
     assert quorum.put("after", "1")
     with held:
-        assert held.recv(1) == b"", "whom the old authority has let in has to leave"
+        assert held.recv(1) == b"", "connections of the old authority are closed"
     with contextlib.suppress(OSError), held_connection(quorum.leader.port, outside) as refused:
-        assert refused.recv(1) == b"", "it can't come back"
+        assert refused.recv(1) == b"", "the client reconnected"
 
 
 def test_mismatched_key_and_certificate_change_nothing_and_are_reported(quorum: TlsQuorum) -> None:
@@ -170,14 +170,14 @@ def test_mismatched_key_and_certificate_change_nothing_and_are_reported(quorum: 
     one, other = (certificate_of("member", node.id, quorum.ca) for _ in range(2))
     wrong = Issued(one.certificate, other.key)
     write_folder(quorum.folder(str(node.id)), wrong, *quorum.trusted)
-    problem = wait_until(lambda: quorum.local(node.id)["tls"]["problem"], "the node tells")
+    problem = wait_until(lambda: quorum.local(node.id)["tls"]["problem"], "the node reports it")
     assert "contains a key that does not match its first certificate" in problem
     assert fingerprint(quorum, node.id) == before
     quorum.put("still", "1")
     assert "continues to use the previous certificate" in node.log_text
     assert gauge(node, quorum, "certificate_problem") == 1.0
     quorum.issue_for("member", node.id)
-    wait_until(lambda: fingerprint(quorum, node.id) != before, "the mended pair is used")
+    wait_until(lambda: fingerprint(quorum, node.id) != before, "the corrected pair is used")
     assert quorum.local(node.id)["tls"]["problem"] is None
     assert gauge(node, quorum, "certificate_problem") == 0.0
     ends = gauge(node, quorum, "certificate_not_after_seconds")

@@ -67,11 +67,11 @@ def committed(brokers: PythonBrokers, topic_id: UUID, offset: int) -> FetchRespo
 
 
 def latest(brokers: PythonBrokers, topic: str, isolation: int) -> int:
-    asked = ListOffsetsPartition(partition_index=0, timestamp=LATEST_TIMESTAMP)
+    requested = ListOffsetsPartition(partition_index=0, timestamp=LATEST_TIMESTAMP)
     body = ListOffsetsRequest(
         replica_id=-1,
         isolation_level=isolation,
-        topics=(ListOffsetsTopic(name=topic, partitions=(asked,)),),
+        topics=(ListOffsetsTopic(name=topic, partitions=(requested,)),),
     )
     answer = brokers.ask(BROKER, broker_apis.LIST_OFFSETS, body)
     assert isinstance(answer, ListOffsetsResponse)

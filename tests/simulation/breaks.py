@@ -153,12 +153,12 @@ def commit_an_old_epoch(patch: Patch) -> None:
     """
     real = transitions.become_leader
 
-    def careless(state: ReplicaState, granted: Any) -> Leader:
+    def broken(state: ReplicaState, granted: Any) -> Leader:
         leader = real(state, granted)
         leader.epoch_start_offset = -1
         return leader
 
-    patch.setattr(election, "become_leader", careless)
+    patch.setattr(election, "become_leader", broken)
 
 
 def accept_a_uuid_change_in_one_record(patch: Patch) -> None:

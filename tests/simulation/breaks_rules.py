@@ -208,11 +208,11 @@ def add_next_requester(patch: Patch) -> None:
     """
     real = safety.check_add
 
-    def bold(*arguments: Any) -> Any:
+    def broken(*arguments: Any) -> Any:
         refusal = real(*arguments)
         return None if refusal and refusal.error is RaftError.UNSAFE_CHANGE else refusal
 
-    patch.setattr(safety, "check_add", bold)
+    patch.setattr(safety, "check_add", broken)
 
 
 def remove_any_voter(patch: Patch) -> None:
@@ -222,11 +222,11 @@ def remove_any_voter(patch: Patch) -> None:
     """
     real = safety.check_remove
 
-    def bold(*arguments: Any) -> Any:
+    def broken(*arguments: Any) -> Any:
         refusal = real(*arguments)
         return None if refusal and refusal.error is RaftError.UNSAFE_CHANGE else refusal
 
-    patch.setattr(safety, "check_remove", bold)
+    patch.setattr(safety, "check_remove", broken)
 
 
 def promote_without_catching_up(patch: Patch) -> None:
@@ -290,7 +290,7 @@ def move_the_high_watermark_back(patch: Patch) -> None:
     Would: let records that were visible vanish from reads.
     """
 
-    def obedient(state: ReplicaState, leader_high_watermark: int) -> None:
+    def broken(state: ReplicaState, leader_high_watermark: int) -> None:
         state.leader_high_watermark = leader_high_watermark
         committed = min(leader_high_watermark, state.log_end)
         if committed != state.high_watermark and committed >= 0:
@@ -298,7 +298,7 @@ def move_the_high_watermark_back(patch: Patch) -> None:
             state.out.append(HighWatermarkAdvanced(committed))
 
     for module in (commit, replica_module.fetch_following):
-        patch.setattr(module, "advance_as_follower", obedient)
+        patch.setattr(module, "advance_as_follower", broken)
 
 
 def drop_uncommitted_voters_at_start(patch: Patch) -> None:

@@ -129,14 +129,14 @@ def let_join_before_the_epoch_begins(patch: Patch) -> None:
     """
     real = isr_changes._may_join
 
-    def careless(leader: Leader, replica_id: int, progress: Any) -> bool:
+    def broken(leader: Leader, replica_id: int, progress: Any) -> bool:
         start, leader.epoch_start_offset = leader.epoch_start_offset, 0
         try:
             return real(leader, replica_id, progress)
         finally:
             leader.epoch_start_offset = start
 
-    patch.setattr(isr_changes, "_may_join", careless)
+    patch.setattr(isr_changes, "_may_join", broken)
 
 
 def apply_older_metadata(patch: Patch) -> None:
@@ -267,12 +267,12 @@ def read_behind_the_high_watermark(patch: Patch) -> None:
     """
     real = fetch_serving.for_consumer
 
-    def open_handed(state: Any, event: Any) -> Any:
+    def broken(state: Any, event: Any) -> Any:
         served = real(state, event)
         end_offset = max(event.fetch_offset, state.log.end_offset)
         return replace(served, end_offset=end_offset) if hasattr(served, "end_offset") else served
 
-    patch.setattr(fetch_serving, "for_consumer", open_handed)
+    patch.setattr(fetch_serving, "for_consumer", broken)
 
 
 def keep_the_isr_for_ever(patch: Patch) -> None:
@@ -311,14 +311,14 @@ def take_answers_from_before_a_truncation(patch: Patch) -> None:
     Would: truncate what the leader committed, as the answer was about the records that were there before.
     """
 
-    def careless(replica: Follower, position: FetchPosition) -> bool:
+    def broken(replica: Follower, position: FetchPosition) -> bool:
         now = replica.fetch_position
         return now is not None and (position.leader_epoch, position.fetch_offset) == (
             now.leader_epoch,
             now.fetch_offset,
         )
 
-    patch.setattr(Follower, "_is_current", careless)
+    patch.setattr(Follower, "_is_current", broken)
 
 
 def accept_the_leaders_high_watermark(patch: Patch) -> None:

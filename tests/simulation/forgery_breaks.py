@@ -22,7 +22,7 @@ def take_any_epoch(patch: Patch) -> None:
     Would: let one message take the epochs of all elections to come.
     """
     for module in (vote, begin_end_epoch, fetch_serving):
-        patch.setattr(module, "within_step", lambda known, told: True)
+        patch.setattr(module, "within_step", lambda known, reported: True)
 
 
 def follow_every_begin_quorum_epoch(patch: Patch) -> None:
@@ -40,11 +40,11 @@ def accept_every_end_quorum_epoch(patch: Patch) -> None:
     """
     real = begin_end_epoch._end_error
 
-    def obedient(replica: ReplicaState, request: Any) -> RaftError:
+    def broken(replica: ReplicaState, request: Any) -> RaftError:
         error = real(replica, request)
         return RaftError.NONE if request.leader_epoch == replica.epoch else error
 
-    patch.setattr(begin_end_epoch, "_end_error", obedient)
+    patch.setattr(begin_end_epoch, "_end_error", broken)
 
 
 BY_SIMULATION: tuple[Break, ...] = (take_any_epoch, follow_every_begin_quorum_epoch)

@@ -34,7 +34,7 @@ def take_any_epoch_of_a_request(patch: Patch) -> None:
 
     Would: let one request use up the last epoch, and end all elections for good.
     """
-    patch.setattr(vote, "within_step", lambda known, told: True)
+    patch.setattr(vote, "within_step", lambda known, reported: True)
 
 
 def ignore_distant_epochs_in_answers(patch: Patch) -> None:
@@ -43,8 +43,8 @@ def ignore_distant_epochs_in_answers(patch: Patch) -> None:
     Would: refuse an honest voter that is far ahead for ever, and with it every leader that it elects.
     """
 
-    def learned(known: int, told: int) -> int:
-        return max(known, told) if within_step(known, told) else known
+    def learned(known: int, reported: int) -> int:
+        return max(known, reported) if within_step(known, reported) else known
 
     patch.setattr(transitions, "learned", learned)
 
@@ -75,7 +75,7 @@ def let_anyone_update_a_voter(patch: Patch) -> None:
 
 _UNIT = "tests/unit/raft/test_raft_"
 BY_SCENARIO: tuple[tuple[Break, str], ...] = (
-    (follow_any_claim_of_leadership, "a-stranger-claims-to-lead"),
+    (follow_any_claim_of_leadership, "unknown-replica-claims-to-lead"),
 )
 BY_TEST: tuple[tuple[Break, str], ...] = (
     (

@@ -47,7 +47,7 @@ def follow_a_leader_of_the_older_quorum(patch: Patch) -> None:
     Would: move a replica that knows the recovery to the leader of the old voters, in any epoch above its own.
     """
 
-    def never(replica: ReplicaState, told: int) -> bool:
+    def never(replica: ReplicaState, reported: int) -> bool:
         return False
 
     patch.setattr(begin_end_epoch, "lacks_recovery", never)

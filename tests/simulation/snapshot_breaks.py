@@ -44,7 +44,7 @@ def install_unverified(patch: Patch) -> None:
     Would: load what a cut or damaged download left.
     """
 
-    def believed(self: SnapshotStore, id: SnapshotId, *told: object) -> SnapshotBounds:
+    def believed(self: SnapshotStore, id: SnapshotId, *reported: object) -> SnapshotBounds:
         path = self._partial_path(id)
         self._partials.pop(id, None)
         data = read_file(path, self._files) or b""
@@ -163,12 +163,12 @@ def combine_parts_of_different_snapshots(patch: Patch) -> None:
     """
     real = snapshot_following._fits
 
-    def careless(state: ReplicaState, follower: Any, partial: Any, response: Any) -> bool:
+    def broken(state: ReplicaState, follower: Any, partial: Any, response: Any) -> bool:
         partial.size_bytes, partial.checksum = None, None
         partial.source = (follower.leader_id, state.epoch)
         return real(state, follower, partial, response)
 
-    patch.setattr(snapshot_following, "_fits", careless)
+    patch.setattr(snapshot_following, "_fits", broken)
 
 
 def match_an_answer_from_before_the_reset(patch: Patch) -> None:

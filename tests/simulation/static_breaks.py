@@ -200,11 +200,11 @@ def keep_the_oldest_boot(patch: Patch) -> None:
     Would: look for a voter that has moved at its old address, for ever.
     """
 
-    def first(gossip: EndpointGossip, heard: HeardEndpoint) -> bool:
-        known = gossip._heard.get(heard.key)
-        if known is not None and known.boot_timestamp_ms <= heard.boot_timestamp_ms:
+    def first(gossip: EndpointGossip, received: HeardEndpoint) -> bool:
+        known = gossip._heard.get(received.key)
+        if known is not None and known.boot_timestamp_ms <= received.boot_timestamp_ms:
             return False
-        gossip._heard[heard.key] = heard
+        gossip._heard[received.key] = received
         return True
 
     patch.setattr(EndpointGossip, "hear", first)
@@ -216,10 +216,10 @@ def store_addresses_of_any_node(patch: Patch) -> None:
     Would: let any client fill the memory, and claim to be a future voter.
     """
 
-    def all_of_them(state: ReplicaState, heard: HeardEndpoint) -> None:
-        newest = state.voters.latest.voters.newest(heard.key.id)
-        key = newest.key if newest is not None else heard.key
-        state.gossip.hear(HeardEndpoint(key, heard.boot_timestamp_ms, heard.endpoint))
+    def all_of_them(state: ReplicaState, received: HeardEndpoint) -> None:
+        newest = state.voters.latest.voters.newest(received.key.id)
+        key = newest.key if newest is not None else received.key
+        state.gossip.hear(HeardEndpoint(key, received.boot_timestamp_ms, received.endpoint))
 
     patch.setattr(discover_brokers, "_hear", all_of_them)
 

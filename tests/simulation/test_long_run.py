@@ -205,6 +205,6 @@ def test_interrupted_run_loses_no_result(tmp_path: Path, number: signal.Signals)
     assert len(seeds) == len(set(seeds)) > 0
     of = f"{len(seeds)} of 1,000 histories, seeds 1 to 1,000, none failed: "
     assert of in document.read_text()
-    told = subprocess.check_output([*play, str(seeds[0])], env=environment, text=True)
-    assert told.startswith(f"1 of 1 histories are in {file}\n")
+    output = subprocess.check_output([*play, str(seeds[0])], env=environment, text=True)
+    assert output.startswith(f"1 of 1 histories are in {file}\n")
     assert file.read_text().splitlines() == finished

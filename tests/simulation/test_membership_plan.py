@@ -46,7 +46,7 @@ def break_down(host: SimulatedHost) -> None:
     host.machine.break_disk()
 
 
-def doom(host: SimulatedHost) -> None:
+def fail_next_sync(host: SimulatedHost) -> None:
     """Its next sync fails."""
     host.machine.disk_faults.append("a sync failed")
     host.machine.files.failing_sync = errno.EIO
@@ -54,12 +54,12 @@ def doom(host: SimulatedHost) -> None:
 
 def give_up(host: SimulatedHost) -> None:
     """A sync has failed; the next one would succeed, and the failure is not detected yet."""
-    doom(host)
+    fail_next_sync(host)
     host.driver.flush_failed(StorageFailure("cannot sync: EIO"))
     host.machine.files.failing_sync = None
 
 
-LOSSES = (rot, break_down, doom, give_up)
+LOSSES = (rot, break_down, fail_next_sync, give_up)
 
 
 def test_members_change_while_all_disks_are_healthy() -> None:
@@ -118,5 +118,5 @@ def test_single_failed_sync_without_a_latch_loses_no_disk() -> None:
     host = world.follower()
     host.machine.keeps_mark = False
     give_up(host)
-    doom(host)
+    fail_next_sync(host)
     assert not host.machine.counts_as_lost

@@ -42,5 +42,5 @@ def test_history_ends_with_a_recovery() -> None:
     result = run_seed(SEEDS[0], KINDS)
     assert not isinstance(result, Failure), result
     assert result.recovery["recoveries"] == 1
-    told = result.recovery["old voters that follow"] + result.recovery["old voters that halted"]
-    assert told > 0
+    reported = result.recovery["old voters that follow"] + result.recovery["old voters that halted"]
+    assert reported > 0

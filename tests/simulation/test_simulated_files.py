@@ -135,11 +135,11 @@ def test_name_is_durable_after_the_sync_of_its_directory(seed: int) -> None:
     fd = made.open(FILE, _CREATE)
     made.pwrite(fd, b"x", 0)
     made.fsync(fd)
-    assert made.safe_bytes(FILE) == 0, "a file that nobody finds is lost"
+    assert made.safe_bytes(FILE) == 0, "an unlinked file is lost"
     sync_folder(made)
     made.rename(FILE, FOLDER / "other")
     made.lose_power()
-    assert made.names(FOLDER) in (["file"], ["other"]), "a rename is there or not"
+    assert made.names(FOLDER) in (["file"], ["other"]), "a rename is atomic"
 
 
 def test_unsynced_names_become_durable_in_order() -> None:
@@ -219,7 +219,7 @@ def test_pages_count_as_written_and_are_lost_after_a_failed_sync(seed: int) -> N
         made.fdatasync(fd)
     made.pwrite(fd, b"kept", 4)
     made.fdatasync(fd)
-    assert content(made) == b"lostkept", "the page cache has it all"
+    assert content(made) == b"lostkept", "the page cache has all of it"
     assert made.durable_content(FILE) != b"lostkept", "the disk has not"
     made.fadvise_dontneed(fd)
     assert content(made).endswith(b"kept")

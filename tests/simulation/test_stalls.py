@@ -9,7 +9,7 @@ from quorum_simulation.stalls import Stall, run
 SILENCE_MS = RaftConfig(()).silence_ms
 FETCH_TIMEOUT_MS = RaftConfig(()).fetch_timeout_ms
 LATE_TIMER_MS = 100.0
-"""Only a timer later than this tells a process that it was paused."""
+"""Only a timer later than this shows a process that it was paused."""
 ROUND_TRIP_MS = 50.0
 MARGIN_MS = 400.0
 THE_LEADER, ALL_FOLLOWERS, ALL_PROCESSES = "the leader", "all followers", "all processes"

@@ -6,7 +6,7 @@ from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.server.controller.speculative_images import SpeculativeImages
 
 
-class NotingPort:
+class RecordingPort:
     """`failures`: the errors of reading the log."""
 
     def __init__(self, known: SpeculativeImages | None = None) -> None:

@@ -132,9 +132,9 @@ class ControlledCluster:
         rights: Rights = UNRESTRICTED
         if self.authorizer is not None:
             judged = RequestAuthorizer(AccessSettings(self.authorizer), self.image.acls)
-            asked = judged.request(self.caller, request)
-            assert isinstance(asked, Asked), asked
-            rights = asked
+            requested = judged.request(self.caller, request)
+            assert isinstance(requested, Asked), requested
+            rights = requested
         decision = command(self.view(rights), request)
         self.take(decision)
         assert isinstance(decision.answer, answer)

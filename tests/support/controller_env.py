@@ -28,7 +28,7 @@ CLUSTER_ID = "the-cluster"
 VOTERS = tuple(ReplicaKey(each, UUID(int=(1 << 90) + each)) for each in (1, 2, 3))
 
 
-class Asked:
+class PendingRequest:
     """A request and, once there is one, its answer."""
 
     def __init__(self, caller: Caller = ANONYMOUS) -> None:
@@ -59,7 +59,7 @@ class Env:
         self.committed = CommittedImage()
         self.voters = VOTERS
         self.seen = Replicas()
-        """What the replica tells of others."""
+        """What the replica reports of others."""
         self.turns: Callable[[float], SnapshotTurns] | None = None
         """Makes the order of snapshots, where a test has one."""
         self.speculative = 0
@@ -116,7 +116,7 @@ class Env:
         """Set by the test."""
         return self.seen
 
-    # -- what the active controller tells
+    # -- results of the active controller
 
     def activated(self) -> None:
         """See `ActivePort`."""
@@ -159,11 +159,11 @@ class Env:
         for _ in range(10):
             await asyncio.sleep(0)
 
-    def ask(self, body: Message, caller: Caller = ANONYMOUS) -> Asked:
+    def ask(self, body: Message, caller: Caller = ANONYMOUS) -> PendingRequest:
         """Send a request."""
-        asked = Asked(caller)
-        self.api.handle(asked, body, UNRESTRICTED)
-        return asked
+        requested = PendingRequest(caller)
+        self.api.handle(requested, body, UNRESTRICTED)
+        return requested
 
     async def commit(
         self, *, most: int = 1 << 30, apply: bool = True, apply_first: bool = False
@@ -218,9 +218,9 @@ class Env:
 
     async def do(self, body: Message) -> Any:
         """Send a request, commit its records, and return its answer."""
-        asked = self.ask(body)
+        pending = self.ask(body)
         await self.commit()
-        return asked.answer
+        return pending.answer
 
     def _propose(self, proposal_id: int, values: tuple[bytes, ...]) -> None:
         if self.epoch is None:

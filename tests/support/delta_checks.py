@@ -32,11 +32,11 @@ def merged(values: list[bytes], cuts: list[int], seed: int) -> Outcome:
     borders = sorted({0, len(values), *(each for each in cuts if each < len(values))})
     spans = [reduced(values, *each) for each in pairwise(borders)]
     spans = spans or [Span()]
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     if seed % 3 == 0:
-        spans.insert(chance.randrange(len(spans) + 1), Span())
+        spans.insert(rng.randrange(len(spans) + 1), Span())
     while len(spans) > 1:
-        place = 0 if seed % 2 else chance.randrange(len(spans) - 1)
+        place = 0 if seed % 2 else rng.randrange(len(spans) - 1)
         spans[place : place + 2] = [spans[place].then(spans[place + 1])]
     return spans[0].finish()
 

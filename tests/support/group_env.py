@@ -140,7 +140,7 @@ class GroupEnv:
         """A group of so many members, each with its number as its assignment; the first one leads."""
         entered = [self.enter(**fields) for _ in range(count)]
         members = [member for _, member in entered]
-        # The first members were in a generation of their own: they are told to rejoin.
+        # The first members were in a generation of their own: they get the error to rejoin.
         requests = dict(zip(members, (request for request, _ in entered), strict=True))
         for member in members:
             if count > 1 and requests[member] in self.answers:
@@ -163,7 +163,7 @@ class GroupEnv:
         return answer.error
 
     def leave(self, *members: tuple[str, str | None]) -> tuple[GroupError, ...]:
-        """What each is told."""
+        """The answer to each."""
         answer = self.answers[self.ask(Leave(0, GROUP, members))]
         assert isinstance(answer, Left)
         return answer.errors

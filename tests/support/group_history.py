@@ -160,7 +160,7 @@ class History:
         waiting = [each.joining for each in group.members.values() if each.joining is not None]
         waiting += [each.syncing for each in group.members.values() if each.syncing is not None]
         assert len(waiting) == len(set(waiting))
-        assert not set(waiting) & self.env.answers.keys(), "who waits was not answered"
+        assert not set(waiting) & self.env.answers.keys(), "a request is waiting and answered"
 
     def check_stored(self) -> None:
         """The assignments that members got are those that another coordinator would give them."""

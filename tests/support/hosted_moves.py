@@ -24,7 +24,7 @@ from support.controlled_cluster import assigned
 from support.hosted_node import Node, with_node
 
 
-class Asking:
+class PendingRequest:
     """A request of a broker."""
 
     caller = ANONYMOUS
@@ -61,9 +61,9 @@ class Moves:
 
     async def ask(self, body: Message) -> Any:
         """As a broker does, by Kafka's protocol."""
-        asked = Asking(asyncio.get_running_loop().create_future())
-        self.node.controller.api.handle(asked, body, UNRESTRICTED)
-        return await asyncio.wait_for(asked.answer, 10)
+        requested = PendingRequest(asyncio.get_running_loop().create_future())
+        self.node.controller.api.handle(requested, body, UNRESTRICTED)
+        return await asyncio.wait_for(requested.answer, 10)
 
     async def catch_up(self, partition_id: int, *isr: int) -> None:
         """The leader, broker 1, reports the in-sync replicas."""

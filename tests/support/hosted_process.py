@@ -4,7 +4,7 @@ from quorum_node.raft.outputs import Halt, VotersChanged
 from quorum_node.server.partition.port import HostedPartition
 
 
-class QuietProcess:
+class RecordingProcess:
     """`ProcessPort`."""
 
     def __init__(self) -> None:

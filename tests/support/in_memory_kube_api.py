@@ -1,6 +1,6 @@
 """A Kubernetes API that keeps its objects in a dictionary, for tests of the real reconcile in one process.
 
-`KeptObjects` has the calls of `KubeApi`; it refuses calls for which `refuse` raises. No controller creates the pods of StatefulSets:
+`InMemoryKubeApi` has the calls of `KubeApi`; it refuses calls for which `refuse` raises. No controller creates the pods of StatefulSets:
 `running_quorum` creates what the operator and the controllers would have created long ago. The operator's calls are tested with a real
 API server in `tests/envtest`.
 """
@@ -44,7 +44,7 @@ def copied(found: Any) -> Any:
     return found
 
 
-class KeptObjects:
+class InMemoryKubeApi:
     """Objects by path. `writes`: verb and path of all changes except events and the status."""
 
     def __init__(self, spec: Object) -> None:
@@ -141,8 +141,10 @@ class KeptObjects:
         version = body["metadata"].get("resourceVersion")
         if version not in (None, self.objects[path]["metadata"]["resourceVersion"]):
             raise Conflict(409, "Conflict", f"{path} has been modified")
-        said = {key: value for key, value in body["metadata"].items() if key != "resourceVersion"}
-        return self._keep(path, _merged(self.objects[path], {**body, "metadata": said}))
+        reported = {
+            key: value for key, value in body["metadata"].items() if key != "resourceVersion"
+        }
+        return self._keep(path, _merged(self.objects[path], {**body, "metadata": reported}))
 
     async def patch(self, path: str, operations: list[Object]) -> Object:
         await self._changing("patch", path)
@@ -215,7 +217,7 @@ def _merged(old: Object, new: Object) -> Object:
     return result
 
 
-class SoundNodes:
+class HealthyNodes:
     """Calls of `QuorumClient`: every pod serves, node 1 leads; the `silent` ones have not fetched for long."""
 
     def __init__(self, members: int, silent: tuple[int, ...] = ()) -> None:
@@ -247,7 +249,7 @@ class SoundNodes:
 
 def running_quorum(
     members: int = 3, *, tls: bool = False, tls_spec: Object | None = None, **spec: object
-) -> KeptObjects:
+) -> InMemoryKubeApi:
     """All objects of a quorum that has been running for long, with local volumes.
 
     `tls`: it was formed with certificates; there are none yet. `tls_spec`: its spec of certificates.
@@ -260,7 +262,7 @@ def running_quorum(
     }
     model = MetadataQuorumSpec.model_validate(document)
     stage = TlsStage.CLOSED if tls else TlsStage.PLAIN
-    api = KeptObjects(document)
+    api = InMemoryKubeApi(document)
     born = identity.build(
         OWNER, index=1, cluster_id="c1", founder_id=1, founder_uuid="U1", initial_voters=3, tls=tls
     )
@@ -288,11 +290,11 @@ def pod_path(node_id: int, number: int = 1) -> str:
     return paths.namespaced("pods", SPACE, f"{OWNER.member(node_id, number)}-0")
 
 
-def _put(api: KeptObjects, collection: str, body: Object) -> None:
+def _put(api: InMemoryKubeApi, collection: str, body: Object) -> None:
     api._keep(f"{collection}/{body['metadata']['name']}", body)
 
 
-def start_pod(api: KeptObjects, owned: Object, node_id: int) -> None:
+def start_pod(api: InMemoryKubeApi, owned: Object, node_id: int) -> None:
     """Create a pod as the StatefulSet controller and the kubelet do: from the present template."""
     pod = copied(owned["spec"]["template"])
     name = f"{owned['metadata']['name']}-0"
@@ -307,7 +309,7 @@ def start_pod(api: KeptObjects, owned: Object, node_id: int) -> None:
     _put(api, paths.namespaced("pods", SPACE), pod)
 
 
-def _add_member(api: KeptObjects, spec: MetadataQuorumSpec, node_id: int, *, tls: bool) -> None:
+def _add_member(api: InMemoryKubeApi, spec: MetadataQuorumSpec, node_id: int, *, tls: bool) -> None:
     member = stateful_set.Member(node_id, 1, replace(IDENTITY, tls=tls), founder=node_id == 1)
     owned = stateful_set.build(OWNER, spec, member)
     name = owned["metadata"]["name"]
@@ -338,7 +340,7 @@ def _add_member(api: KeptObjects, spec: MetadataQuorumSpec, node_id: int, *, tls
     _put(api, paths.NODES, host)
 
 
-def reconciler(api: KeptObjects, nodes: Any, *, writes_alone: bool = False) -> Reconciler:
+def reconciler(api: InMemoryKubeApi, nodes: Any, *, writes_alone: bool = False) -> Reconciler:
     """The operator's own reconciler, on these objects. `writes_alone`: as the holder of a lease."""
     unchecked: Any = api
     return Reconciler(unchecked, nodes, Metrics(), writes_alone=writes_alone)
@@ -355,9 +357,9 @@ def repeat(operator: Reconciler, times: int) -> None:
 
 
 def reconcile(
-    api: KeptObjects, nodes: Any = None, *, silent: tuple[int, ...] = (), times: int = 3
+    api: InMemoryKubeApi, nodes: Any = None, *, silent: tuple[int, ...] = (), times: int = 3
 ) -> Reconciler:
     """The same by a new operator, for three nodes unless others are given; returns the operator."""
-    made = reconciler(api, SoundNodes(3, silent) if nodes is None else nodes)
+    made = reconciler(api, HealthyNodes(3, silent) if nodes is None else nodes)
     repeat(made, times)
     return made

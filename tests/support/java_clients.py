@@ -114,7 +114,7 @@ class Clients:
     ) -> LoadResult:
         """End the load; a consumer group reads every acknowledged message, exactly once and in the order of its partition."""
         result = self.stop_load(topic)
-        assert not result.errors, "a client saw an error that it did not get over by itself"
+        assert not result.errors, "a client reported an error that it did not recover from"
         assert result.acknowledged == result.sent
         check = f"check {topic} {group} {int(timeout_seconds * 1000)}"
         missing, doubled, disordered, seen = self(check, timeout_seconds + 30).split()

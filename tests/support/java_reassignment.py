@@ -27,20 +27,22 @@ class ReassignmentTool:
     ) -> None:
         """Start, with `throttle` bytes per second and broker; `additional`: while others are in progress."""
         options = ["--execute", "--throttle", str(throttle)]
-        said = self._run(topic, target, *options, *(["--additional"] if additional else []))
-        assert "Successfully started partition reassignments" in said, said
+        output = self._run(topic, target, *options, *(["--additional"] if additional else []))
+        assert "Successfully started partition reassignments" in output, output
 
     def verify_complete(self, topic: str, target: Replicas) -> None:
         """Check that every partition has the requested replicas; the tool then removes the throttles."""
-        said = self._run(topic, target, "--verify")
+        output = self._run(topic, target, "--verify")
         for partition_id in target:
-            assert f"Reassignment of partition {topic}-{partition_id} is completed." in said, said
-        assert "Clearing broker-level throttles" in said, said
+            assert f"Reassignment of partition {topic}-{partition_id} is completed." in output, (
+                output
+            )
+        assert "Clearing broker-level throttles" in output, output
 
     def execute_plan(self, file: Path) -> None:
         """Begin what a file in the tool's own format says."""
-        said = self._tool("--reassignment-json-file", str(file), "--execute")
-        assert "Successfully started partition reassignments" in said, said
+        output = self._tool("--reassignment-json-file", str(file), "--execute")
+        assert "Successfully started partition reassignments" in output, output
 
     def verify_plan(self, file: Path) -> str:
         """The tool's output for each partition in the file."""
@@ -48,8 +50,8 @@ class ReassignmentTool:
 
     def cancel(self, topic: str, target: Replicas) -> None:
         """Cancel what is in progress."""
-        said = self._run(topic, target, "--cancel")
-        assert "Successfully cancelled partition reassignments" in said, said
+        output = self._run(topic, target, "--cancel")
+        assert "Successfully cancelled partition reassignments" in output, output
 
     def listed(self) -> set[str]:
         """Partitions that are moving now, as `topic-partition`."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 CALLS: Mapping[str, str] = {
     "to controllers: describeConfigs, controller": (
-        "Our nodes tell what is set in the log, not what is in a node's own configuration."
+        "Our nodes report what is set in the log, not what is in a node's own configuration."
     ),
 }
 """By the call's name in the table."""

@@ -104,7 +104,7 @@ def _run(
         assert done.returncode == 0, done.stdout + done.stderr
     lines = dict(line.split("\t", 1) for line in done.stdout.splitlines())
     keys = {int(name[4:]): api for name, api in lines.items() if name.startswith("key ")}
-    return {name: said for name, said in lines.items() if not name.startswith("key ")}, keys
+    return {name: reported for name, reported in lines.items() if not name.startswith("key ")}, keys
 
 
 def _versions(port: int) -> Versions:
@@ -154,11 +154,11 @@ def page(stock: Found, ours: Found) -> str:
 
 def _call_rows(stock: Found, ours: Found) -> Iterator[tuple[str, ...]]:
     assert list(stock.calls) == list(ours.calls)
-    for name, said in stock.calls.items():
-        differs = said != ours.calls[name]
+    for name, reported in stock.calls.items():
+        differs = reported != ours.calls[name]
         why = CALLS.get(name, "")
-        assert differs == bool(why), f"{name}: {said!r}, {ours.calls[name]!r}, {why!r}"
-        yield name, said, ours.calls[name], why
+        assert differs == bool(why), f"{name}: {reported!r}, {ours.calls[name]!r}, {why!r}"
+        yield name, reported, ours.calls[name], why
     assert CALLS.keys() <= stock.calls.keys()
 
 

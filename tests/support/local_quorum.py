@@ -367,10 +367,10 @@ class LocalQuorum:
     ) -> httpx.Response | None:
         """One call to one node (or to the first that answers, and the leader if that is another one);
         None when none does."""
-        asked = [self.nodes[node_id]] if node_id else list(self.nodes.values())
+        requested = [self.nodes[node_id]] if node_id else list(self.nodes.values())
         if self.partition is not None:
             path += f"{'&' if '?' in path else '?'}partition={self.partition}"
-        for node in asked:
+        for node in requested:
             answer = self._call(node, method, path, **kwargs)
             if answer is None:
                 continue

@@ -83,7 +83,7 @@ def machine() -> str:
 def commit_id(root: Path) -> str:
     """The commit that was tested, with `+` if the work tree differed from it."""
     try:
-        asked = subprocess.run(
+        done = subprocess.run(
             ["git", "describe", "--always", "--dirty=+", "--abbrev=10", "--exclude=*"],
             cwd=root,
             capture_output=True,
@@ -93,4 +93,4 @@ def commit_id(root: Path) -> str:
         )
     except (OSError, subprocess.SubprocessError):
         return "unknown"
-    return asked.stdout.strip()
+    return done.stdout.strip()

@@ -33,8 +33,8 @@ from quorum_operator.planner.observed import Identity
 from quorum_operator.quorum_client import QuorumClient
 from quorum_operator.reconcile import Reconciler
 from quorum_operator.workers import Workers
-from support.envtest.simulated_quorum import CrowdQuorum, Key
-from support.in_memory_kube_api import KeptObjects
+from support.envtest.simulated_quorum import Key, SimulatedQuorum
+from support.in_memory_kube_api import InMemoryKubeApi
 
 Object = dict[str, Any]
 SPACE = "space"
@@ -48,7 +48,7 @@ LONG_AGO_S = 99_999
 _SETS, _PODS = "statefulsets", "pods"
 
 
-class Objects(KeptObjects):
+class Objects(InMemoryKubeApi):
     """Objects with notifications of changes."""
 
     def __init__(self, changed: Callable[[str], None]) -> None:
@@ -85,7 +85,7 @@ class ManyQuorums:
         """By method and the kind of what is asked for."""
         self._members = members
         self._uuids = (uuid_text(UUID(int=(7 << 96) + number)) for number in count(1))
-        self._quorums: dict[str, CrowdQuorum] = {}
+        self._quorums: dict[str, SimulatedQuorum] = {}
         self._keys: dict[str, Key] = {}
         """By address."""
         self._workers: Workers | None = None
@@ -176,7 +176,7 @@ class ManyQuorums:
         for each in base_objects.build_all(owner, spec):
             self.objects.put(base_objects.path_of(each).rpartition("/")[0], each)
         self.objects.put(paths.namespaced("secrets", SPACE), token_secret.build(owner, "t"))
-        self._quorums[name] = CrowdQuorum(f"c-{name}", self._members, list(keys), formed=True)
+        self._quorums[name] = SimulatedQuorum(f"c-{name}", self._members, list(keys), formed=True)
         founding = Identity(1, f"c-{name}", 1, keys[0].uuid, self._members, formed=True)
         for key in keys:
             member = stateful_set.Member(key.id, 1, founding, founder=key.id == 1)
@@ -245,8 +245,8 @@ class ManyQuorums:
         try:
             return httpx.Response(200, json=await self._called(request, body))
         except ApiError as error:
-            told = {"reason": error.reason, "message": error.message}
-            return httpx.Response(error.status, json=told)
+            reported = {"reason": error.reason, "message": error.message}
+            return httpx.Response(error.status, json=reported)
 
     async def _called(self, request: httpx.Request, body: Any) -> Object:
         path, query, kept = request.url.path, request.url.params, self.objects

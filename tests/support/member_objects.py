@@ -35,7 +35,7 @@ class MemberObjects:
         wanted = dict(each.split("=") for each in labels.split(",")) if labels else {}
         if fields is not None:
             assert fields.startswith("involvedObject.uid=")
-            return []  # nobody has said anything
+            return []  # no annotations
         return [
             each
             for place, each in self.objects.items()

@@ -250,7 +250,7 @@ class Writer:
         )  # fmt: skip
 
     def scram_end(self) -> md.MetadataMessage:
-        """Of one that is there: stock Kafka's replay forgets others when it is not."""
+        """Of an existing one: for a missing one stock Kafka's replay drops other entries."""
         mechanism, name = self.draw(st.sampled_from(sorted(self.credentials)))
         self.credentials.discard((mechanism, name))
         return md.RemoveUserScramCredentialRecord(name=name, mechanism=mechanism)

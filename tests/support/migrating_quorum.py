@@ -10,7 +10,7 @@ from quorum_operator.kube import facts
 from quorum_operator.planner.observed import Key, NodeReport, QuorumView
 from quorum_operator.planner.tls_stage import TlsStage, stage_of_process
 from quorum_operator.quorum_client import Described
-from support.in_memory_kube_api import KeptObjects, SoundNodes, pod_path, set_path, start_pod
+from support.in_memory_kube_api import HealthyNodes, InMemoryKubeApi, pod_path, set_path, start_pod
 from support.secured_quorum import SecuredNodes
 
 STRANGERS = (
@@ -22,9 +22,9 @@ STRANGERS = (
 
 
 class MigratingNodes(SecuredNodes):
-    """`clear_text`: who speaks it to members. `broken`: members whose process does not start with certificates."""
+    """`clear_text`: which clients use it with members. `broken`: members whose process does not start with certificates."""
 
-    def __init__(self, api: KeptObjects, members: int = 3) -> None:
+    def __init__(self, api: InMemoryKubeApi, members: int = 3) -> None:
         super().__init__(api, members)
         self.leader = 1
         self.clear_text: frozenset[str] = frozenset()
@@ -67,12 +67,12 @@ class MigratingNodes(SecuredNodes):
         if stage is None or self.is_broken(node_id):
             return None
         if stage is TlsStage.PLAIN:
-            return await SoundNodes.report(self, ip, node_id)
-        said = await super().report(ip, node_id)
-        if said is None or said.certificates is None or not stage.takes_both:
-            return said
-        told = replace(said.certificates, clear_text=self.clear_text)
-        return replace(said, certificates=told)
+            return await HealthyNodes.report(self, ip, node_id)
+        found_report = await super().report(ip, node_id)
+        if found_report is None or found_report.certificates is None or not stage.takes_both:
+            return found_report
+        reported = replace(found_report.certificates, clear_text=self.clear_text)
+        return replace(found_report, certificates=reported)
 
     async def describe(self, ips: list[str]) -> Described:
         found = await super().describe(ips)

@@ -202,7 +202,7 @@ class Certificates:
 
     # # ---- Invariants
 
-    def mistrusting(self) -> list[str]:
+    def trust_failures(self) -> list[str]:
         """Pairs of running processes with valid certificates (by the real time) of which one does not trust the other."""
         valid = {
             name: each

@@ -26,8 +26,8 @@ from support.quorum_model import Model
 class HostModel(Model):
     """`away`: names of the StatefulSets whose host is not ready; `zone_is_away`: so are all of their zone."""
 
-    def __init__(self, chance: random.Random, wanted: Wanted) -> None:
-        super().__init__(chance, wanted)
+    def __init__(self, rng: random.Random, wanted: Wanted) -> None:
+        super().__init__(rng, wanted)
         self.away: set[str] = set()
         self.zone_is_away = False
         self.unreachable: dict[str, float] = {}

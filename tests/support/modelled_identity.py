@@ -47,8 +47,8 @@ def rebuild_identity(model: "Model", step: steps.RebuildIdentity) -> None:
     if step.founding is None:
         made = replace(born, founder_id=0, founder_uuid="", formed=step.formed)
     else:
-        told = step.founding
-        same = (told.founder_id, told.founder_uuid, told.initial_voters)
+        reported = step.founding
+        same = (reported.founder_id, reported.founder_uuid, reported.initial_voters)
         if same != (born.founder_id, born.founder_uuid, born.initial_voters):
             raise Unsafe(f"{step} has another founder than {born}")
         made = replace(born, formed=step.formed)

@@ -85,36 +85,36 @@ class ModelledIssuer:
 
 def ready(now: float) -> Object:
     """The status of a Certificate that was issued."""
-    told = {
+    condition = {
         "type": "Ready",
         "status": "True",
         "reason": "Ready",
         "message": "Certificate is up to date",
     }
-    return {"conditions": [{**told, "lastTransitionTime": text(now)}]}
+    return {"conditions": [{**condition, "lastTransitionTime": text(now)}]}
 
 
 def waiting(since: float) -> Object:
     """The status of a Certificate that has not been issued yet."""
-    told = {
+    condition = {
         "type": "Ready",
         "status": "False",
         "reason": "DoesNotExist",
         "message": "Issuing certificate as Secret does not exist",
     }
-    return {"conditions": [{**told, "lastTransitionTime": text(since)}]}
+    return {"conditions": [{**condition, "lastTransitionTime": text(since)}]}
 
 
 def failed(now: float) -> Object:
     """The status of a Certificate that the issuer has refused."""
-    told = {
+    condition = {
         "type": "Issuing",
         "status": "False",
         "reason": "Failed",
         "message": "The certificate request has failed to complete and will be retried",
     }
     return {**waiting(now), "lastFailureTime": text(now)} | {
-        "conditions": [*waiting(now)["conditions"], {**told, "lastTransitionTime": text(now)}]
+        "conditions": [*waiting(now)["conditions"], {**condition, "lastTransitionTime": text(now)}]
     }
 
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def pursue_target(model: "Model") -> None:
-    """Remove one voter that is not wanted, or forget a target that is reached."""
+    """Remove one voter that is not in the target, or clear a target that is reached."""
     if model.target is None or model.leader is None:
         return
     voters, wanted = model.voters[model.index], {each.id for each in model.target}

@@ -109,14 +109,14 @@ class ObjectStore:
         """Another boto3 client, by default of the user; the caller closes it."""
         import boto3
 
-        told: dict[str, Any] = {
+        settings: dict[str, Any] = {
             "endpoint_url": self.endpoint,
             "region_name": REGION,
             "aws_access_key_id": self.access_key,
             "aws_secret_access_key": self.secret_key,
             "verify": None if self._authority is None else str(self._authority),
         }
-        return boto3.session.Session().client(service, **(told | options))
+        return boto3.session.Session().client(service, **(settings | options))
 
     def create_bucket(self, name: str) -> str:
         """Returns its name."""
@@ -189,6 +189,6 @@ class ObjectStore:
                 raise RuntimeError(f"signatures can't be checked: {self.output()}")
 
     def _environment(self) -> dict[str, str]:
-        """Without what other programs are told about object stores."""
+        """Without variables that configure other clients of object stores."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
         return kept | {"MOTO_S3_DEFAULT_MAX_KEYS": str(self._page_keys)}

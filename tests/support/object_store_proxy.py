@@ -77,10 +77,10 @@ class ObjectStoreProxy:
         with self._lock:
             self.requests.append(f"{method} {path}")
             number = len(self.requests)
-        told = self.before(number, method, path)
+        reported = self.before(number, method, path)
         return (
-            told
-            if told is not None
+            reported
+            if reported is not None
             else self.after(number, self._forward(method, path, headers, body))
         )
 

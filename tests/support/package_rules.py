@@ -50,7 +50,7 @@ _FOREIGN = {
             "context.verify_flags",
             "context.verify_mode",
         ),
-        "how Python's contexts of TLS are told",
+        "how Python's TLS contexts are configured",
     ),
     "timer.daemon": "Python's way to say so of a Timer",
 }

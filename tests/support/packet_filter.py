@@ -129,8 +129,8 @@ def derive(
 
 def _types(spec: Json) -> list[str]:
     """Left out, a policy is one for ingress, and for egress as well if it has such rules."""
-    told: list[str] = spec.get("policyTypes") or []
-    return told or ["Ingress", *(["Egress"] if spec.get("egress") else [])]
+    reported: list[str] = spec.get("policyTypes") or []
+    return reported or ["Ingress", *(["Egress"] if spec.get("egress") else [])]
 
 
 def _rule(
@@ -141,9 +141,9 @@ def _rule(
     pods: Sequence[Pod],
     namespaces: Mapping[str, Mapping[str, str]],
 ) -> Rule:
-    told = rule.get(word) or []
+    reported = rule.get(word) or []
     peers, blocks = set(), []
-    for peer in told:
+    for peer in reported:
         if "ipBlock" in peer:
             block = peer["ipBlock"]
             holes = tuple(ipaddress.ip_network(each) for each in block.get("except") or ())
@@ -157,7 +157,7 @@ def _rule(
         }
     ports = tuple(made for each in rule.get("ports") or () for made in _ports(each, served))
     return Rule(
-        frozenset(peers) if told else None, tuple(blocks), ports if rule.get("ports") else None
+        frozenset(peers) if reported else None, tuple(blocks), ports if rule.get("ports") else None
     )
 
 
@@ -168,12 +168,12 @@ def _spaces(peer: Json, own: str, namespaces: Mapping[str, Mapping[str, str]]) -
     return {name for name, labels in namespaces.items() if selects(selector, labels)}
 
 
-def _ports(told: Json, served: Sequence[Pod]) -> list[Ports]:
-    protocol, port = told.get("protocol", "TCP"), told.get("port")
+def _ports(reported: Json, served: Sequence[Pod]) -> list[Ports]:
+    protocol, port = reported.get("protocol", "TCP"), reported.get("port")
     if port is None:
         return [Ports(protocol)]
     if isinstance(port, int):
-        return [Ports(protocol, port, told.get("endPort", port))]
+        return [Ports(protocol, port, reported.get("endPort", port))]
     named = [(pod.address, pod.ports[port]) for pod in served if port in pod.ports]
     return [Ports(protocol, number, number, address) for address, number in named]
 

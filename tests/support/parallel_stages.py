@@ -27,7 +27,7 @@ def stage_of(node_id: str) -> str:
 
 
 def group_of(node_id: str) -> str:
-    """The group of tests that stay on one worker: a class, a file, or a whole stage."""
+    """The group of tests that stay on one worker: a class, a file, or a whole folder."""
     stage = stage_of(node_id)
     return f"tests/{stage}/" if stage in ENTIRE else node_id.partition("[")[0].rpartition("::")[0]
 

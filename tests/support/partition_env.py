@@ -24,7 +24,7 @@ from quorum_node.protocol.reassignments import (
 )
 from support.broker_requests import heartbeat, registration
 from support.controlled_cluster import assigned
-from support.controller_env import Asked, Env
+from support.controller_env import Env, PendingRequest
 
 FAR = 10**6
 """A large offset of the metadata log, for heartbeats in tests where the offset does not matter."""
@@ -82,7 +82,7 @@ class PartitionEnv(Env):
         assert topic is not None
         return topic.partitions[partition_id]
 
-    def altered(self, broker_id: int, *isr: int, known: Partition | None = None) -> Asked:
+    def altered(self, broker_id: int, *isr: int, known: Partition | None = None) -> PendingRequest:
         """A leader requests an ISR, based on the partition that it knows. Nothing is committed yet."""
         topic = self.committed.image.topics.named("t")
         assert topic is not None
@@ -105,9 +105,9 @@ class PartitionEnv(Env):
         self, broker_id: int, *isr: int, known: Partition | None = None
     ) -> AlteredPartitionState:
         """The same, committed; the answer for the partition."""
-        asked = self.altered(broker_id, *isr, known=known)
+        requested = self.altered(broker_id, *isr, known=known)
         await self.settle()
-        state: AlteredPartitionState = asked.answer.topics[0].partitions[0]
+        state: AlteredPartitionState = requested.answer.topics[0].partitions[0]
         return state
 
     async def reassign(self, partition_id: int, *replicas: int) -> None:

@@ -51,9 +51,9 @@ def _import_path(commit: str, destination: Path, *folders: str) -> str:
         check=False,
     )
     if archive.returncode != 0:
-        said = f"git archive {commit}: {archive.stderr.decode().strip()}"
-        assert not _has_history(), said
-        raise NoHistory(said)
+        output = f"git archive {commit}: {archive.stderr.decode().strip()}"
+        assert not _has_history(), output
+        raise NoHistory(output)
     destination.mkdir(parents=True)
     subprocess.run(["tar", "-x"], cwd=destination, input=archive.stdout, check=True)
     # Earlier entries of the import path take precedence over the installed package.
@@ -62,6 +62,6 @@ def _import_path(commit: str, destination: Path, *folders: str) -> str:
 
 
 def _has_history() -> bool:
-    asked = ["git", "rev-parse", "--is-shallow-repository"]
-    answer = subprocess.run(asked, cwd=_REPOSITORY, capture_output=True, text=True, check=False)
+    command = ["git", "rev-parse", "--is-shallow-repository"]
+    answer = subprocess.run(command, cwd=_REPOSITORY, capture_output=True, text=True, check=False)
     return answer.stdout.strip() == "false"

@@ -124,17 +124,19 @@ class PythonBrokers:
 
     def wait_for(self, ids: Iterable[int], among: Iterable[int] | None = None) -> None:
         """Wait until exactly these brokers of ours are live, according to each of them."""
-        wanted, asked = set(ids), set(self.nodes if among is None else among)
+        wanted, requested = set(ids), set(self.nodes if among is None else among)
         for broker_id in wanted:
-            self._wait_one(broker_id, wanted, asked)
+            self._wait_one(broker_id, wanted, requested)
 
-    def _wait_one(self, broker_id: int, wanted: set[int], asked: set[int]) -> None:
+    def _wait_one(self, broker_id: int, wanted: set[int], requested: set[int]) -> None:
         node = self.nodes[broker_id]
 
         def knows() -> bool:
             assert node.is_running, node.log_text[-2000:]
             found = self.metadata(broker_id)
-            return found is not None and {each.node_id for each in found.brokers} & asked == wanted
+            return (
+                found is not None and {each.node_id for each in found.brokers} & requested == wanted
+            )
 
         wait_until(knows, f"broker {broker_id} knows {sorted(wanted)}", 60)
 
@@ -157,10 +159,10 @@ class PythonBrokers:
         self, broker_id: int, topics: Sequence[str] | None = None
     ) -> MetadataResponse | None:
         """The Metadata answer of a broker; None if it does not answer."""
-        asked = (
+        requested = (
             None if topics is None else tuple(MetadataRequestTopic(name=name) for name in topics)
         )
-        body = MetadataRequest(topics=asked, allow_auto_topic_creation=False)
+        body = MetadataRequest(topics=requested, allow_auto_topic_creation=False)
         try:
             found = self.ask(broker_id, broker_apis.METADATA, body)
         except (OSError, MalformedMessage):
@@ -172,12 +174,12 @@ class PythonBrokers:
         self, name: str, replicas: Sequence[int], partitions: int = 1, **configs: str
     ) -> UUID:
         """Sent to the first broker, which forwards it; returns the topic id when all of these brokers know it."""
-        asked = next(iter(self.nodes))
-        return self.create_topic_at(asked, name, replicas, replicas, partitions, **configs)
+        requested = next(iter(self.nodes))
+        return self.create_topic_at(requested, name, replicas, replicas, partitions, **configs)
 
     def create_topic_at(
         self,
-        asked: int,
+        requested: int,
         name: str,
         replicas: Sequence[int],
         told: Sequence[int],
@@ -205,7 +207,7 @@ class PythonBrokers:
             ),
             timeout_ms=10_000,
         )
-        answer = self.ask(asked, CREATE_TOPICS, body)
+        answer = self.ask(requested, CREATE_TOPICS, body)
         assert isinstance(answer, create_topics.CreateTopicsResponse)
         assert not answer.topics[0].error_code, answer
         for broker_id in told:

@@ -48,10 +48,10 @@ STORAGE = StorageChoice("1Gi", None)
 
 
 class Model:
-    """The state around the planner. `chance` decides delays and refusals; the planner never sees it."""
+    """The state around the planner. `rng` decides delays and refusals; the planner never sees it."""
 
-    def __init__(self, chance: random.Random, wanted: Wanted) -> None:
-        self.chance = chance
+    def __init__(self, rng: random.Random, wanted: Wanted) -> None:
+        self.rng = rng
         self.wanted = wanted
         self.now = 1_000_000.0
         self.identities: list[Identity] = []
@@ -137,7 +137,7 @@ class Model:
                 each.disk = Disk()  # the claim went with its pod; a new, empty one is made
                 each.caught_up_at = None
             self.serial += 1
-            delay = self.chance.choice([0.5, 1.0, 3.0])
+            delay = self.rng.choice([0.5, 1.0, 3.0])
             self.serial += 1
             each.pod = Pod(f"pod-{self.serial}", self.now, self.now + delay)
             each.pod.recover = each.recover
@@ -171,7 +171,7 @@ class Model:
     def _replicate(self, each: Set) -> None:
         if each.formation != self.index or not self.runs(each) or each.disk.uuid is None:
             return
-        if each.caught_up_at is None and self.leader is not None and self.chance.random() < 0.6:
+        if each.caught_up_at is None and self.leader is not None and self.rng.random() < 0.6:
             each.caught_up_at = self.now
 
     # Observation by the operator.
@@ -378,7 +378,7 @@ class Model:
         if (position.offset, position.epoch) != (self.offset, self.epoch):
             raise Unsafe("the compare-and-set does not name the committed voters record")
         if self.target is not None:
-            raise Unsafe("a voter is moved against a target that somebody else has set")
+            raise Unsafe("a voter is moved against a target that another client has set")
 
     def _add(self, key: Key, name: str, position: steps.VotersPosition) -> None:
         self._check_change(position)
@@ -478,7 +478,7 @@ class Model:
 
     def crash_pod(self, each: Set) -> None:
         """The pod is deleted or evicted; a new one is created after a while."""
-        delay = self.chance.choice([0.0, 0.5, 3.0])
+        delay = self.rng.choice([0.0, 0.5, 3.0])
         if each.pod is None or not delay:
             each.pod = None
         elif each.pod.gone_at is None:

@@ -45,8 +45,8 @@ _MANY = 20
 class RandomMessages:
     """`known`: name of a field → values that mean something to the server. May be changed at any time."""
 
-    def __init__(self, chance: random.Random, known: Mapping[str, Sequence[Any]]) -> None:
-        self._chance = chance
+    def __init__(self, rng: random.Random, known: Mapping[str, Sequence[Any]]) -> None:
+        self._rng = rng
         self._known = known
 
     def message(self, cls: type[Message], version: int, depth: int = 0) -> Message:
@@ -56,73 +56,71 @@ class RandomMessages:
             spec: FieldSpec | None = each.metadata.get("wire")
             if spec is None or not spec.in_version(version):
                 continue
-            if spec.tag is not None and self._chance.random() < 0.5:
+            if spec.tag is not None and self._rng.random() < 0.5:
                 continue
-            if spec.nullable_in(version) and self._chance.random() < 0.2:
+            if spec.nullable_in(version) and self._rng.random() < 0.2:
                 fields[each.name] = None
             else:
                 fields[each.name] = self._value(spec.type, each.name, version, depth)
         return cls(**fields)
 
     def _value(self, kind: WireType, name: str, version: int, depth: int) -> Any:
-        chance, known = self._chance, self._known.get(name)
+        rng, known = self._rng, self._known.get(name)
         if isinstance(kind, Array):
-            many = _MANY if depth < 2 and chance.random() < 0.1 else 3
-            count = chance.choice((0, 1, 1, 1, 2, many))
+            many = _MANY if depth < 2 and rng.random() < 0.1 else 3
+            count = rng.choice((0, 1, 1, 1, 2, many))
             return tuple(self._value(kind.element, name, version, depth + 1) for _ in range(count))
         if isinstance(kind, type):
             return self.message(kind, version, depth + 1)
-        if known and chance.random() < 0.75:
-            return chance.choice(known)
+        if known and rng.random() < 0.75:
+            return rng.choice(known)
         if kind in (UUID_TYPE, ANY_UUID):
-            return UUID(int=chance.choice((1, chance.getrandbits(128))))
+            return UUID(int=rng.choice((1, rng.getrandbits(128))))
         if isinstance(kind, Fixed):
             return self._number(kind.code)
         return self._variable(kind)
 
     def _number(self, code: str) -> float | bool:
-        chance = self._chance
+        rng = self._rng
         if code == "?":
-            return chance.random() < 0.5
+            return rng.random() < 0.5
         if code == "d":
-            return chance.choice((0.0, 1.0, -1.0, float("inf"), float("nan"), 1e300))
+            return rng.choice((0.0, 1.0, -1.0, float("inf"), float("nan"), 1e300))
         size = 1 << _BITS[code]
         lowest = 0 if code == "H" else -(size >> 1)
-        edges = (*_EDGES, lowest, lowest + size - 1, chance.getrandbits(_BITS[code]))
-        return (chance.choice(edges) - lowest) % size + lowest
+        edges = (*_EDGES, lowest, lowest + size - 1, rng.getrandbits(_BITS[code]))
+        return (rng.choice(edges) - lowest) % size + lowest
 
     def _variable(self, kind: Variable) -> str | bytes:
-        chance = self._chance
+        rng = self._rng
         if kind.name == "string":
-            return chance.choice(_NAMES)
+            return rng.choice(_NAMES)
         if kind.name == "records":
             return self._records()
-        return chance.choice((b"", b"\0", b"\0" * 6, chance.randbytes(40), b"x" * 5000))
+        return rng.choice((b"", b"\0", b"\0" * 6, rng.randbytes(40), b"x" * 5000))
 
     def _records(self) -> bytes:
         """A batch, often with header fields that no producer sends, and sometimes damaged."""
-        chance = self._chance
+        rng = self._rng
         records = [
-            Record(chance.choice((None, b"k", b"")), chance.choice((None, b"v", b"x" * 100)))
-            for _ in range(chance.randrange(1, 5))
+            Record(rng.choice((None, b"k", b"")), rng.choice((None, b"v", b"x" * 100)))
+            for _ in range(rng.randrange(1, 5))
         ]
-        at = chance.choice((1_700_000_000_000, 0, -1, 1 << 62))
+        at = rng.choice((1_700_000_000_000, 0, -1, 1 << 62))
         data = bytearray(
             encode_batch(
-                base_offset=chance.choice((0, 0, 5)),
+                base_offset=rng.choice((0, 0, 5)),
                 leader_epoch=-1,
                 timestamp_ms=at,
                 records=records,
             )
         )
         for position, code, values in _HEADER:
-            if chance.random() < 0.2:
-                struct.pack_into(code, data, position, chance.choice(values))
-        if chance.random() < 0.9:
+            if rng.random() < 0.2:
+                struct.pack_into(code, data, position, rng.choice(values))
+        if rng.random() < 0.9:
             struct.pack_into(">I", data, 17, crc32c(bytes(data[21:])))
-        return bytes(
-            chance.choice((data, data, data, data + data, data[: chance.randrange(len(data))]))
-        )
+        return bytes(rng.choice((data, data, data, data + data, data[: rng.randrange(len(data))])))
 
 
 _HEADER: tuple[tuple[int, str, tuple[int, ...]], ...] = (

@@ -74,15 +74,15 @@ def reached(policies: Iterable[Json], space: str, pods: list[Pod]) -> dict[str, 
     dns = Pod("dns", "kube-system", "10.0.3.1")
     derived = derive(policies, [*pods, dns], known)
     (member,) = (pod for pod in pods if pod.name == "member 1")
-    asked = {pod.name: pod.address for pod in (*pods, dns) if pod is not member}
-    asked["outside"] = OUTSIDE
+    requested = {pod.name: pod.address for pod in (*pods, dns) if pod is not member}
+    requested["outside"] = OUTSIDE
     return {
         name: {
             port
             for port in (53, CONTROLLER, ADMIN, 443)
             if derived.passes(Packet(member.address, address, port))
         }
-        for name, address in asked.items()
+        for name, address in requested.items()
     }
 
 

@@ -36,7 +36,7 @@ class Replacement:
     lost: LocalNode
 
 
-class LivedHistory:
+class RecordedHistory:
     """Events one after the other; each method leaves a working cluster."""
 
     def __init__(self, root: Path, quorum: LocalQuorum, brokers: JavaBrokers) -> None:

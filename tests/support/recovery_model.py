@@ -24,8 +24,8 @@ _REFUSED = 65
 class RecoveryModel(Model):
     """Every log is a prefix of one history; `held` is the end of a member's log."""
 
-    def __init__(self, chance: random.Random, wanted: Wanted) -> None:
-        super().__init__(chance, wanted)
+    def __init__(self, rng: random.Random, wanted: Wanted) -> None:
+        super().__init__(rng, wanted)
         self.held: dict[str, int] = {}
         self.recovered = 0
         self.refused = 0
@@ -37,7 +37,7 @@ class RecoveryModel(Model):
         for each in self.sets.values():
             self._recover(each)
         if self.has_quorum():
-            self.offset += self.chance.choice([0, 0, 1, 3])
+            self.offset += self.rng.choice([0, 0, 1, 3])
             for each in self.sets.values():
                 # A voter may be a little behind, if a majority has acknowledged.
                 if (
@@ -59,16 +59,16 @@ class RecoveryModel(Model):
 
     def _recover(self, each: Set) -> None:
         """The node's recovery at its start."""
-        pod, asked = each.pod, each.pod.recover if each.pod is not None else None
-        if pod is None or asked is None or self.now < pod.up_at or each.disk.state != "ok":
+        pod, requested = each.pod, each.pod.recover if each.pod is not None else None
+        if pod is None or requested is None or self.now < pod.up_at or each.disk.state != "ok":
             return
-        recovered = uuid_text(asked.recovered_uuid)
+        recovered = uuid_text(requested.recovered_uuid)
         if each.disk.uuid == recovered:
             return
         here = (each.disk.uuid, self.held.get(each.name, 0))
         others = [one for one in self.sets.values() if one is not each]
         reached = 1 + sum(1 for one in others if self.runs(one) and self._is_voter(one))
-        if here != (uuid_text(asked.uuid), asked.end_offset) or self._is_majority(reached):
+        if here != (uuid_text(requested.uuid), requested.end_offset) or self._is_majority(reached):
             pod.exit_code = _REFUSED
             self.refused += 1
             return
@@ -78,7 +78,7 @@ class RecoveryModel(Model):
         self.voters[self.index] = [Key(each.node_id, recovered)]
         self.epoch, self.offset, self.leader = (
             self.epoch + EPOCH_DISTANCE,
-            asked.end_offset + 2,
+            requested.end_offset + 2,
             None,
         )
         self.held[each.name] = self.offset
@@ -110,12 +110,15 @@ class RecoveryModel(Model):
             super()._check_hands_off(step)
 
     def _check_confirmed(self, survivor: str) -> None:
-        said = self.wanted.recovery
-        if said is None or f"{said.uuid}:{said.epoch}:{said.end_offset}" != survivor:
-            raise Unsafe(f"a recovery from {survivor}, which nobody confirmed")
+        reported = self.wanted.recovery
+        if (
+            reported is None
+            or f"{reported.uuid}:{reported.epoch}:{reported.end_offset}" != survivor
+        ):
+            raise Unsafe(f"a recovery from {survivor}, which was not confirmed")
         held = [self.held.get(each.name, 0) for each in self.sets.values() if self.runs(each)]
-        if said.end_offset < max(held, default=0):
-            raise Unsafe(f"a recovery from {survivor}, though somebody has {max(held)}")
+        if reported.end_offset < max(held, default=0):
+            raise Unsafe(f"a recovery from {survivor}, although one has {max(held)}")
 
     def _check_stop(self, each: Set) -> None:
         if not self._begun():
@@ -141,7 +144,7 @@ class RecoveryModel(Model):
             pod = each.pod
             super()._write_set(step)
             if each.pod is None and pod is not None:
-                each.pod = replace(pod, gone_at=self.now + self.chance.choice([0.5, 2.0, 9.0]))
+                each.pod = replace(pod, gone_at=self.now + self.rng.choice([0.5, 2.0, 9.0]))
             return
         each = self.sets[step.target.name]
         if str(each.version) == step.target.resource_version:

@@ -115,7 +115,7 @@ class Replayed:
         return placed_in(self.image)
 
     def begin_anew(self) -> None:
-        """Nobody who knows this state's epochs is in the cluster that it is for: it has its first one."""
+        """The cluster that it is for has its first epoch: no member knows the epochs of this state."""
         self.epoch = min(self.epoch, 1)
 
     def snapshot(self, voters: VotersRecord | None = None) -> Iterator[bytes]:
@@ -151,7 +151,7 @@ class Replayed:
                 self._voters.append(replace(voters, log_position=place))
 
     def _told_voters(self) -> VotersRecord | None:
-        """As a node tells them: a newcomer has to see that a quorum which has shrunk had formed before."""
+        """As a node reports them: a new member has to see that a quorum which has shrunk had formed before."""
         if not self._voters:
             return None
         record, needed = self._voters[-1], self._voters[-1].initial_voters

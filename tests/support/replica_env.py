@@ -179,8 +179,8 @@ class ReplicaEnv:
 
     def proposed(self) -> list[int] | None:
         """The ISR that was proposed in the last step."""
-        asked = self.all(ProposeIsr)
-        return [broker_id for broker_id, _ in asked[-1].members] if asked else None
+        requested = self.all(ProposeIsr)
+        return [broker_id for broker_id, _ in requested[-1].members] if requested else None
 
     @property
     def appended(self) -> list[Batch]:

@@ -175,7 +175,7 @@ def _imported_names(text: str) -> Iterator[str]:
 def _modules_on_the_way(root: Path, name: str) -> tuple[str, ...]:
     """The file of a module, those of the packages that it is in, and `__main__` if it is a package.
 
-    Empty for what is not the repository's; the end of the name may be something in a module.
+    Empty for a module outside of the repository; the last part of the name may be an attribute of a module.
     """
     parts = name.split(".")
     for base in IMPORT_ROOTS:

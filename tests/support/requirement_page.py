@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from support.requirement_results import (
     FAILED,
     NEVER_RAN,
-    Standing,
+    ResultState,
     State,
     counts,
     is_done,
@@ -31,7 +31,7 @@ and contents is kept with each result in `docs/evidence/requirements-results.jso
 """
 
 
-def render_page(sections: Sequence[Section], standings: Mapping[str, Standing]) -> str:
+def render_page(sections: Sequence[Section], standings: Mapping[str, ResultState]) -> str:
     """docs/evidence/requirements.md: per section a line per row, then the clauses of each row."""
     rows = list(rows_of(sections))
     done = sum(is_done(row, standings) for row in rows)
@@ -49,11 +49,11 @@ def render_page(sections: Sequence[Section], standings: Mapping[str, Standing]) 
     return "\n".join(lines) + "\n"
 
 
-def _word(row: Row, standings: Mapping[str, Standing]) -> str:
+def _word(row: Row, standings: Mapping[str, ResultState]) -> str:
     return "done" if is_done(row, standings) else "open"
 
 
-def _clause_line(clause: Clause, standings: Mapping[str, Standing]) -> str:
+def _clause_line(clause: Clause, standings: Mapping[str, ResultState]) -> str:
     state = state_of_clause(clause, standings)
     tests = ", ".join(f"`{test}`{_remark(test, state, standings)}" for test in clause.tests)
     return f"| {clause.id} | {state} | {_in_a_cell(clause.text)} | {tests} |"
@@ -63,14 +63,14 @@ def _in_a_cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
-def _remark(test: str, clause: State, standings: Mapping[str, Standing]) -> str:
+def _remark(test: str, clause: State, standings: Mapping[str, ResultState]) -> str:
     standing = standings.get(test, NEVER_RAN)
     if standing.state is State.SHOWN or clause is State.SHOWN:
         return ""
     return f" ({_word_of_result(standing)})"
 
 
-def _word_of_result(standing: Standing) -> str:
+def _word_of_result(standing: ResultState) -> str:
     if standing.result is None:
         return "not run"
     if standing.result.outcome == FAILED:
@@ -78,7 +78,7 @@ def _word_of_result(standing: Standing) -> str:
     return "passed" if standing.present else "stale"
 
 
-def render_listing(sections: Sequence[Section], standings: Mapping[str, Standing]) -> str:
+def render_listing(sections: Sequence[Section], standings: Mapping[str, ResultState]) -> str:
     """For the terminal: everything, then what is stale or open again, and the counts as the last line."""
     lines: list[str] = []
     for section in sections:
@@ -92,7 +92,7 @@ def render_listing(sections: Sequence[Section], standings: Mapping[str, Standing
     return "\n".join([*lines, "", str(counts(rows_of(sections), standings))])
 
 
-def _clause_lines(clause: Clause, standings: Mapping[str, Standing]) -> Iterator[str]:
+def _clause_lines(clause: Clause, standings: Mapping[str, ResultState]) -> Iterator[str]:
     yield f"  {state_of_clause(clause, standings):<5}  {clause.id}: {clause.text}"
     for test in clause.tests:
         standing = standings.get(test, NEVER_RAN)
@@ -100,7 +100,7 @@ def _clause_lines(clause: Clause, standings: Mapping[str, Standing]) -> Iterator
         yield f"         {_word_of_result(standing):<7} {at:<16}  {test}"
 
 
-def _unshown(sections: Sequence[Section], standings: Mapping[str, Standing]) -> list[str]:
+def _unshown(sections: Sequence[Section], standings: Mapping[str, ResultState]) -> list[str]:
     return [
         f"  {row.id}  {state_of_clause(clause, standings):<5}  {clause.id}: {_why(clause, standings)}"
         for row in rows_of(sections)
@@ -109,7 +109,7 @@ def _unshown(sections: Sequence[Section], standings: Mapping[str, Standing]) -> 
     ]
 
 
-def _why(clause: Clause, standings: Mapping[str, Standing]) -> str:
+def _why(clause: Clause, standings: Mapping[str, ResultState]) -> str:
     if not clause.tests:
         return "no test"
     missing = [test for test in clause.tests if standings.get(test, NEVER_RAN).state is State.OPEN]

@@ -153,19 +153,19 @@ class RequirementPlugin:
         if self._listing:
             _write(config, self._listing)
 
-    def _standings(self, elsewhere: Sequence[Path]) -> dict[str, results.Standing]:
+    def _standings(self, elsewhere: Sequence[Path]) -> dict[str, results.ResultState]:
         """Of every named test, from what was kept here and elsewhere, and what is checked in."""
         kept = [results.load_history(path) for path in (self._root / KEPT, *elsewhere)]
         checked_in = results.load_results(self._root / CHECKED_IN)
         inputs = Inputs(self._root)
-        standings: dict[str, results.Standing] = {}
+        standings: dict[str, results.ResultState] = {}
         for test, nodes in self._nodes.items():
             present = inputs.of(test.partition("::")[0]).inputs
             result = checked_in.get(test)
             for each in kept:
                 found = results.of_all_parameters(nodes, each, present)
                 result = results.better(result, found, present)
-            standings[test] = results.Standing(
+            standings[test] = results.ResultState(
                 result, result is not None and result.inputs == present
             )
         return standings

@@ -42,7 +42,7 @@ History = Mapping[str, Sequence[Result]]
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class ResultState:
     """The state of a test: its last result, if any, and whether that is for the present inputs."""
 
     result: Result | None
@@ -55,10 +55,10 @@ class Standing:
         return State.SHOWN if self.present else State.STALE
 
 
-NEVER_RAN = Standing(None, present=False)
+NEVER_RAN = ResultState(None, present=False)
 
 
-def state_of_clause(clause: Clause, standings: Mapping[str, Standing]) -> State:
+def state_of_clause(clause: Clause, standings: Mapping[str, ResultState]) -> State:
     """Shown: every test passed on the present inputs. Stale: passed, some on older ones. Else open."""
     states = {standings.get(test, NEVER_RAN).state for test in clause.tests}
     if not states or State.OPEN in states:
@@ -66,7 +66,7 @@ def state_of_clause(clause: Clause, standings: Mapping[str, Standing]) -> State:
     return State.STALE if State.STALE in states else State.SHOWN
 
 
-def is_done(row: Row, standings: Mapping[str, Standing]) -> bool:
+def is_done(row: Row, standings: Mapping[str, ResultState]) -> bool:
     return all(state_of_clause(clause, standings) is State.SHOWN for clause in row.clauses)
 
 
@@ -161,6 +161,6 @@ class Counts:
         return f"{self.shown} {noun} shown, {self.stale} stale, {self.open} open"
 
 
-def counts(rows: Iterable[Row], standings: Mapping[str, Standing]) -> Counts:
+def counts(rows: Iterable[Row], standings: Mapping[str, ResultState]) -> Counts:
     states = [state_of_clause(clause, standings) for row in rows for clause in row.clauses]
     return Counts(*(states.count(state) for state in (State.SHOWN, State.STALE, State.OPEN)))

@@ -1,6 +1,6 @@
 """The rows of docs/requirements.toml: what is required, in clauses, and which tests show each clause.
 
-Owns the form of that file. It knows nothing of results and nothing of pytest.
+Owns the form of that file. Must not know results or pytest.
 """
 
 import re

@@ -55,15 +55,15 @@ class SecuredBrokers(JavaBrokers):
     def grant(self, principal: str, *rights: str) -> None:
         """Access control entries, by the administrator and through a controller. `rights`: options of kafka-acls."""
         controllers = ",".join(f"127.0.0.1:{node.port}" for node in self.quorum.nodes.values())
-        told = ["--bootstrap-controller", controllers, "--add", "--force"]
-        self._run(_ACLS, *told, "--allow-principal", principal, *rights)
+        options = ["--bootstrap-controller", controllers, "--add", "--force"]
+        self._run(_ACLS, *options, "--allow-principal", principal, *rights)
 
     def make_user(self, name: str, password: str) -> None:
         """Creates a SCRAM user. Stock Kafka does so through a broker, which forwards the request to a controller."""
         credential = f"SCRAM-SHA-512=[password={password}]"
-        told = ["--bootstrap-server", self._secure(min(self.brokers)), "--alter"]
-        told += ["--entity-type", "users", "--entity-name", name, "--add-config", credential]
-        self._run(stock_kafka.CONFIGS, *told)
+        options = ["--bootstrap-server", self._secure(min(self.brokers)), "--alter"]
+        options += ["--entity-type", "users", "--entity-name", name, "--add-config", credential]
+        self._run(stock_kafka.CONFIGS, *options)
 
     def clients_of(self, name: str, password: str) -> Clients:
         """Stock clients that log in; the caller closes them."""

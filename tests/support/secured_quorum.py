@@ -26,9 +26,9 @@ from support.in_memory_kube_api import (
     NAME,
     OWNER,
     SPACE,
-    KeptObjects,
+    HealthyNodes,
+    InMemoryKubeApi,
     Object,
-    SoundNodes,
     running_quorum,
 )
 
@@ -56,10 +56,10 @@ def bundle_in(secret: Object) -> tuple[Read, ...]:
     return pem.read_all(checks.decoded(secret["data"])[checks.BUNDLE])
 
 
-class SecuredNodes(SoundNodes):
+class SecuredNodes(HealthyNodes):
     """`loaded`: by node id, the certificate and the bundle of a process. `pod_clients`: the contexts that were used."""
 
-    def __init__(self, api: KeptObjects, members: int = 3, now: float | None = None) -> None:
+    def __init__(self, api: InMemoryKubeApi, members: int = 3, now: float | None = None) -> None:
         super().__init__(members)
         self._api = api
         self.now = time.time() if now is None else now
@@ -74,19 +74,25 @@ class SecuredNodes(SoundNodes):
         return self
 
     async def report(self, ip: str, node_id: int) -> NodeReport | None:
-        said = await super().report(ip, node_id)
-        if said is None or not self.load(node_id):
+        found_report = await super().report(ip, node_id)
+        if found_report is None or not self.load(node_id):
             return None
         certificate, bundle = self.loaded[node_id]
         signer = pem.anchor_of(self.chains[node_id], bundle)
         assert signer is not None
-        told = LoadedCertificates(
+        reported = LoadedCertificates(
             certificate.fingerprint,
             signer.fingerprint,
             frozenset(each.fingerprint for each in bundle),
         )
         return NodeReport(
-            said.uuid, said.cluster_id, said.role, True, True, "ok", certificates=told
+            found_report.uuid,
+            found_report.cluster_id,
+            found_report.role,
+            True,
+            True,
+            "ok",
+            certificates=reported,
         )
 
     def load(self, node_id: int) -> bool:
@@ -106,7 +112,7 @@ class SecuredNodes(SoundNodes):
                     self.loaded[node_id] = (mine, bundle)
         return node_id in self.loaded
 
-    def mistrusting(self) -> list[str]:
+    def trust_failures(self) -> list[str]:
         """Pairs of processes of which one does not trust the other."""
         return [
             f"{one} does not trust {other}"
@@ -120,14 +126,14 @@ class SecuredNodes(SoundNodes):
 class Env:
     """A quorum that was formed with certificates. `http`: one client for each context that the operator made."""
 
-    api: KeptObjects = field(default_factory=lambda: running_quorum(3, tls=True))
+    api: InMemoryKubeApi = field(default_factory=lambda: running_quorum(3, tls=True))
     nodes: Any = None
     http: list[httpx.AsyncClient] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.nodes = self.nodes or SecuredNodes(self.api)
 
-    def operator(self, kept: KeptObjects | None = None) -> Reconciler:
+    def operator(self, kept: InMemoryKubeApi | None = None) -> Reconciler:
         def make_http(context: ssl.SSLContext) -> httpx.AsyncClient:
             made = httpx.AsyncClient(transport=httpx.MockTransport(lambda _: httpx.Response(500)))
             self.http.append(made)
@@ -147,7 +153,7 @@ class Env:
         async def run() -> None:
             for _ in range(times):
                 await made.reconcile(SPACE, NAME)
-                assert self.nodes.mistrusting() == []
+                assert self.nodes.trust_failures() == []
 
         asyncio.run(run())
 

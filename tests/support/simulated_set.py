@@ -66,9 +66,9 @@ def check_faults(report: Report[Outcome], *, everywhere: bool) -> None:
     never = [
         kind.name for kind in kinds if not any(hits[kind.name, phase] for phase in kind.phases)
     ]
-    assert not never, f"kinds of faults that never struck: {never}"
+    assert not never, f"kinds of faults that had no effect: {never}"
     missing = [hit for hit, count in hits.items() if not count]
-    assert not (everywhere and missing), f"no fault ever struck: {missing}"
+    assert not (everywhere and missing), f"no fault had an effect on: {missing}"
 
 
 def check_snapshots(report: Report[Outcome]) -> None:

@@ -18,7 +18,7 @@ from quorum_node.server.process.hosted_partitions import HostedPartitions
 from quorum_node.server.snapshots.port import Outcome
 from quorum_node.server.starting.startup import open_replica
 from quorum_node.storage.disk_reserve import DiskReserve
-from support.hosted_process import QuietProcess
+from support.hosted_process import RecordingProcess
 from support.metadata_records import config
 
 UUID_TEXT = "AAAAAAAAAAAAAAAAAAAABQ"
@@ -48,7 +48,7 @@ class Running:
         self.metrics = Metrics()
         self.reserve = DiskReserve(path, 0)
         self.reserve.measure()
-        process = QuietProcess()
+        process = RecordingProcess()
         self.hosted = HostedPartitions(
             config, self.directory, self.metrics, MalformedBytes(), self.reserve, process
         )

@@ -23,7 +23,7 @@ class SnapshotDumps:
     def __init__(self, quorum: LocalQuorum, directory: Path, seed: int) -> None:
         self._quorum = quorum
         self._directory = directory
-        self._chance = random.Random(seed)
+        self._rng = random.Random(seed)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run)
         self.files: dict[str, Path] = {}
@@ -40,7 +40,7 @@ class SnapshotDumps:
     def dump(self, client: httpx.Client) -> None:
         """One node dumps its image; if it is killed meanwhile, there is no dump."""
         running = [node for node in self._quorum.nodes.values() if node.is_running]
-        node = self._chance.choice(running)
+        node = self._rng.choice(running)
         headers = {"Authorization": f"Bearer {TOKEN}"}
         with contextlib.suppress(httpx.TransportError):
             client.post(f"{node.admin_url}/v1/snapshot", headers=headers, timeout=60)
@@ -48,7 +48,7 @@ class SnapshotDumps:
 
     def _run(self) -> None:
         with httpx.Client(trust_env=False) as client:
-            while not self._stop.wait(self._chance.uniform(*_PAUSE_SECONDS)):
+            while not self._stop.wait(self._rng.uniform(*_PAUSE_SECONDS)):
                 self.dump(client)
 
     def _keep(self, node: LocalNode) -> None:

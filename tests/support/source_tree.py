@@ -120,9 +120,9 @@ def imports(path: Path) -> Iterator[tuple[int, str]]:
 
 def pure_packages() -> list[str]:
     """Folders of the packages whose imports a contract of pyproject.toml restricts."""
-    told = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+    reported = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
     (names,) = [
-        each["source_modules"] for each in told["contracts"] if each["name"] == PURE_CONTRACT
+        each["source_modules"] for each in reported["contracts"] if each["name"] == PURE_CONTRACT
     ]
     parents = {Path(package).name: package for package in PACKAGES}
     return [f"{parents[root]}/{name}" for root, name in (each.split(".") for each in names)]

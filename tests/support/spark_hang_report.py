@@ -24,7 +24,7 @@ def reported_before(limit_seconds: float, pid: int) -> AbstractContextManager[No
     """Prints the report to standard error shortly before the limit. `pid`: of the JVM."""
     return _unless_over_within(
         max(limit_seconds - _BEFORE_LIMIT_SECONDS, limit_seconds / 2),
-        lambda: print(whereabouts(pid), file=sys.stderr, flush=True),
+        lambda: print(process_states(pid), file=sys.stderr, flush=True),
     )
 
 
@@ -49,7 +49,7 @@ def _unless_over_within(seconds: float, act: Callable[[], None]) -> Iterator[Non
         timer.cancel()
 
 
-def whereabouts(pid: int) -> str:
+def process_states(pid: int) -> str:
     """`pid`: of the JVM."""
     with tempfile.TemporaryFile("w+") as file:
         dump_traceback(file=file)

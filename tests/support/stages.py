@@ -43,7 +43,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if hasattr(config, "workerinput"):
         return  # the process that distributes the tests also reports them
     parallel_stages = bool(config.getoption("numprocesses", default=None))
-    reporter = SideBySide(config) if parallel_stages else OneByOne(config)
+    reporter = ParallelStages(config) if parallel_stages else SequentialStages(config)
     config.pluginmanager.register(reporter, "stages")
 
 
@@ -135,7 +135,7 @@ class Stages:
         terminalreporter.write_line(f"{'total':<15} {'':>11} {total:>8.1f} s {cpu:>8.1f} s CPU")
 
 
-class OneByOne(Stages):
+class SequentialStages(Stages):
     """Stages in sequence: the duration of each is the elapsed time."""
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
@@ -155,7 +155,7 @@ class OneByOne(Stages):
                 stage.duration_s = time.monotonic() - stage.begun
 
 
-class SideBySide(Stages):
+class ParallelStages(Stages):
     """Stages in parallel: the duration of each is the sum of its tests."""
 
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: object) -> StageScheduling:

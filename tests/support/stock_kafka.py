@@ -124,7 +124,7 @@ def compiled(source: Path) -> Path:
 def run_tool(
     main_class: str, *arguments: str, timeout_seconds: float = 60.0
 ) -> subprocess.CompletedProcess[str]:
-    """Runs one of Kafka's tools to its end; output and exit code are the caller's to judge."""
+    """Runs one of Kafka's tools to its end; the caller checks output and exit code."""
     return _run(java(main_class, *arguments), timeout_seconds)
 
 

@@ -42,7 +42,7 @@ def archived_timeline(root: Path, stages: Stages | None = None) -> ReadTimeline:
 
 
 @dataclass(frozen=True)
-class _ToldTask:
+class _RecordsTask:
     """Records with their times, from an offset on, as one span."""
 
     offset: int
@@ -53,15 +53,15 @@ class _ToldTask:
         for number, (time_ms, record) in enumerate(self.records):
             control = not hasattr(record, "RECORD_TYPE")
             encoded: Any = record
-            told = encode_control(encoded) if control else Record(None, _encoded(encoded))
+            reported = encode_control(encoded) if control else Record(None, _encoded(encoded))
             kind = type(record).__name__
             rows.offsets.append(self.offset + number)
             rows.epochs.append(4)
             rows.timestamps_ms.append(time_ms)
             rows.controls.append(control)
             rows.contents.append(Content(kind, 0, record, None))  # type: ignore[arg-type]
-            rows.record_keys.append(told.key)
-            rows.values.append(told.value)
+            rows.record_keys.append(reported.key)
+            rows.values.append(reported.value)
         found = TimelineSpan()
         found.add(record_batch(rows, SCHEMA))
         return found
@@ -70,7 +70,7 @@ class _ToldTask:
 def timeline_of(records: list[tuple[int, object]], *cuts: int) -> list[Event]:
     """Of records with their times in ms, cut before the records of these numbers."""
     borders = [0, *cuts, len(records)]
-    tasks: Any = tuple(_ToldTask(begin, records[begin:end]) for begin, end in pairwise(borders))
+    tasks: Any = tuple(_RecordsTask(begin, records[begin:end]) for begin, end in pairwise(borders))
     return list(timeline_by(StagesHere(1), TimelineSource("told", 0, tasks)).events)
 
 

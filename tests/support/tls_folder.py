@@ -27,13 +27,13 @@ def tls_files(
     write_folder(folder, made, *trusted)
     if revoked is not None:
         (folder / "revoked").write_text(f"{revoked.serial_number:x}\n")
-    told = {
+    settings = {
         "ssl.keystore.location": str(folder / "keystore.pem"),
         "ssl.truststore.location": str(folder / "ca.crt"),
         **{f"ssl.{key.replace('_', '.')}": value for key, value in properties.items()},
         **({} if revoked is None else {REVOKED_KEY: str(folder / "revoked")}),
     }
-    return TlsFiles("CONTROLLER", read_ssl_settings(told, "CONTROLLER"), node_id, asked)
+    return TlsFiles("CONTROLLER", read_ssl_settings(settings, "CONTROLLER"), node_id, asked)
 
 
 def look_again(files: TlsFiles) -> bool:

@@ -39,7 +39,7 @@ def tables_at(versions: Iterable[Version], offset: int) -> Tables:
         if each.row is None:
             del rows[each.key]
         else:
-            assert rows.get(each.key) != each.row, "a version begins where something changes"
+            assert rows.get(each.key) != each.row, "a version does not begin with a change"
             rows[each.key] = each.row
     return found
 

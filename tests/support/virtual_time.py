@@ -20,7 +20,7 @@ class _Idle(selectors.DefaultSelector):
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         if timeout is None:
-            raise RuntimeError("everybody waits for somebody")
+            raise RuntimeError("all tasks wait: deadlock")
         self.now_s += max(timeout, 0.0)
         return super().select(0)
 

@@ -33,7 +33,7 @@ def write_archive(root: Path, log: Path, *borders: int, deltas: bool = False) ->
 
 
 def _write_range(root: Path, log: Path, wanted: OffsetRange, *, deltas: bool) -> Path:
-    records, apart, told = (
+    records, apart, reported = (
         root / table / wanted.directory for table in (RECORDS, QUARANTINE, DELTAS)
     )
     parts, delta_rows = [], 0
@@ -42,7 +42,7 @@ def _write_range(root: Path, log: Path, wanted: OffsetRange, *, deltas: bool) ->
         tap = DeltaTap()
         rows = tap.through(rows)
         parts.append(write_part(rows, _COLUMNS, f"part-{number}", records, apart))
-        delta_rows += tap.write(told)[1] if deltas else 0
+        delta_rows += tap.write(reported)[1] if deltas else 0
     keep_only(records, {name for part in parts for name in part.records}, _COLUMNS)
     keep_only(apart, {name for part in parts for name in part.quarantine}, _COLUMNS)
     rows_of = (sum(each.rows for each in parts), sum(each.quarantined for each in parts))

@@ -218,11 +218,11 @@ def oversized(_: Controller) -> Iterator[Message]:
     ):
         yield CreateTopicsRequest(topics=wanted, validate_only=True)
     for counts in ((many + 1,), (BATCH_RECORDS - 9, 20)):
-        asked = tuple(
+        requested = tuple(
             CreatePartitionsTopic(name=name, count=count, assignments=None)
             for name, count in zip(("t", "b.c"), counts, strict=False)
         )
-        yield CreatePartitionsRequest(topics=asked, timeout_ms=1000, validate_only=True)
+        yield CreatePartitionsRequest(topics=requested, timeout_ms=1000, validate_only=True)
     for operation in (0, 1):
         changes = tuple(
             AlterableConfig(name=f"k{number}", config_operation=operation, value="1")
@@ -266,8 +266,8 @@ def partitions(_: Controller) -> Iterator[Message]:
         chosen = assignments and tuple(
             CreatePartitionsAssignment(broker_ids=a) for a in assignments
         )
-        asked = CreatePartitionsTopic(name=name, count=count, assignments=chosen)
-        yield CreatePartitionsRequest(topics=(asked,), timeout_ms=1000, validate_only=True)
+        requested = CreatePartitionsTopic(name=name, count=count, assignments=chosen)
+        yield CreatePartitionsRequest(topics=(requested,), timeout_ms=1000, validate_only=True)
 
 
 def configs(_: Controller) -> Iterator[Message]:
@@ -294,8 +294,8 @@ def configs(_: Controller) -> Iterator[Message]:
 
 def elections(_: Controller) -> Iterator[Message]:
     for kind, name, partition_id in ((0, "t", 0), (0, "t", 9), (0, "nope", 0), (1, "t", 0)):
-        asked = (TopicPartitions(topic=name, partitions=(partition_id,)),)
-        yield ElectLeadersRequest(election_type=kind, topic_partitions=asked)
+        requested = (TopicPartitions(topic=name, partitions=(partition_id,)),)
+        yield ElectLeadersRequest(election_type=kind, topic_partitions=requested)
 
 
 def isr_changes(controller: Controller) -> Iterator[Message]:
@@ -404,8 +404,8 @@ def features(_: Controller) -> Iterator[Message]:
         ("transaction.version", 1, 1), ("transaction.version", 2, 2), ("transaction.version", 1, 2),
         ("transaction.version", 1, 7),
     ):  # fmt: skip
-        asked = FeatureUpdate(feature=name, max_version_level=level, upgrade_type=way)
-        yield UpdateFeaturesRequest(feature_updates=(asked,), validate_only=True)
+        requested = FeatureUpdate(feature=name, max_version_level=level, upgrade_type=way)
+        yield UpdateFeaturesRequest(feature_updates=(requested,), validate_only=True)
 
 
 def quotas(_: Controller) -> Iterator[Message]:
@@ -435,8 +435,8 @@ def descriptions(_: Controller) -> Iterator[Message]:
         (TOPIC, "nope"), (TOPIC, ""), (TOPIC, "a b"), (BROKER, "77"), (BROKER, "x"), (GROUP, ""),
         (16, ""), (7, "x"),
     ):  # fmt: skip
-        asked = DescribeConfigsResource(resource_type=kind, resource_name=name)
-        yield DescribeConfigsRequest(resources=(asked,))
+        requested = DescribeConfigsResource(resource_type=kind, resource_name=name)
+        yield DescribeConfigsRequest(resources=(requested,))
 
 
 def identities(_: Controller) -> Iterator[Message]:

@@ -1,4 +1,4 @@
-"""`make clean` and `make distclean` leave what the README says, run by a Python that lacks the project.
+"""`make clean` and `make distclean` delete and keep what the README says, run by a Python that lacks the project.
 
 A copy of the checkout, with a state and a cache of its own, and a PATH on which there is no docker: the machine's
 clusters are out of reach. That a real cluster goes as well is for the end-to-end tests; here nothing may keep the
@@ -55,7 +55,7 @@ def checkout(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Iterator[Path]:
+def folders(tmp_path: Path) -> Iterator[Path]:
     """State of a cluster and of a docker daemon, and a cache."""
     state, cache = tmp_path / "state", tmp_path / "cache"
     for folder in (
@@ -86,20 +86,20 @@ def mounts_below(directory: Path) -> list[str]:
 
 
 @pytest.fixture
-def daemon(home: Path) -> Iterator["subprocess.Popen[bytes]"]:
+def daemon(folders: Path) -> Iterator["subprocess.Popen[bytes]"]:
     """A process that the state takes for a docker daemon of ours: pid file and name are all that counts."""
-    program = home / "dockerd"
+    program = folders / "dockerd"
     shutil.copy2(shutil.which("sleep") or "/bin/sleep", program)
     process = subprocess.Popen([str(program), "600"])
-    (home / "state" / "docker" / "pid").write_text(str(process.pid))
+    (folders / "state" / "docker" / "pid").write_text(str(process.pid))
     yield process
     if process.poll() is None:
         process.kill()
     process.wait(10)
 
 
-def tools_without_docker(home: Path) -> Path:
-    folder = home / "bin"
+def tools_without_docker(folders: Path) -> Path:
+    folder = folders / "bin"
     folder.mkdir(exist_ok=True)
     for name in TOOLS:
         found = shutil.which(name)
@@ -109,12 +109,12 @@ def tools_without_docker(home: Path) -> Path:
     return folder
 
 
-def make(verb: str, checkout: Path, home: Path) -> None:
+def make(verb: str, checkout: Path, folders: Path) -> None:
     environment = {
-        "PATH": str(tools_without_docker(home)),
-        "HOME": str(home),
-        "METADATAQUORUM_STATE": str(home / "state"),
-        "METADATAQUORUM_CACHE": str(home / "cache"),
+        "PATH": str(tools_without_docker(folders)),
+        "HOME": str(folders),
+        "METADATAQUORUM_STATE": str(folders / "state"),
+        "METADATAQUORUM_CACHE": str(folders / "cache"),
     }
     done = subprocess.run(
         ["make", "--no-print-directory", verb, f"PYTHON={BARE}"],
@@ -133,24 +133,24 @@ def files_of(checkout: Path) -> set[str]:
 
 
 def test_clean_keeps_the_checkout_and_the_cache(
-    checkout: Path, home: Path, daemon: "subprocess.Popen[bytes]"
+    checkout: Path, folders: Path, daemon: "subprocess.Popen[bytes]"
 ) -> None:
     wanted = {name for name in files_of(checkout) if not name.startswith(MADE)}
     wanted = {name for name in wanted if "__pycache__" not in name}
-    make("clean", checkout, home)
+    make("clean", checkout, folders)
     assert files_of(checkout) == wanted
-    assert not (home / "state").exists()
-    assert (home / "cache" / "programs" / "file").exists()
+    assert not (folders / "state").exists()
+    assert (folders / "cache" / "programs" / "file").exists()
     assert daemon.wait(10) is not None, "the docker daemon was ended"
-    assert mounts_below(home) == []
-    make("clean", checkout, home)  # where nothing is left to be removed
+    assert mounts_below(folders) == []
+    make("clean", checkout, folders)  # where nothing is left to be removed
 
 
-def test_distclean_removes_the_cache(checkout: Path, home: Path) -> None:
-    make("distclean", checkout, home)
-    assert not (home / "state").exists()
-    assert not (home / "cache").exists()
-    assert mounts_below(home) == []
+def test_distclean_removes_the_cache(checkout: Path, folders: Path) -> None:
+    make("distclean", checkout, folders)
+    assert not (folders / "state").exists()
+    assert not (folders / "cache").exists()
+    assert mounts_below(folders) == []
     assert (checkout / "README.md").exists()
 
 

@@ -58,7 +58,7 @@ def test_resource_examples_are_valid(page: str, spec: dict[str, Any]) -> None:
 def test_incarnations_in_the_pages_start_at_one() -> None:
     """The operator never creates number 0: a command with such a pod finds nothing."""
     found = [(path.name, name) for path in PAGES for name in INCARNATION.findall(path.read_text())]
-    assert found, "the pages name no member any more"
+    assert found, "no page names a member"
     assert [each for each in found if each[1] == "0"] == []
 
 

@@ -78,10 +78,10 @@ def test_table_marks_the_properties_set_by_the_operator() -> None:
 def test_every_documented_property_is_accepted_by_a_resource_or_rejected_with_a_reason() -> None:
     """`spec.config` of a MetadataQuorum. A new key goes into `CONFIG_KEYS`, or into `REFUSED` with what to do instead."""
     refused = [key for each in REFUSED for key in each.keys]
-    told = [*CONFIG_KEYS, *refused]
-    assert len(set(told)) == len(told)
+    keys = [*CONFIG_KEYS, *refused]
+    assert len(set(keys)) == len(keys)
     of_tls = {key for key in known_names() if key.startswith(OF_TLS) or f".{OF_TLS}" in key}
-    assert set(told) == known_names() - of_tls
+    assert set(keys) == known_names() - of_tls
     owned = {key.name for key in all_keys() if key.owner is Owner.OPERATOR}
     assert owned <= set(refused)
     section = (DOCS / "configuration.md").read_text().split("\n## In a MetadataQuorum\n")[1]

@@ -20,15 +20,15 @@ BREAKS = {
         "node/quorum_node/server/version.py",
         "import quorum_simulation.story",
     ),
-    "The Raft core speaks its own messages, not wire structs": (
+    "The Raft core uses its own messages, not wire structs": (
         "node/quorum_node/raft/vote.py",
         "import quorum_node.protocol.fetch",
     ),
-    "The core of the data path speaks its own events, not wire structs": (
+    "The core of the data path uses its own events, not wire structs": (
         "node/quorum_node/broker/leader.py",
         "import quorum_node.protocol.fetch",
     ),
-    "The core of the group coordinator speaks its own requests, not wire structs": (
+    "The core of the group coordinator uses its own requests, not wire structs": (
         "node/quorum_node/coordinator/shard.py",
         "import quorum_node.protocol.join_group",
     ),
@@ -40,7 +40,7 @@ BREAKS = {
         "node/quorum_node/client/errors.py",
         "import quorum_node.api",
     ),
-    "The admin API's models know nothing of the node": (
+    "The admin API's models do not import the node": (
         "node/quorum_node/api.py",
         "import quorum_node.raft.vote",
     ),
@@ -52,7 +52,7 @@ BREAKS = {
         "operator/quorum_operator/plugin/layout.py",
         "import pydantic",
     ),
-    "In the operator, imports go one way: what decides knows nothing of what acts": (
+    "In the operator, modules that decide do not import modules that act": (
         "operator/quorum_operator/planner/gates.py",
         "import quorum_operator.reconcile",
     ),
@@ -77,8 +77,8 @@ BREAKS = {
 
 def test_every_contract_can_fail(tmp_path: Path) -> None:
     """All breaks at once: the tool judges each contract by itself, and reads the packages only once."""
-    told = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
-    names = {contract["name"] for contract in told["contracts"]}
+    configuration = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+    names = {contract["name"] for contract in configuration["contracts"]}
     assert names == BREAKS.keys()
     for package in PACKAGES:
         skip = shutil.ignore_patterns("__pycache__")

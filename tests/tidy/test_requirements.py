@@ -44,4 +44,4 @@ def test_page_has_one_line_per_row() -> None:
     lines = LINE.findall((ROOT / "docs" / "evidence" / "requirements.md").read_text())
     assert [identifier for identifier, _, _ in lines] == IDS
     for identifier, state, tests in lines:
-        assert tests.strip() or state == "open", f"{identifier} is done, and nothing shows it"
+        assert tests.strip() or state == "open", f"{identifier} is done, but has no test"

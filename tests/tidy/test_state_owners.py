@@ -23,7 +23,7 @@ OWNERS = {
 def test_every_field_has_one_writer() -> None:
     found = writers(modules("node/quorum_node"))
     assert {field: names for field, names in found.items() if len(names) > 1} == {}
-    assert len(found) > 25, "else the search finds nothing any more"
+    assert len(found) > 25, "the search finds no assignments"
 
 
 @pytest.mark.parametrize(("owner", "fields"), OWNERS.items())

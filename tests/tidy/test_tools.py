@@ -1,4 +1,4 @@
-"""ruff, mypy and import-linter as tests, so that one run and one verdict cover them."""
+"""ruff, mypy and import-linter as tests, so that one run covers them."""
 
 import contextlib
 import hashlib
@@ -38,15 +38,15 @@ def test_mypy_reports_nothing() -> None:
     if not kept.exists():
         scratch = kept.with_name(f"{kept.name}.{os.getpid()}")
         shutil.copytree(MYPY_CACHE, scratch)
-        with contextlib.suppress(OSError):  # somebody else was faster
+        with contextlib.suppress(OSError):  # another worker was faster
             scratch.rename(kept)
         shutil.rmtree(scratch, ignore_errors=True)
 
 
 def dependencies() -> str:
-    """Changes with what mypy is, what it is told and what is installed."""
-    told = [ROOT / "pyproject.toml", ROOT / "requirements" / "dev.txt"]
-    return hashlib.sha256(b"".join(path.read_bytes() for path in told)).hexdigest()[:16]
+    """Changes with mypy's version, its configuration and the installed packages."""
+    inputs = [ROOT / "pyproject.toml", ROOT / "requirements" / "dev.txt"]
+    return hashlib.sha256(b"".join(path.read_bytes() for path in inputs)).hexdigest()[:16]
 
 
 def check(command: list[str]) -> None:

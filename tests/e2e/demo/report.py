@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from support.kind_env.timeline import Step, table
+from support.workload.evaluation import Verdict, longest_gap_ms, unknown_outcomes
 from support.workload.history import Event
-from support.workload.judgement import Verdict, longest_gap_ms, unknown_outcomes
 
 _SHOWN = 5
 

@@ -49,7 +49,7 @@ def up(options: argparse.Namespace) -> None:
 def down(options: argparse.Namespace) -> None:
     """remove the cluster and its disks; --all: every cluster and our docker daemon as well"""
     every = options.all or options.cache
-    # Where the state is not the usual one, what it does not know was made by somebody else.
+    # With a state of their own, other clusters and disks belong to other checkouts.
     named = set() if every and has_own_state() else {options.name}
     names = {*named, *(lifecycle.known_clusters() if every else [])}
     for name in sorted(names):

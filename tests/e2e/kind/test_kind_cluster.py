@@ -80,15 +80,15 @@ def test_pods_on_three_hosts_reach_each_other_and_are_reachable_from_outside_the
         execute = ["exec", f"server-{asker}", "--", "python3", "-c", ASK, address]
         return _in(cluster, namespace, *execute)
 
-    def by_name(asker: int, asked: int) -> bool:
+    def by_name(asker: int, requested: int) -> bool:
         try:
-            return ask(asker, f"server-{asked}.server:8080/") == f"server-{asked}"
+            return ask(asker, f"server-{requested}.server:8080/") == f"server-{requested}"
         except TestbedError:
             return False
 
     for asker in range(3):
-        for asked in range(3):
-            eventually(partial(by_name, asker, asked), f"server-{asker} asks {asked}")
+        for requested in range(3):
+            eventually(partial(by_name, asker, requested), f"server-{asker} asks {requested}")
 
     # A service with several endpoints, inside and outside; each must have answered some time
     inside = {ask(0, "outside:8080/") for _ in range(30)}

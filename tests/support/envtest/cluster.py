@@ -16,8 +16,8 @@ from support.envtest.http_proxy import RecordingProxy
 from support.envtest.kube_api import Access, ApiError, Json, KubeApi
 from support.envtest.kubelet import Kubelet
 from support.envtest.pod_runtime import Program
-from support.envtest.service import TcpService, WayIn
-from support.envtest.simulated_nodes import Crowd
+from support.envtest.service import PodTlsAccess, TcpService
+from support.envtest.simulated_nodes import SimulatedNodes
 from support.envtest.volumes import storage_classes
 
 _T = TypeVar("_T")
@@ -53,7 +53,7 @@ class ApiServerCluster:
     """A context manager with synchronous calls. `programs`: the program of each image."""
 
     def __init__(
-        self, kubeconfig: Path, folder: Path, programs: Mapping[str, Program | Crowd]
+        self, kubeconfig: Path, folder: Path, programs: Mapping[str, Program | SimulatedNodes]
     ) -> None:
         self.kubeconfig = kubeconfig
         self.access = Access.from_kubeconfig(kubeconfig)
@@ -155,10 +155,16 @@ class ApiServerCluster:
         return proxy
 
     def service(
-        self, namespace: str, labels: Mapping[str, str], port: int, way_in: WayIn | None = None
+        self,
+        namespace: str,
+        labels: Mapping[str, str],
+        port: int,
+        tls_access: PodTlsAccess | None = None,
     ) -> int:
         """A local port that forwards to `port` of the ready pods with `labels`."""
-        service = TcpService(lambda: self.kubelet.ready_addresses(namespace, labels), port, way_in)
+        service = TcpService(
+            lambda: self.kubelet.ready_addresses(namespace, labels), port, tls_access
+        )
         self.call(service.open())
         self._services.append(service)
         return service.port

@@ -102,6 +102,6 @@ class DatalessBrokers:
             self._beat()
 
     def _ask(self, api: Api, request: Message, answer: type[M]) -> M:
-        told = ask(self._address, api, api.max_version, request)
-        assert isinstance(told, answer)
-        return told
+        reported = ask(self._address, api, api.max_version, request)
+        assert isinstance(reported, answer)
+        return reported

@@ -20,12 +20,12 @@ from support.kind_env import kube
 from support.kind_env.kube import Kube
 from support.kind_env.load import Load
 from support.kind_env.waiting import wait_for
-from support.workload.judgement import Verdict
+from support.workload.evaluation import Verdict
 
 NODE_IMAGE = "quorum-node:harness"
 OTHER_NODE_IMAGE = "quorum-node:harness-next"
 """The same program under another name."""
-CROWD_IMAGE = "quorum-node:crowd"
+SIMULATED_NODE_IMAGE = "quorum-node:crowd"
 """No program: its nodes are stand-ins in the harness itself."""
 _REMOVAL_TIMEOUT_S = 30.0
 _LOG_TAIL_LINES = 60
@@ -118,12 +118,12 @@ class Env:
             "METADATAQUORUM_OPERATOR_LEASE": f"{chart.NAMESPACE}/{chart.RELEASE}",
             "METADATAQUORUM_OPERATOR_IDENTITY": name,
         }
-        told = {**_SETTINGS, **(shared if lease else {}), **settings}
+        properties = {**_SETTINGS, **(shared if lease else {}), **settings}
         access = self._own_access() if direct else None
         # Another version loads its own code: a warm copy has the code of this one.
-        warm = self.warm and "PYTHONPATH" not in told
+        warm = self.warm and "PYTHONPATH" not in properties
         operator = OperatorProcess(
-            self.folder / name, proxy.port, self.namespace, told, warm=warm, access=access
+            self.folder / name, proxy.port, self.namespace, properties, warm=warm, access=access
         )
         self.operators.append(operator)
         return operator, proxy
@@ -176,7 +176,7 @@ class Env:
     def start_load(self, quorum: ApiServerQuorum) -> Load:
         """Start a writer and a checker on the ready pods as processes; they end with the environment."""
         labels = {"app.kubernetes.io/instance": quorum.name}
-        port = self.cluster.service(self.namespace, labels, quorum.admin_port, quorum.way_in)
+        port = self.cluster.service(self.namespace, labels, quorum.admin_port, quorum.tls_access)
         load = Load(quorum, f"http://127.0.0.1:{port}", self.folder / f"load-{len(self.loads)}")
         self.loads.append(load)
         load.start()
@@ -268,12 +268,12 @@ class Env:
 
 
 def _has_certificates(spec: dict[str, object]) -> bool:
-    asked = spec.get("tls")
-    return isinstance(asked, dict) and asked.get("mode") == "Managed"
+    requested = spec.get("tls")
+    return isinstance(requested, dict) and requested.get("mode") == "Managed"
 
 
 @dataclass(frozen=True, slots=True)
-class Home:
+class SharedQuorum:
     """Three voters and their operator, shared by the tests of a file. A test leaves an equivalent state."""
 
     env: Env

@@ -100,7 +100,7 @@ class RecordingProxy:
             headers=_PLAIN,
             timeout=httpx.Timeout(60, connect=2),
             trust_env=False,
-            verify=False,  # the nodes speak plain HTTP
+            verify=False,  # the nodes use plain HTTP
         )
 
     async def open(self) -> None:

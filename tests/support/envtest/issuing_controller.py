@@ -165,8 +165,8 @@ class IssuingController:
             if self.answer == "issues":
                 self._issue(each)
             elif not conditions:
-                told = waiting if self.answer == "waits" else failed
-                self._tell(each, told(time.time()))
+                reported = waiting if self.answer == "waits" else failed
+                self._tell(each, reported(time.time()))
 
     def _issue(self, each: Json) -> None:
         data, path = self.issuer.secret_data(each, time.time()), self._secret(each)

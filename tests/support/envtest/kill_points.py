@@ -25,7 +25,7 @@ _BUDGET = "PATCH poddisruptionbudgets/"
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Point:
+class KillPoint:
     """The `occurrence`-th call (from 1) of a purpose, counted from the start of the move."""
 
     purpose: str
@@ -86,7 +86,7 @@ def _body(call: Call) -> Json:
     return found if isinstance(found, dict) else {"operations": found}
 
 
-def points(calls: Iterable[Call]) -> tuple[Point, ...]:
+def points(calls: Iterable[Call]) -> tuple[KillPoint, ...]:
     """All points of one move in order. Renewals of the lease are not among them, because their time varies."""
     counts: Counter[str] = Counter()
     found = []
@@ -96,16 +96,16 @@ def points(calls: Iterable[Call]) -> tuple[Point, ...]:
         what = purpose(call)
         counts[what] += 1
         if counts[what] == 1 or not depends_on_timing(what):
-            found.append(Point(what, counts[what]))
+            found.append(KillPoint(what, counts[what]))
     return tuple(found)
 
 
-def acts(found: Iterable[Point]) -> tuple[Point, ...]:
+def acts(found: Iterable[KillPoint]) -> tuple[KillPoint, ...]:
     """The points that are equal in two undisturbed runs: they have an effect on members."""
     return tuple(point for point in found if not depends_on_timing(point.purpose))
 
 
-def matcher(point: Point) -> Callable[[Call], bool]:
+def matcher(point: KillPoint) -> Callable[[Call], bool]:
     """A predicate that is true for the call of `point`; it counts the calls that it gets."""
     seen = 0
 

@@ -7,7 +7,7 @@ from support.envtest import kill_points
 from support.envtest.cluster import TimedOut
 from support.envtest.environment import Env
 from support.envtest.http_proxy import Moment, RecordingProxy
-from support.envtest.kill_points import Point
+from support.envtest.kill_points import KillPoint
 from support.envtest.moves import Before, Move
 from support.envtest.operator_process import OperatorProcess
 from support.envtest.quorum import ApiServerQuorum
@@ -55,7 +55,7 @@ class Killer:
                 yield quorum
             self._env.discard(quorum)
 
-    def record(self) -> tuple[Point, ...]:
+    def record(self) -> tuple[KillPoint, ...]:
         """The points of an undisturbed move."""
         quorum = next(self._benches)
         move = self._move(quorum, Before.of(quorum))
@@ -69,7 +69,7 @@ class Killer:
         finally:
             move.clean_up()
 
-    def kill_at(self, point: Point, moment: Moment) -> None:
+    def kill_at(self, point: KillPoint, moment: Moment) -> None:
         """One move with the operator killed at `point`. Raises AssertionError."""
         quorum = next(self._benches)
         move = self._move(quorum, Before.of(quorum))
@@ -80,7 +80,7 @@ class Killer:
         finally:
             move.clean_up()
 
-    def _killed(self, move: Move, point: Point, moment: Moment) -> None:
+    def _killed(self, move: Move, point: KillPoint, moment: Moment) -> None:
         cluster = self._env.cluster
         operator, proxy = self._at_work()
         hold = cluster.run(lambda: proxy.hold(kill_points.matcher(point), moment))
@@ -97,7 +97,7 @@ class Killer:
             self._revive(operator)
 
 
-class Succession(Killer):
+class StandbyKiller(Killer):
     """Two operators: the one with the lease is killed, and the other one continues."""
 
     def _start(self) -> dict[str, Operator]:
@@ -124,28 +124,30 @@ def shrink_again(quorum: ApiServerQuorum) -> None:
         quorum.wait_ready(3)
 
 
-def kill_at_all(killer: Killer, chosen: tuple[Point, ...]) -> None:
+def kill_at_all(killer: Killer, chosen: tuple[KillPoint, ...]) -> None:
     """Kill it at every point, before and after the call; reports all failures.
 
     A move may do without a point that depends on timing, but most of these must be reached.
     """
-    missed: list[Point] = []
+    missed: list[KillPoint] = []
     wrong: list[str] = []
     for point in chosen:
         for moment in Moment:
             begun = time.monotonic()
-            told = "killed"
+            message = "killed"
             try:
                 killer.kill_at(point, moment)
             except NotReached as error:
-                told = "not reached:"
+                message = "not reached:"
                 if kill_points.depends_on_timing(point.purpose):
                     missed.append(point)
                 else:
                     wrong.append(f"{moment} {point}: {error}")
             except AssertionError as error:
                 wrong.append(f"{moment} {point}: {error}")
-            print(f"{time.monotonic() - begun:5.1f} s  {told} {moment} {point}", flush=True)
+            print(f"{time.monotonic() - begun:5.1f} s  {message} {moment} {point}", flush=True)
     assert not wrong, "\n".join(wrong)
     timed = [each for each in chosen if kill_points.depends_on_timing(each.purpose)]
-    assert len(missed) <= len(timed), f"{len(missed)} of {2 * len(timed)} not reached: {missed}"
+    assert len(missed) <= len(timed), (
+        f"{len(missed)} of {2 * len(timed)} kill points not reached: {missed}"
+    )

@@ -19,7 +19,7 @@ from support.envtest.kube_api import ApiError, Json, KubeApi
 from support.envtest.mirror import Mirror
 from support.envtest.pod_runtime import PodRuntime, Program
 from support.envtest.scheduler import Scheduler, path_of
-from support.envtest.simulated_nodes import Crowd, StandInPod
+from support.envtest.simulated_nodes import SimulatedNodes, SimulatedPod
 from support.envtest.volumes import Volumes
 
 _RESYNC_S = 1.0
@@ -27,17 +27,17 @@ _HEARTBEAT_S = 8.0
 
 
 class Kubelet:
-    """One kubelet for all workers. `programs`: the program of each image; pods of a `Crowd` have no processes."""
+    """One kubelet for all workers. `programs`: the program of each image; pods of a `SimulatedNodes` have no processes."""
 
     def __init__(
         self,
         api: KubeApi,
         folder: Path,
         workers: list[str],
-        programs: Mapping[str, Program | Crowd],
+        programs: Mapping[str, Program | SimulatedNodes],
     ) -> None:
         self.volumes = Volumes(folder / "volumes")
-        self.runtimes: dict[str, PodRuntime | StandInPod] = {}
+        self.runtimes: dict[str, PodRuntime | SimulatedPod] = {}
         self.failures: list[BaseException] = []
         self._api = api
         self._folder = folder
@@ -80,7 +80,7 @@ class Kubelet:
         await asyncio.gather(*self._tasks, *self._ending.values(), return_exceptions=True)
         await asyncio.gather(*(runtime.stop(0) for runtime in self.runtimes.values()))
         for program in self._programs.values():
-            if isinstance(program, Crowd):
+            if isinstance(program, SimulatedNodes):
                 await program.close()
         for file in self._hosts.values():
             file.close()
@@ -170,7 +170,7 @@ class Kubelet:
     def _begin(self, pod: Json) -> None:
         uid, namespace = pod["metadata"]["uid"], pod["metadata"]["namespace"]
         program = self._programs.get(pod["spec"]["containers"][0]["image"])
-        if isinstance(program, Crowd):
+        if isinstance(program, SimulatedNodes):
             self.runtimes[uid] = program.pod(self._api, pod, self._addresses.take())
             self.runtimes[uid].start()
             return
@@ -183,7 +183,7 @@ class Kubelet:
         self.runtimes[uid] = runtime
         runtime.start()
 
-    def _end(self, runtime: PodRuntime | StandInPod, grace_s: float) -> None:
+    def _end(self, runtime: PodRuntime | SimulatedPod, grace_s: float) -> None:
         if runtime.uid in self._ending:
             return
 

@@ -101,7 +101,7 @@ class Replacement(Move):
         made = quorum.incarnations().keys() - before.incarnations
         assert len(made) == 1, f"extra replacement: {made}"
         assert quorum.incarnations()[failed.pod.removesuffix("-0")] == 0
-        assert before.claims < set(quorum.claims_by_uid()), "a claim is gone"
+        assert before.claims < set(quorum.claims_by_uid()), "a claim was deleted"
 
 
 class ScaleUp(Move):
@@ -120,7 +120,7 @@ class ScaleUp(Move):
 
 
 class RebuiltMember(Move):
-    """Somebody deletes a follower's StatefulSet; its claim stays."""
+    """A user deletes a follower's StatefulSet; its claim stays."""
 
     def begin(self) -> None:
         path = kube.apps(self.quorum.namespace, "statefulsets", self.member())
@@ -138,7 +138,7 @@ class RebuiltMember(Move):
 
 
 class RebuiltIdentity(Move):
-    """Somebody deletes the identity."""
+    """A user deletes the identity."""
 
     def begin(self) -> None:
         self._cluster_id = self.quorum.status()["clusterId"]
@@ -153,13 +153,13 @@ class RebuiltIdentity(Move):
             seen=self.quorum.summary,
         )
         assert found["data"]["clusterId"] == self._cluster_id
-        assert found["data"]["formed"] == "true", "nobody may found a quorum under it"
+        assert found["data"]["formed"] == "true", "a quorum could be formed again with this id"
         self.is_as_before()
-        assert _pods(self.quorum) == self.before.pods, "nobody was restarted for it"
+        assert _pods(self.quorum) == self.before.pods, "a pod was restarted"
 
 
 class RestoredLabels(Move):
-    """Somebody removes the label from a follower's pod that Services and the StatefulSet controller use."""
+    """A user removes the label from a follower's pod that Services and the StatefulSet controller use."""
 
     def begin(self) -> None:
         self._path = kube.core(self.quorum.namespace, "pods", f"{self.member()}-0")
@@ -174,7 +174,9 @@ class RestoredLabels(Move):
             seen=self.quorum.summary,
         )
         self.is_as_before()
-        assert _pods(self.quorum) == self.before.pods, "it was adopted, and not made anew"
+        assert _pods(self.quorum) == self.before.pods, (
+            "the pod was created again instead of adopted"
+        )
 
     def _meta(self) -> Json:
         found: Json = self.quorum.api.get(self._path)["metadata"]
@@ -207,7 +209,7 @@ class Adoption(Move):
             seen=self.quorum.summary,
         )
         self.is_as_before()
-        assert _pods(self.quorum) == self.before.pods, "nobody was restarted for it"
+        assert _pods(self.quorum) == self.before.pods, "a pod was restarted"
 
 
 def orphan(quorum: ApiServerQuorum) -> None:

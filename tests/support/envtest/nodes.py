@@ -70,7 +70,7 @@ def choose(
     """
     counts = _neighbours(pod, pods)
     bound_to = [_hosts_of(volume) for volume in volumes]
-    alone = _wants_to_be_alone(pod)
+    alone = _has_host_anti_affinity(pod)
     nodes = list(nodes)
     most = _most_per_node(pod, nodes, counts)
     selector = pod["spec"].get("nodeSelector", {})
@@ -127,7 +127,7 @@ def _hosts_of(volume: Json) -> set[str]:
     }
 
 
-def _wants_to_be_alone(pod: Json) -> bool:
+def _has_host_anti_affinity(pod: Json) -> bool:
     anti = pod["spec"].get("affinity", {}).get("podAntiAffinity", {})
     required = anti.get("requiredDuringSchedulingIgnoredDuringExecution", [])
     return any(term.get("topologyKey") == HOSTNAME for term in required)

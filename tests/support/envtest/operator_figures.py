@@ -12,7 +12,7 @@ _PREFIX = "metadataquorum_operator_"
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class MetricSums:
     """Sums of the operator's metrics over all labels, by name without the prefix."""
 
     sums: Mapping[str, float]
@@ -20,12 +20,12 @@ class Told:
     def of(self, name: str) -> float:
         return self.sums.get(name, 0.0)
 
-    def since(self, earlier: "Told", name: str) -> float:
+    def since(self, earlier: "MetricSums", name: str) -> float:
         """The growth since an earlier reading."""
         return self.of(name) - earlier.of(name)
 
 
-def told_at(port: int) -> Told:
+def metrics_at(port: int) -> MetricSums:
     """Read the operator's endpoint on this port. Raises httpx.HTTPError without an answer."""
     text = httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=20, trust_env=False).text
     sums: dict[str, float] = {}
@@ -34,7 +34,7 @@ def told_at(port: int) -> Told:
             series, _, value = line.rpartition(" ")
             name = series.partition("{")[0].removeprefix(_PREFIX)
             sums[name] = sums.get(name, 0.0) + float(value)
-    return Told(sums)
+    return MetricSums(sums)
 
 
 def cpu_s(process_id: int) -> float:

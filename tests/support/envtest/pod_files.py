@@ -1,6 +1,6 @@
 """Environment variables and volumes of a pod.
 
-Owns the translation of a pod's spec to variables and directories. Raises NotYet while an object that the pod names does
+Owns the translation of a pod's spec to variables and directories. Raises ObjectMissing while an object that the pod names does
 not exist; a kubelet keeps such a pod in ContainerCreating.
 """
 
@@ -18,11 +18,11 @@ _CERTIFICATES = "tls"
 _REFERENCE = re.compile(r"\$\$|\$\(([A-Za-z_][A-Za-z0-9_.-]*)\)")
 
 
-class NotYet(Exception):
+class ObjectMissing(Exception):
     """A named object does not exist yet; the message names it."""
 
 
-class MountFailed(NotYet):
+class MountFailed(ObjectMissing):
     """A volume exists and can't be mounted."""
 
 
@@ -39,7 +39,7 @@ class PodFiles:
         self._sources: dict[str, Path] = {}
 
     async def prepare(self) -> None:
-        """Create the source directory of every volume. Raises NotYet."""
+        """Create the source directory of every volume. Raises ObjectMissing."""
         for volume in self._pod["spec"].get("volumes", []):
             self._sources[volume["name"]] = await self._source(volume)
 
@@ -49,7 +49,7 @@ class PodFiles:
         return _CERTIFICATES in self._sources
 
     async def renew(self) -> None:
-        """Write the current content of the Secrets; each file is replaced atomically. Raises NotYet."""
+        """Write the current content of the Secrets; each file is replaced atomically. Raises ObjectMissing."""
         for volume in self._pod["spec"].get("volumes", []):
             if "secret" in volume:
                 await self._write(volume, self._sources[volume["name"]])
@@ -63,7 +63,7 @@ class PodFiles:
         return found
 
     async def variables(self, container: Json) -> dict[str, str]:
-        """The container's environment, references between variables expanded. Raises NotYet."""
+        """The container's environment, references between variables expanded. Raises ObjectMissing."""
         found: dict[str, str] = {}
         for source in container.get("envFrom", []):
             prefix = source.get("prefix", "")
@@ -83,7 +83,7 @@ class PodFiles:
         (kind, reference), *_ = source.items()
         keys = await self._keys({kind.replace("KeyRef", "Ref"): reference}, "Ref")
         if reference["key"] not in keys:
-            raise NotYet(f"{reference['name']} has no key {reference['key']}")
+            raise ObjectMissing(f"{reference['name']} has no key {reference['key']}")
         return keys[reference["key"]]
 
     def _field(self, path: str) -> str:
@@ -113,7 +113,7 @@ class PodFiles:
             if found is None:
                 if reference.get("optional"):
                     return {}
-                raise NotYet(f"{collection} {name} not found")
+                raise ObjectMissing(f"{collection} {name} not found")
             data: dict[str, str] = found.get("data", {})
             if kind == "secret":
                 return {key: b64decode(text).decode() for key, text in data.items()}
@@ -143,7 +143,7 @@ class PodFiles:
         paths = {item["key"]: item["path"] for item in chosen} if chosen else {k: k for k in keys}
         for key, path in paths.items():
             if key not in keys:
-                raise NotYet(f"no key {key} for volume")
+                raise ObjectMissing(f"no key {key} for volume")
             (directory / path).parent.mkdir(parents=True, exist_ok=True)
             written = directory / path
             if written.is_file() and written.read_text() == keys[key]:
@@ -157,10 +157,10 @@ class PodFiles:
             f"/api/v1/namespaces/{self._namespace}/persistentvolumeclaims/{name}"
         )
         if claim is None or claim.get("status", {}).get("phase") != "Bound":
-            raise NotYet(f"claim {name} is not bound")
+            raise ObjectMissing(f"claim {name} is not bound")
         volume = await self._api.get(f"/api/v1/persistentvolumes/{claim['spec']['volumeName']}")
         if volume is None:
-            raise NotYet(f"the volume of claim {name} is gone")
+            raise ObjectMissing(f"the volume of claim {name} is gone")
         return _mountable(volume)
 
 

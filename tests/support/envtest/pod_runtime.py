@@ -15,7 +15,7 @@ import httpx
 from support.envtest import sandbox
 from support.envtest.container import Container, Launch, now_text
 from support.envtest.kube_api import ApiError, Json, KubeApi
-from support.envtest.pod_files import MountFailed, NotYet, PodFiles, expand
+from support.envtest.pod_files import MountFailed, ObjectMissing, PodFiles, expand
 from support.envtest.sandbox import Mount
 from support.warm_process import WarmStart
 
@@ -104,7 +104,7 @@ class PodRuntime:
         """Update the files of Secrets as long as the pod runs; a kubelet needs up to a minute for it."""
         while self._files.has_certificates:
             await asyncio.sleep(_RENEWAL_S)
-            with contextlib.suppress(NotYet, ApiError, httpx.HTTPError):
+            with contextlib.suppress(ObjectMissing, ApiError, httpx.HTTPError):
                 await self._files.renew()
 
     async def _prepared(self) -> dict[str, dict[str, str]]:
@@ -117,7 +117,7 @@ class PodRuntime:
                     found[container["name"]] = await self._files.variables(container)
                 self.waiting_for = ""
                 return found
-            except (NotYet, ApiError, httpx.HTTPError) as missing:
+            except (ObjectMissing, ApiError, httpx.HTTPError) as missing:
                 if self.waiting_for != str(missing):
                     self.waiting_for = str(missing)
                     self._dirty.set()

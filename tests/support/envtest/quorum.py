@@ -13,12 +13,12 @@ import httpx
 
 from support.envtest.cluster import ApiServerCluster
 from support.envtest.kube_api import ApiError, Json
-from support.envtest.service import WayIn
+from support.envtest.service import PodTlsAccess
 from support.kind_env import kube
 from support.kind_env.kube import Kube
 from support.kind_env.quorum import ADMIN_PORT, SECURE_ADMIN_PORT, Described, Quorum, Voter
 from support.kind_env.waiting import wait_for
-from support.workload.judgement import VoterSet, double_steps
+from support.workload.evaluation import VoterSet, double_steps
 from support.workload.replica_log import read_replica_log
 
 CREATE_TIMEOUT_S = 120.0
@@ -63,11 +63,11 @@ class ApiServerQuorum(Quorum):
         return SECURE_ADMIN_PORT if self._tls else ADMIN_PORT
 
     @property
-    def way_in(self) -> WayIn | None:
+    def tls_access(self) -> PodTlsAccess | None:
         """How a client without a certificate reaches the pods; None: in clear text."""
         if not self._tls:
             return None
-        return WayIn(self.admin.context, f"{self.name}-admin.{self.namespace}.svc")
+        return PodTlsAccess(self.admin.context, f"{self.name}-admin.{self.namespace}.svc")
 
     def fetch_from(self, pod: str, path: str, *, timeout_s: float = 20.0) -> dict[str, Any]:
         """GET on one pod's own admin API. Raises ApiError where it doesn't answer 2xx."""

@@ -21,13 +21,13 @@ from quorum_operator.desired.names import Owner
 from quorum_operator.desired.stateful_set import Member
 from quorum_operator.kube.facts import identity_facts
 from quorum_operator.planner.observed import Identity
-from support.envtest.environment import CROWD_IMAGE, Env
+from support.envtest.environment import SIMULATED_NODE_IMAGE, Env
 from support.envtest.http_proxy import Call, RecordingProxy
 from support.envtest.kube_api import Json
-from support.envtest.operator_figures import Told, cpu_s, rss_mib, told_at
+from support.envtest.operator_figures import MetricSums, cpu_s, metrics_at, rss_mib
 from support.envtest.operator_process import OperatorProcess
-from support.envtest.simulated_nodes import Crowd
-from support.envtest.simulated_quorum import CrowdQuorum, Key
+from support.envtest.simulated_nodes import SimulatedNodes
+from support.envtest.simulated_quorum import Key, SimulatedQuorum
 from support.envtest.volumes import DIRECTORY_CLASS
 from support.kind_env import kube
 from support.kind_env.waiting import wait_for
@@ -41,7 +41,7 @@ _POLL_S = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Rest:
+class IdleInterval:
     """Calls during one interval."""
 
     seconds: float
@@ -54,7 +54,7 @@ class Rest:
     def api_per_s(self) -> float:
         return self.api.total() / self.seconds
 
-    def beside(self, rest: "Rest") -> float:
+    def beside(self, rest: "IdleInterval") -> float:
         """Calls to the API server in addition to those of an idle operator."""
         return self.api.total() - rest.api_per_s * self.seconds
 
@@ -66,8 +66,10 @@ class Rest:
 class Fleet:
     """`quorums` resources of `members` each, on one operator that is a pod of the chart in all but its image."""
 
-    def __init__(self, env: Env, crowd: Crowd, quorums: int, members: int = 5) -> None:
-        self._env, self._crowd, self._members = env, crowd, members
+    def __init__(
+        self, env: Env, simulated_nodes: SimulatedNodes, quorums: int, members: int = 5
+    ) -> None:
+        self._env, self._simulated_nodes, self._members = env, simulated_nodes, members
         self.names = [f"q{number}" for number in range(quorums)]
         self._lone = 0
         self.operator, self.proxy = self._operator()
@@ -95,9 +97,9 @@ class Fleet:
         except httpx.HTTPError:
             return False
 
-    def told(self) -> Told:
+    def told(self) -> MetricSums:
         """The operator's metrics."""
-        return told_at(self._port)
+        return metrics_at(self._port)
 
     def create(self, *, timeout_s: float) -> None:
         """Create them as an operator would leave them, start the operator and wait until it has observed all of them.
@@ -111,7 +113,12 @@ class Fleet:
             timeout_s=timeout_s,
         )
         self.operator.start()
-        wait_for("nothing is left to do", self.at_rest, timeout_s=timeout_s, seen=self._restless)
+        wait_for(
+            "nothing is left to do",
+            self.idle_interval,
+            timeout_s=timeout_s,
+            seen=self._active_quorums,
+        )
 
     async def _make_all(self) -> None:
         turns = asyncio.Semaphore(_AT_ONCE)
@@ -125,7 +132,7 @@ class Fleet:
     def _spec(self) -> Json:
         return {
             "replicas": self._members,
-            "image": CROWD_IMAGE,
+            "image": SIMULATED_NODE_IMAGE,
             "storage": {"size": "1Gi", "storageClassName": DIRECTORY_CLASS},
         }
 
@@ -157,7 +164,7 @@ class Fleet:
         await api.create(kube.core(space, "secrets"), token_secret.build(owner, "token"))
         facts = identity_facts({**born, "metadata": {**born["metadata"], "resourceVersion": ""}}, 1)
         assert facts is not None
-        self._crowd.quorums[space, name] = CrowdQuorum(
+        self._simulated_nodes.quorums[space, name] = SimulatedQuorum(
             facts.cluster_id, self._members, list(keys), formed=True
         )
         for key in keys:
@@ -165,43 +172,43 @@ class Fleet:
             body = stateful_set.build(owner, spec, member)
             body["metadata"]["annotations"][names.ANNOTATION_UUID] = key.uuid
             claim = owner.claim(owner.member(key.id, 1))
-            assert self._crowd.uuid_of(f"{space}/{claim}", key.uuid) == key.uuid
+            assert self._simulated_nodes.uuid_of(f"{space}/{claim}", key.uuid) == key.uuid
             await api.create(kube.apps(space, "statefulsets"), body)
 
-    def quorum(self, name: str) -> CrowdQuorum:
-        return self._crowd.quorums[self._env.namespace, name]
+    def quorum(self, name: str) -> SimulatedQuorum:
+        return self._simulated_nodes.quorums[self._env.namespace, name]
 
-    def _restless(self) -> list[object]:
+    def _active_quorums(self) -> list[object]:
         found = self._env.api.list(kube.quorums(self._env.namespace))
         plans = [each.get("status", {}).get("plan") or {} for each in found]
         return [plan for plan in plans if plan.get("step") != "Nothing"]
 
-    def at_rest(self) -> bool:
+    def idle_interval(self) -> bool:
         """Whether no status has a pending step."""
-        return not self._restless()
+        return not self._active_quorums()
 
-    def rest(self, seconds: float) -> Rest:
+    def rest(self, seconds: float) -> IdleInterval:
         """Count the calls of an idle operator."""
         time.sleep(_SETTLE_S)  # waits until the last changes have reached the watches
         return self._calls_during(lambda: time.sleep(seconds))
 
-    def calls_of_repair(self, name: str, *, timeout_s: float) -> Rest:
+    def calls_of_repair(self, name: str, *, timeout_s: float) -> IdleInterval:
         """Count the calls from the failure of a disk until no step is pending."""
 
         def repair() -> None:
             self.repair([name], timeout_s=timeout_s)
-            wait_for("nothing is left to do", self.at_rest, timeout_s=timeout_s)
+            wait_for("nothing is left to do", self.idle_interval, timeout_s=timeout_s)
 
         return self._calls_during(repair)
 
-    def _calls_during(self, work: Callable[[], None]) -> Rest:
-        calls, nodes = len(self.proxy.to_api), Counter(self._crowd.calls)
+    def _calls_during(self, work: Callable[[], None]) -> IdleInterval:
+        calls, nodes = len(self.proxy.to_api), Counter(self._simulated_nodes.calls)
         begun = time.monotonic()
         work()
         took = time.monotonic() - begun
         made = [call for call, _ in self.proxy.to_api[calls:]]
         api = Counter(verb(call) for call in made)
-        return Rest(took, api, Counter(self._crowd.calls) - nodes, self.rss_mib())
+        return IdleInterval(took, api, Counter(self._simulated_nodes.calls) - nodes, self.rss_mib())
 
     def rss_mib(self) -> float:
         """Memory of the operator's process."""
@@ -222,7 +229,7 @@ class Fleet:
 
         def run() -> bool:
             for owner in made:
-                quorum = self._crowd.quorums.get((owner.namespace, owner.name))
+                quorum = self._simulated_nodes.quorums.get((owner.namespace, owner.name))
                 if owner.name not in took and quorum is not None and quorum.alive:
                     took[owner.name] = time.monotonic() - began
             return len(took) == len(made)
@@ -245,14 +252,14 @@ class Fleet:
         return sorted(took.values())
 
     def _is_silent(self, owner: Owner) -> bool:
-        return not self._crowd.quorums[owner.namespace, owner.name].alive
+        return not self._simulated_nodes.quorums[owner.namespace, owner.name].alive
 
     async def _create_sets(self, bodies: list[Json]) -> None:
         path = kube.apps(self._env.namespace, "statefulsets")
         await asyncio.gather(*(self._env.cluster.api.create(path, body) for body in bodies))
 
     def _lone_set(self, owner: Owner) -> Json:
-        """That of a member, without an owner: nobody is to delete it for that."""
+        """The claim of a member, without an owner: the operator must not delete it."""
         spec = MetadataQuorumSpec.model_validate(self._spec())
         founding = Identity(1, uuid_text(uuid4()), 1, uuid_text(uuid4()), 1, formed=True)
         body = stateful_set.build(owner, spec, Member(1, 1, founding, founder=True))
@@ -264,7 +271,7 @@ class Fleet:
         lost: dict[str, Key] = {}
         for name in names:
             pod = self._pod_of(name)
-            fail = partial(self._crowd.fail_disk, self._env.namespace, pod)
+            fail = partial(self._simulated_nodes.fail_disk, self._env.namespace, pod)
             lost[name] = self._env.cluster.run(fail)
         begun = time.monotonic()
         took: dict[str, float] = {}
@@ -289,7 +296,7 @@ class Fleet:
         """The pod of a voter that is not the leader."""
         quorum = self.quorum(name)
         follower = next(key for key in quorum.voters if key != quorum.leader)
-        return self._crowd.pod_of(follower)
+        return self._simulated_nodes.pod_of(follower)
 
 
 def verb(call: Call) -> str:

@@ -13,7 +13,7 @@ _CHUNK_BYTES = 65_536
 
 
 @dataclass(frozen=True, slots=True)
-class WayIn:
+class PodTlsAccess:
     """Access to pods with TLS: the client's context, and the name in each pod's certificate."""
 
     context: Callable[[], ssl.SSLContext]
@@ -23,16 +23,16 @@ class WayIn:
 class TcpService:
     """Listens on a port of 127.0.0.1; `addresses` names the ready pods at the time of a connection.
 
-    With `way_in` it speaks TLS to the pods, and plain text to who connects: the contexts are asked for at each connection.
+    With `tls_access` it speaks TLS to the pods, and plain text to who connects: the contexts are asked for at each connection.
     """
 
     def __init__(
         self,
         addresses: Callable[[], list[str]],
         target_port: int,
-        way_in: "WayIn | None" = None,
+        tls_access: "PodTlsAccess | None" = None,
     ) -> None:
-        self._way_in = way_in
+        self._way_in = tls_access
         self.port = 0
         self._addresses = addresses
         self._target_port = target_port

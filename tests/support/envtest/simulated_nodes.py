@@ -15,7 +15,7 @@ from quorum_node.api import AddVoterRequest, ApiModel, ErrorBody
 from quorum_node.records.identity import uuid_text
 from support.envtest.container import now_text
 from support.envtest.kube_api import ApiError, Json, KubeApi
-from support.envtest.simulated_quorum import CrowdQuorum, Key
+from support.envtest.simulated_quorum import Key, SimulatedQuorum
 
 ADMIN_PORT = 8080
 _INSTANCE = "app.kubernetes.io/instance"
@@ -24,22 +24,22 @@ _DISK_MESSAGE = '{"reason": "StorageFailed", "message": "EIO"}'
 _RETRY_S = 0.2
 
 
-class Crowd:
+class SimulatedNodes:
     """All simulated nodes of a harness. `calls`: number of requests by method and path."""
 
     def __init__(self) -> None:
         self.calls: Counter[str] = Counter()
-        self.quorums: dict[tuple[str, str], CrowdQuorum] = {}
-        self._pods: dict[str, StandInPod] = {}
+        self.quorums: dict[tuple[str, str], SimulatedQuorum] = {}
+        self._pods: dict[str, SimulatedPod] = {}
         self._uuids: dict[str, str] = {}
         self._failed: set[str] = set()
         self._runner: web.AppRunner | None = None
 
-    def pod(self, api: KubeApi, pod: Json, address: str) -> "StandInPod":
+    def pod(self, api: KubeApi, pod: Json, address: str) -> "SimulatedPod":
         """A new pod before its start."""
-        return StandInPod(self, api, pod, address)
+        return SimulatedPod(self, api, pod, address)
 
-    async def listen(self, pod: "StandInPod") -> web.TCPSite:
+    async def listen(self, pod: "SimulatedPod") -> web.TCPSite:
         """Serve its admin API from now on."""
         if self._runner is None:
             app = web.Application()
@@ -54,7 +54,7 @@ class Crowd:
         await site.start()
         return site
 
-    def forget(self, pod: "StandInPod") -> None:
+    def forget(self, pod: "SimulatedPod") -> None:
         """Stop answering."""
         self._pods.pop(pod.address, None)
 
@@ -81,7 +81,7 @@ class Crowd:
         if self._runner is not None:
             await self._runner.cleanup()
 
-    def _asked(self, request: web.Request, what: str) -> "StandInPod":
+    def _asked(self, request: web.Request, what: str) -> "SimulatedPod":
         self.calls[f"{request.method} {what}"] += 1
         assert request.transport is not None
         address = request.transport.get_extra_info("sockname")[0]
@@ -107,10 +107,12 @@ class Crowd:
         return _outcome(pod.quorum.remove(pod.key, leaving, position))
 
 
-class StandInPod:
+class SimulatedPod:
     """One pod, with the interface that the kubelet needs."""
 
-    def __init__(self, crowd: Crowd, api: KubeApi, pod: Json, address: str) -> None:
+    def __init__(
+        self, simulated_nodes: SimulatedNodes, api: KubeApi, pod: Json, address: str
+    ) -> None:
         meta = pod["metadata"]
         self.pod, self.address = pod, address
         self.uid: str = meta["uid"]
@@ -119,21 +121,23 @@ class StandInPod:
         self.node: str = pod["spec"]["nodeName"]
         self.claim = f"{self.namespace}/data-{self.name}"
         words: list[str] = pod["spec"]["containers"][0]["args"]
-        told = dict(word.split("=", 1) for word in words if "=" in word)
-        founds = told.get("formation.founder.id") == told["node.id"]
-        founder = told["formation.founder.uuid"] if founds else None
-        self.key = Key(int(told["node.id"]), crowd.uuid_of(self.claim, founder))
+        settings = dict(word.split("=", 1) for word in words if "=" in word)
+        founds = settings.get("formation.founder.id") == settings["node.id"]
+        founder = settings["formation.founder.uuid"] if founds else None
+        self.key = Key(int(settings["node.id"]), simulated_nodes.uuid_of(self.claim, founder))
         self._founds = founds
         place = self.namespace, meta["labels"][_INSTANCE]
-        self.quorum = crowd.quorums.setdefault(
+        self.quorum = simulated_nodes.quorums.setdefault(
             place,
-            CrowdQuorum(told["cluster.id"], int(told.get("formation.initial.voters", "1"))),
+            SimulatedQuorum(
+                settings["cluster.id"], int(settings.get("formation.initial.voters", "1"))
+            ),
         )
         if founds:  # only the founder's arguments contain the number of voters
-            self.quorum.initial_voters = int(told["formation.initial.voters"])
-        self._crowd, self._api = crowd, api
+            self.quorum.initial_voters = int(settings["formation.initial.voters"])
+        self._simulated_nodes, self._api = simulated_nodes, api
         self._began = now_text()
-        self._dead = crowd.has_failed(self.claim)
+        self._dead = simulated_nodes.has_failed(self.claim)
         self._site: web.TCPSite | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -153,22 +157,22 @@ class StandInPod:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
         self.quorum.stop(self.key)
-        await self._fall_silent()
+        await self._stop_answering()
 
     async def _run(self) -> None:
         if not self._dead:
-            self._site = await self._crowd.listen(self)
+            self._site = await self._simulated_nodes.listen(self)
             self.quorum.start(self.key, founds=self._founds)
         await self._report()
 
     async def _end_of_process(self) -> None:
-        await self._fall_silent()
+        await self._stop_answering()
         await self._report()
 
-    async def _fall_silent(self) -> None:
+    async def _stop_answering(self) -> None:
         site, self._site = self._site, None
         if site is not None:
-            self._crowd.forget(self)
+            self._simulated_nodes.forget(self)
             await site.stop()
 
     async def _report(self) -> None:

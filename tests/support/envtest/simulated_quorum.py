@@ -32,7 +32,7 @@ class Key(NamedTuple):
 
 
 @dataclass
-class CrowdQuorum:
+class SimulatedQuorum:
     """`alive`: replicas whose process runs on a working disk."""
 
     cluster_id: str
@@ -58,7 +58,7 @@ class CrowdQuorum:
         self._elect()
 
     def is_whole(self) -> bool:
-        """Whether it has as many voters as at its formation, and all are alive."""
+        """Whether it has as many voters as at its formation, and all are live."""
         return len(self.voters) == self.initial_voters and self.alive.issuperset(self.voters)
 
     def has_majority(self) -> bool:
@@ -89,7 +89,7 @@ class CrowdQuorum:
             voters=[VoterModel(id=each.id, uuid=each.uuid, endpoints=[]) for each in self.voters],
         )
 
-    def describe(self, asked: Key) -> QuorumDescription:
+    def describe(self, requested: Key) -> QuorumDescription:
         """GET /v1/quorum of one node; confirmed only on the leader."""
         leader = self.leader
         observers = sorted(self.alive - set(self.voters))
@@ -107,14 +107,14 @@ class CrowdQuorum:
             own_epoch_committed=leader is not None,
             formed=self.formed,
             initial_voters=self.initial_voters,
-            confirmed=asked == leader and self.has_majority(),
-            node_id=asked.id,
+            confirmed=requested == leader and self.has_majority(),
+            node_id=requested.id,
         )
 
-    def add(self, asked: Key, request: AddVoterRequest) -> ErrorBody | None:
+    def add(self, requested: Key, request: AddVoterRequest) -> ErrorBody | None:
         """POST /v1/voters; returns the error, or None."""
         newcomer = Key(request.id, request.uuid)
-        if (refused := self._refused(asked, request.expected_offset)) is not None:
+        if (refused := self._refused(requested, request.expected_offset)) is not None:
             return refused
         if newcomer not in self.alive:
             return ErrorBody(code=ErrorCode.NOT_CAUGHT_UP, message="it does not fetch")
@@ -122,17 +122,17 @@ class CrowdQuorum:
         self._changed()
         return None
 
-    def remove(self, asked: Key, leaving: Key, expected_offset: int) -> ErrorBody | None:
+    def remove(self, requested: Key, leaving: Key, expected_offset: int) -> ErrorBody | None:
         """DELETE /v1/voters; returns the error, or None."""
-        if (refused := self._refused(asked, expected_offset)) is not None:
+        if (refused := self._refused(requested, expected_offset)) is not None:
             return refused
         if leaving in self.voters:
             self.voters.remove(leaving)
             self._changed()
         return None
 
-    def _refused(self, asked: Key, expected_offset: int | None) -> ErrorBody | None:
-        if asked != self.leader:
+    def _refused(self, requested: Key, expected_offset: int | None) -> ErrorBody | None:
+        if requested != self.leader:
             return ErrorBody(code=ErrorCode.NOT_LEADER, message="another one leads")
         if expected_offset not in {None, self.offset}:
             return ErrorBody(code=ErrorCode.STALE_POSITION, message="the voters have changed")

@@ -48,13 +48,13 @@ def main() -> None:
 
 
 def _reset_peak() -> None:
-    """The peak of resident memory counts from now on: an earlier one hides what comes."""
+    """Reset the peak of resident memory, so that an earlier peak does not hide a later one."""
     with open("/proc/self/clear_refs", "w") as peak:
         peak.write("5")
 
 
 def _peak_bytes() -> int:
-    """Not getrusage: that one remembers what this process was before it became a fuzzer."""
+    """Not getrusage: it includes the peak from before this process executed the fuzzer."""
     with open("/proc/self/status") as status:
         return next(int(line.split()[1]) << 10 for line in status if line.startswith("VmHWM:"))
 
@@ -80,18 +80,18 @@ def _mutate(name: str, seconds: int, corpus: Path, directory: Path) -> None:
     """Without coverage: flips, cuts and splices of the corpus."""
     from support.fuzz.targets import RUNNABLE
 
-    chance = random.Random(20)
+    rng = random.Random(20)
     guarded = _guarded(RUNNABLE[name])
     seeds = [path.read_bytes() for path in sorted(corpus.iterdir())]
     until, tried = time.monotonic() + seconds, 0
     while time.monotonic() < until:
-        data = bytearray(chance.choice(seeds))
-        for _ in range(chance.randint(0, 4)):
+        data = bytearray(rng.choice(seeds))
+        for _ in range(rng.randint(0, 4)):
             if data:
-                data[chance.randrange(len(data))] = chance.choice((0, 1, 127, 128, 255))
-        if chance.random() < 0.3:
-            other = chance.choice(seeds)
-            data = data[: chance.randint(0, len(data))] + other[chance.randint(0, len(other)) :]
+                data[rng.randrange(len(data))] = rng.choice((0, 1, 127, 128, 255))
+        if rng.random() < 0.3:
+            other = rng.choice(seeds)
+            data = data[: rng.randint(0, len(data))] + other[rng.randint(0, len(other)) :]
         began = time.monotonic()
         try:
             guarded(bytes(data))

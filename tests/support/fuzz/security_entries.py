@@ -47,7 +47,7 @@ def _client_first(data: bytes) -> None:
 
 def _client_last(data: bytes) -> None:
     verdict(_given(), data)
-    raise AssertionError("somebody got in without the password")
+    raise AssertionError("a client authenticated without the password")
 
 
 def _certificate(data: bytes) -> None:
@@ -88,7 +88,7 @@ _READERS: dict[str, Callable[[bytes], None]] = {
 
 
 def security_seeds() -> list[bytes]:
-    """At least one good input for each reader, but for the one that nobody can make without the password."""
+    """At least one valid input for each reader, except for the one that requires the password."""
     made, of_authority = issue(), authority()
     der = made.certificate.public_bytes(Encoding.DER)
     samples = {

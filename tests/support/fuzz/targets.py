@@ -85,7 +85,7 @@ def stream(data: bytes) -> None:
 
 
 def responses(data: bytes) -> None:
-    """Bytes from a peer: its answer, and what the core is told of it."""
+    """Bytes from a peer: its answer, and the message for the core."""
     api, version, body = _chosen(data)
     head = struct.pack(">i", 7)
     try:
@@ -96,7 +96,7 @@ def responses(data: bytes) -> None:
 
 
 def log(data: bytes) -> None:
-    """A segment as it may lie on a disk: opened, and every record of it read."""
+    """Any bytes as a segment on a disk: opened, and every record of it read."""
     content = _content(data)
     try:
         scan = scan_segment(content, 0, 0, "a segment")
@@ -110,7 +110,7 @@ def log(data: bytes) -> None:
 
 
 def snapshot(data: bytes) -> None:
-    """A snapshot as it may lie on a disk or come from a leader, in pieces."""
+    """Any bytes as a snapshot on a disk or from a leader, in pieces."""
     content = _content(data)
     reader = SnapshotReader(SNAPSHOT)
     try:

@@ -11,7 +11,7 @@ from support.kind_env.operator_cluster import OperatorCluster, remove_quorum
 from support.kind_env.quorum import NO_ANSWER, Described, Quorum, Voter
 from support.kind_env.testbed import STORAGE_CLASS, nodes
 from support.kind_env.waiting import wait_for
-from support.workload.judgement import Verdict
+from support.workload.evaluation import Verdict
 
 SLOTS_PER_WORKER = 4
 CREATE_TIMEOUT_S = 300.0

@@ -65,8 +65,8 @@ def _manifests(operator_image: str, watched: str) -> list[Json]:
     (deployment,) = (each for each in documents if each["kind"] == "Deployment")
     container = deployment["spec"]["template"]["spec"]["containers"][0]
     container["image"] = operator_image
-    (told,) = (each for each in container["env"] if each["name"] == "WATCH_NAMESPACE")
-    told["value"] = watched
+    (reported,) = (each for each in container["env"] if each["name"] == "WATCH_NAMESPACE")
+    reported["value"] = watched
     return documents
 
 

@@ -159,18 +159,32 @@ class KafkaBrokers:
         self._grant(f"User:{USER}", "Describe", "--cluster")
         credential = f"SCRAM-SHA-512=[password={USER}s]"
         who = ["--entity-type", "users", "--entity-name", USER]
-        told = ["--bootstrap-server", f"{NAME}:9091", "--alter", *who, "--add-config", credential]
-        self._tool(stock_kafka.CONFIGS, *told)
+        options = [
+            "--bootstrap-server",
+            f"{NAME}:9091",
+            "--alter",
+            *who,
+            "--add-config",
+            credential,
+        ]
+        self._tool(stock_kafka.CONFIGS, *options)
 
     def _grant(self, principal: str, operation: str, *resources: str) -> None:
         controllers = f"{self._quorum.name}-bootstrap:9093"
-        told = ["--bootstrap-controller", controllers, "--add", "--force", "--operation", operation]
-        self._tool(_ACLS, *told, "--allow-principal", principal, *resources)
+        options = [
+            "--bootstrap-controller",
+            controllers,
+            "--add",
+            "--force",
+            "--operation",
+            operation,
+        ]
+        self._tool(_ACLS, *options, "--allow-principal", principal, *resources)
 
     def _tool(self, tool: str, *arguments: str) -> None:
-        told = ["sh", "/etc/kafka-tools/kafka.sh", tool, *arguments]
-        told += ["--command-config", "/etc/kafka-tools/admin.properties"]
-        run([*self._exec(), *told], timeout_s=_TOOL_TIMEOUT_S)
+        command = ["sh", "/etc/kafka-tools/kafka.sh", tool, *arguments]
+        command += ["--command-config", "/etc/kafka-tools/admin.properties"]
+        run([*self._exec(), *command], timeout_s=_TOOL_TIMEOUT_S)
 
     def _exec(self) -> list[str]:
         kubectl = [str(programs.kubectl()), "--kubeconfig", str(self._cluster.kubeconfig)]

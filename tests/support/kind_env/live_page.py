@@ -62,7 +62,7 @@ class LivePage:
             raise LookupError(f"no section {namespace}/{name} on the page")
         return Tables(found[1])
 
-    def photograph(self, name: str) -> Path | None:
+    def screenshot(self, name: str) -> Path | None:
         """A picture of the page as a browser shows it, or None without a browser."""
         browser = next(filter(None, map(shutil.which, _BROWSERS)), None)
         if browser is None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from support.kind_env.quorum import Quorum
 from support.kind_env.waiting import wait_for
 from support.workload import history
-from support.workload.judgement import Verdict, judge, longest_gap_ms
+from support.workload.evaluation import Verdict, judge, longest_gap_ms
 from support.workload.replica_log import read_replica_log
 
 _TESTS = Path(__file__).resolve().parents[2]
@@ -54,10 +54,10 @@ class Load:
 
     def renew_trust(self) -> None:
         """Make both trust the current authorities of the quorum. Without any, the earlier ones are kept."""
-        told = self._quorum.authorities() if self.authorities is not None else ""
-        if self.authorities is not None and "BEGIN CERTIFICATE" in told:
+        authorities_text = self._quorum.authorities() if self.authorities is not None else ""
+        if self.authorities is not None and "BEGIN CERTIFICATE" in authorities_text:
             fresh = self.authorities.with_suffix(".new")
-            fresh.write_text(told)
+            fresh.write_text(authorities_text)
             fresh.replace(self.authorities)
 
     def _launch(self, program: str, *options: str) -> None:

@@ -114,7 +114,7 @@ class Pipeline:
         self._cluster.api.delete(kube.core(self._namespace, "pods", pod), grace_s=0)
 
     def stop(self) -> None:
-        """Scale to nothing; the driver ends by itself when it is told to, and its executors with it."""
+        """Scale to zero replicas; the driver ends on SIGTERM, and its executors with it."""
         path = kube.apps(self._namespace, "deployments", f"{RELEASE}-pipeline")
         self._cluster.api.merge(path, {"spec": {"replicas": 0}})
         wait_for("no pods", lambda: not self.pods(), timeout_s=_ENDED_IN_ORDER_S, seen=self.seen)

@@ -4,7 +4,7 @@ Owns the sampling in a thread, many times a second, and its evaluation. Must not
 """
 
 from support.envtest.kube_api import Json
-from support.kind_env.looking import Looking
+from support.kind_env.periodic_check import PeriodicCheck
 from support.kind_env.quorum import Quorum
 
 _LOOK_S = 0.02
@@ -17,7 +17,7 @@ def is_ready(pod: Json) -> bool:
     return ready and "deletionTimestamp" not in pod["metadata"]
 
 
-class PodWatch(Looking):
+class PodWatch(PeriodicCheck):
     """`replaced`: names of replaced pods in order. `most_down`: maximum number of pods that were down at once. `down`: now."""
 
     def __init__(self, quorum: Quorum) -> None:

@@ -18,7 +18,7 @@ from quorum_node.server.process.main import main
 VARIABLE = "METADATAQUORUM_TEST_BREAK"
 
 
-def ask_nobody() -> None:
+def read_locally() -> None:
     """Reads on followers and observers."""
 
     def at_once(replica: ReplicaState, read_id: int) -> None:
@@ -40,7 +40,7 @@ def no_round() -> None:
     reads._begin = at_once
 
 
-BREAKS = {"ask-nobody": ask_nobody, "no-round": no_round}
+BREAKS = {"ask-nobody": read_locally, "no-round": no_round}
 
 if __name__ == "__main__":
     BREAKS[os.environ[VARIABLE]]()

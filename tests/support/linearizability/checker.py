@@ -48,15 +48,15 @@ def program() -> Path:
 
 
 def check(groups: Iterable[Group], pictures: Path, timeout_seconds: float = 20.0) -> list[Verdict]:
-    """A verdict for every history; `timeout_seconds` for each."""
+    """A result for every history; `timeout_seconds` for each."""
     pictures.mkdir(parents=True, exist_ok=True)
-    asked = {
+    request = {
         "histories": document(groups),
         "pictures": str(pictures),
         "timeoutMs": round(timeout_seconds * 1000),
     }
     done = subprocess.run(
-        [str(program())], input=json.dumps(asked), capture_output=True, text=True, check=False
+        [str(program())], input=json.dumps(request), capture_output=True, text=True, check=False
     )
     if done.returncode != 0:
         raise RuntimeError(f"the checker failed: {done.stderr}")

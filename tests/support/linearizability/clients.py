@@ -28,16 +28,16 @@ _AVOID_SECONDS = 0.3
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class ClientTimeouts:
     """How long a client waits for an answer; an impatient one leaves a node that failed it."""
 
     timeout_ms: int
     avoids: bool
 
 
-IMPATIENT = Patience(500, avoids=True)
-PATIENT = Patience(3000, avoids=False)
-"""Waits at a frozen node until that wakes up: what it then says is what counts."""
+IMPATIENT = ClientTimeouts(500, avoids=True)
+PATIENT = ClientTimeouts(3000, avoids=False)
+"""Waits for a frozen node until it continues, because its answer then is what is checked."""
 
 
 @dataclass(slots=True)
@@ -59,14 +59,19 @@ class Client(threading.Thread):
     """Performs one operation at a time, until it is stopped. `failure`: a bug of the test, not an outcome."""
 
     def __init__(
-        self, shared: SharedState, nodes: dict[int, str], token: str, patience: Patience, seed: int
+        self,
+        shared: SharedState,
+        nodes: dict[int, str],
+        token: str,
+        timeouts: ClientTimeouts,
+        seed: int,
     ) -> None:
         super().__init__(daemon=True)
         self._shared = shared
         self._random = random.Random(seed)
-        self._patience = patience
+        self._patience = timeouts
         self._targets = {
-            node: Target([url], token=token, timeout_ms=patience.timeout_ms + 100, turns=1)
+            node: Target([url], token=token, timeout_ms=timeouts.timeout_ms + 100, turns=1)
             for node, url in nodes.items()
         }
         self._nodes = {url: node for node, url in nodes.items()}
@@ -137,7 +142,7 @@ class Client(threading.Thread):
         if isinstance(outcome, Answer) and outcome.ok:
             group.add(Operation(self._number, node, values, {}, began, ended))
             return True
-        if not certainly_not_done(outcome):
+        if not certainly_failed(outcome):
             group.add(Operation(self._number, node, values, {}, began, ended, open=True))
             # The pending operation continues to the end: later operations are those of a new
             # client.
@@ -168,7 +173,7 @@ class Client(threading.Thread):
         return began, outcome, time.monotonic_ns()
 
 
-def certainly_not_done(outcome: Outcome) -> bool:
+def certainly_failed(outcome: Outcome) -> bool:
     """True only if the write can never take effect; anything doubtful is an open operation."""
     refused = isinstance(outcome, Answer) and outcome.status == 503
     if refused and isinstance(outcome, Answer) and outcome.body.get("code") in _NOTHING_DONE:

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from support.linearizability.clients import IMPATIENT, PATIENT, Client, Patience, SharedState
+from support.linearizability.clients import IMPATIENT, PATIENT, Client, ClientTimeouts, SharedState
 from support.linearizability.faults import FaultKind
 from support.linearizability.history import Fault, Group
 from support.linearizability.network import FilteredNetwork
@@ -38,11 +38,11 @@ class FaultRun:
         *,
         nodes: int = VOTERS + 1,
         module: str = "quorum_node.server",
-        patience: Sequence[Patience] = (IMPATIENT,) * 4 + (PATIENT,) * 2,
+        timeouts: Sequence[ClientTimeouts] = (IMPATIENT,) * 4 + (PATIENT,) * 2,
     ) -> None:
         self.name = name
         self.groups: list[Group] = []
-        self._chance = random.Random(seed)
+        self._rng = random.Random(seed)
         self._shared = SharedState()
         self._network = FilteredNetwork(range(1, nodes + 1))
         self._network.__enter__()
@@ -55,8 +55,8 @@ class FaultRun:
             raise
         urls = {node.id: node.admin_url for node in self.quorum.nodes.values()}
         self._clients = [
-            Client(self._shared, urls, TOKEN, each, self._chance.randrange(1 << 30))
-            for each in patience
+            Client(self._shared, urls, TOKEN, each, self._rng.randrange(1 << 30))
+            for each in timeouts
         ]
 
     def __enter__(self) -> "FaultRun":
@@ -87,7 +87,7 @@ class FaultRun:
             client.stop()
         for client in self._clients:
             client.join(_DRAIN_SECONDS)
-            assert not client.is_alive(), "a client waits for ever"
+            assert not client.is_alive(), "a client did not end"
             assert client.failure is None, f"a client failed: {client.failure!r}"
 
     def strike(self, kind: FaultKind) -> list[Group]:
@@ -102,8 +102,8 @@ class FaultRun:
         self.quorum.await_ready()
         self._await_operations(groups, BEFORE, 0)
         began = time.monotonic_ns()
-        undo = kind(self.quorum, self._chance)
-        self._linger(groups, began)
+        undo = kind(self.quorum, self._rng)
+        self._wait_after_fault(groups, began)
         undo()
         ended = time.monotonic_ns()
         for group in groups:
@@ -115,7 +115,7 @@ class FaultRun:
         """Completed reads."""
         return Counter(each.node for group in self.groups for each in group.operations if each.read)
 
-    def _linger(self, groups: list[Group], began: int) -> None:
+    def _wait_after_fault(self, groups: list[Group], began: int) -> None:
         """Keep the fault for some time; no operation has to succeed."""
         deadline = time.monotonic() + _LONGEST_FAULT_SECONDS
         least = time.monotonic() + _LONGEST_FAULT_SECONDS / 2

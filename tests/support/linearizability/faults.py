@@ -11,17 +11,17 @@ from support.linearizability.quorum import FilteredQuorum
 from support.local_quorum import LocalNode, wait_until
 
 
-class Struck(Protocol):
+class ActiveFault(Protocol):
     """An active fault."""
 
     def __call__(self) -> None:
         """Undo it."""
 
 
-FaultKind = Callable[[FilteredQuorum, random.Random], Struck]
+FaultKind = Callable[[FilteredQuorum, random.Random], ActiveFault]
 
 
-def kill_leader(quorum: FilteredQuorum, chance: random.Random) -> Struck:
+def kill_leader(quorum: FilteredQuorum, rng: random.Random) -> ActiveFault:
     """kill -9; the others elect; then it starts again."""
     epoch, leader = quorum.newest_leader()
     leader.kill()
@@ -29,7 +29,7 @@ def kill_leader(quorum: FilteredQuorum, chance: random.Random) -> Struck:
     return leader.start
 
 
-def freeze_leader(quorum: FilteredQuorum, chance: random.Random) -> Struck:
+def freeze_leader(quorum: FilteredQuorum, rng: random.Random) -> ActiveFault:
     """SIGSTOP; the others elect a leader; then it continues and still believes that it leads."""
     epoch, leader = quorum.newest_leader()
     thaw = _freeze(quorum, leader)
@@ -37,21 +37,21 @@ def freeze_leader(quorum: FilteredQuorum, chance: random.Random) -> Struck:
     return thaw
 
 
-def freeze_another(quorum: FilteredQuorum, chance: random.Random) -> Struck:
+def freeze_another(quorum: FilteredQuorum, rng: random.Random) -> ActiveFault:
     """SIGSTOP for any node but the leader."""
     _, leader = quorum.newest_leader()
-    return _freeze(quorum, chance.choice(_others(quorum, leader)))
+    return _freeze(quorum, rng.choice(_others(quorum, leader)))
 
 
-def kill_another(quorum: FilteredQuorum, chance: random.Random) -> Struck:
+def kill_another(quorum: FilteredQuorum, rng: random.Random) -> ActiveFault:
     """kill -9 for any node but the leader."""
     _, leader = quorum.newest_leader()
-    node = chance.choice(_others(quorum, leader))
+    node = rng.choice(_others(quorum, leader))
     node.kill()
     return node.start
 
 
-def kill_the_majority(quorum: FilteredQuorum, chance: random.Random) -> Struck:
+def kill_the_majority(quorum: FilteredQuorum, rng: random.Random) -> ActiveFault:
     """kill -9 for the leader and one more voter: there is no majority until they return."""
     _, leader = quorum.newest_leader()
     voters = [node for node in quorum.voters() if node is not leader]
@@ -66,7 +66,7 @@ def kill_the_majority(quorum: FilteredQuorum, chance: random.Random) -> Struck:
     return restart
 
 
-def split_leader_off(quorum: FilteredQuorum, chance: random.Random) -> Struck:
+def split_leader_off(quorum: FilteredQuorum, rng: random.Random) -> ActiveFault:
     """Packets are dropped between the leader with the observers, and the other voters."""
     epoch, leader = quorum.newest_leader()
     voters = quorum.voters()
@@ -77,7 +77,7 @@ def split_leader_off(quorum: FilteredQuorum, chance: random.Random) -> Struck:
     return quorum.network.heal
 
 
-def reset_leader(quorum: FilteredQuorum, chance: random.Random) -> Struck:
+def reset_leader(quorum: FilteredQuorum, rng: random.Random) -> ActiveFault:
     """The other voters' connections to the leader are reset: they notice at once, the leader does not."""
     epoch, leader = quorum.newest_leader()
     majority = [node for node in quorum.voters() if node is not leader]
@@ -86,7 +86,7 @@ def reset_leader(quorum: FilteredQuorum, chance: random.Random) -> Struck:
     return quorum.network.heal
 
 
-def deafen_leader(quorum: FilteredQuorum, chance: random.Random) -> Struck:
+def deafen_leader(quorum: FilteredQuorum, rng: random.Random) -> ActiveFault:
     """In one direction only: the leader receives nothing from the voters, which receive its packets."""
     epoch, leader = quorum.newest_leader()
     majority = [node for node in quorum.voters() if node is not leader]
@@ -95,18 +95,18 @@ def deafen_leader(quorum: FilteredQuorum, chance: random.Random) -> Struck:
     return quorum.network.heal
 
 
-def split_another_off(quorum: FilteredQuorum, chance: random.Random) -> Struck:
+def split_another_off(quorum: FilteredQuorum, rng: random.Random) -> ActiveFault:
     """Packets are dropped between one node and all others."""
     _, leader = quorum.newest_leader()
-    node = chance.choice(_others(quorum, leader))
+    node = rng.choice(_others(quorum, leader))
     quorum.network.split([node.id], [each.id for each in quorum.nodes.values() if each is not node])
     return quorum.network.heal
 
 
-def hand_over(quorum: FilteredQuorum, chance: random.Random) -> Struck:
+def hand_over(quorum: FilteredQuorum, rng: random.Random) -> ActiveFault:
     """The leader hands over to a chosen successor."""
     epoch, leader = quorum.newest_leader()
-    successor = chance.choice([node for node in quorum.voters() if node is not leader])
+    successor = rng.choice([node for node in quorum.voters() if node is not leader])
 
     def asked() -> bool:
         answer = quorum.request("POST", "/v1/resign", leader.id, json={"successorId": successor.id})
@@ -117,11 +117,11 @@ def hand_over(quorum: FilteredQuorum, chance: random.Random) -> Struck:
     return _nothing
 
 
-def change_voters(quorum: FilteredQuorum, chance: random.Random) -> Struck:
+def change_voters(quorum: FilteredQuorum, rng: random.Random) -> ActiveFault:
     """An observer becomes a voter; a voter, maybe the leader, becomes an observer."""
     voters = quorum.voters()
-    newcomer = chance.choice([n for n in quorum.nodes.values() if n not in voters])
-    leaving = chance.choice(voters)
+    newcomer = rng.choice([n for n in quorum.nodes.values() if n not in voters])
+    leaving = rng.choice(voters)
     uuid = quorum.local(leaving.id)["replicaUuid"]
     quorum.add_voter(newcomer.id)
     quorum.remove_voter(leaving.id, uuid)
@@ -152,7 +152,7 @@ def _others(quorum: FilteredQuorum, leader: LocalNode) -> list[LocalNode]:
     return [node for node in quorum.nodes.values() if node is not leader]
 
 
-def _freeze(quorum: FilteredQuorum, node: LocalNode) -> Struck:
+def _freeze(quorum: FilteredQuorum, node: LocalNode) -> ActiveFault:
     quorum.frozen.add(node.id)
     node.freeze()
 

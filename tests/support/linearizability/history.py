@@ -60,14 +60,14 @@ class Group:
             self.operations.append(operation)
 
     def completed(self, *, after: int = 0, before: int | None = None) -> int:
-        """Operations with a known outcome that lie entirely in that time."""
+        """Operations with a known outcome that are entirely in that time."""
         with self._lock:
             return sum(
                 not each.open and each.call >= after and (before is None or each.return_ <= before)
                 for each in self.operations
             )
 
-    def went_on_during_a_fault(self) -> bool:
+    def continued_during_a_fault(self) -> bool:
         """Whether there is something before a fault and something after its begin."""
         return any(
             self.completed(before=fault.start) and self.completed(after=fault.start)

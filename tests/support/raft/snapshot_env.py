@@ -35,7 +35,7 @@ def release_finish(cores: Cores, node: Node) -> None:
         cores.do(node, event)
 
 
-class Watched(Cores):
+class RecordingCores(Cores):
     """Records requests and actions, by node."""
 
     def __init__(self) -> None:
@@ -90,7 +90,7 @@ def until(cores: Cores, done: Callable[[], bool], ms: int = 4000) -> None:
     raise AssertionError("it never came to that")
 
 
-def interrupt(cores: Watched, reader: str, parts: int) -> None:
+def interrupt(cores: RecordingCores, reader: str, parts: int) -> None:
     """Deliver that many parts to the reader, then cut it off during the download."""
     real = cores._respond
     seen = 0

@@ -29,7 +29,7 @@ from quorum_node.records.snapshot_id import NO_SNAPSHOT, SnapshotId
 class NodeSnapshots:
     """`whole`: verified ones; `partial`: downloads; `start`: the one that the log begins behind.
 
-    `tells_checksum` False: like a stock leader. `withheld`: served to nobody any more.
+    `tells_checksum` False: like a stock leader. `withheld`: not served any more.
     """
 
     whole: dict[SnapshotId, bytes] = field(default_factory=dict)

@@ -293,8 +293,8 @@ class Transcript:
         node = self._node(name)
         answer = self.cores.request(node, DiscoverBrokersRequest(ReplicaKey(-1)))
         assert isinstance(answer, DiscoverBrokersResponse)
-        heard = (f"{_name(each.key)} at {each.endpoint.host}" for each in answer.brokers)
-        self._lines.append(f"{name} knows {', '.join(heard)}")
+        received = (f"{_name(each.key)} at {each.endpoint.host}" for each in answer.brokers)
+        self._lines.append(f"{name} knows {', '.join(received)}")
 
     def _claim(self, leader_id: str, _at: str, host: str, _to: str, other: str) -> None:
         node = self._node(other)
@@ -353,7 +353,7 @@ class Transcript:
         older = node.name in self.cores.without_pre_vote
         match output:
             case RoleChanged(role=RoleName.PROSPECTIVE) if older:
-                return None  # it asks nobody, so it is a candidate at once
+                return None  # it sends no pre-votes, so it is a candidate at once
             case RoleChanged():
                 leader = f" of {output.leader_id}" if output.role is RoleName.FOLLOWER else ""
                 who = "" if output.is_voter else " (observer)"

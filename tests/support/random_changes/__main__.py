@@ -8,7 +8,7 @@ import sys
 
 from support.kind_env import operator_cluster
 from support.random_changes.catalogue import DRAWN, named
-from support.random_changes.ledger import ledger
+from support.random_changes.passed_rounds import ledger
 from support.random_changes.rounds import rounds
 
 

@@ -41,8 +41,8 @@ class Drawn:
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
-    """A condition in which a round may rest: its message says what a person has to do.
+class FinalCondition:
+    """A condition that a round may end in: its message says what the administrator has to do.
 
     `says` is a regular expression that the message has to match; `answer` does exactly that and tells so. `status`: of the
     condition while it asks.
@@ -76,7 +76,7 @@ class Act:
     lasts_s: tuple[float, float] | None = None
     destroys: int = 0
     wants: int | None = None
-    endings: tuple[Ending, ...] = ()
+    endings: tuple[FinalCondition, ...] = ()
     alone: bool = False
 
 
@@ -85,13 +85,13 @@ def act(
     lasts_s: tuple[float, float] | None = None,
     destroys: int = 0,
     wants: int | None = None,
-    endings: tuple[Ending, ...] = (),
+    endings: tuple[FinalCondition, ...] = (),
     alone: bool = False,
 ) -> "Callable[[Callable[[Operations, Drawn], Doing]], Act]":
     """Declare a generator function as an act with its name."""
 
     def made(do: "Callable[[Operations, Drawn], Doing]") -> Act:
-        assert do.__doc__, f"{do.__name__} says nothing of itself"
+        assert do.__doc__, f"{do.__name__} has no docstring"
         family = do.__module__.rpartition(".")[2].removesuffix("_acts")
         name = do.__name__.replace("_", "-")
         what = do.__doc__.splitlines()[0].rstrip(".")

@@ -2,8 +2,8 @@
 
 import re
 
-from support.random_changes.act import Act, Doing, Drawn, Ending, act
-from support.random_changes.operations import NothingThere, Operations
+from support.random_changes.act import Act, Doing, Drawn, FinalCondition, act
+from support.random_changes.operations import Operations, TargetMissing
 
 _PATH = "/v1/alter-quorum"
 _ABSENT = 90
@@ -25,7 +25,7 @@ def _cancels(operations: Operations, message: str) -> str:
 def _voters(operations: Operations) -> list[int]:
     described = operations.quorum.describe()
     if described is None:
-        raise NothingThere("no majority confirms a leader")
+        raise TargetMissing("no majority confirms a leader")
     return sorted({each.id for each in described.voters})
 
 
@@ -33,7 +33,7 @@ def _without_member(operations: Operations, drawn: Drawn) -> str:
     leaving, now = operations.member(drawn).node_id, _voters(operations)
     target = [each for each in now if each != leaving]
     if not target or target == now:
-        raise NothingThere(f"{leaving} is not one of several voters")
+        raise TargetMissing(f"{leaving} is not one of several voters")
     return f"target voters {target}: {operations.admin('POST', _PATH, {'targetVoters': target})}"
 
 
@@ -59,7 +59,7 @@ def alter_and_cancel(operations: Operations, drawn: Drawn) -> Doing:
     operations.admin("DELETE", _PATH)
 
 
-@act(endings=(Ending("AlterationPending", _CANCEL.pattern, _cancels),))
+@act(endings=(FinalCondition("AlterationPending", _CANCEL.pattern, _cancels),))
 def alter_to_absent_left(operations: Operations, drawn: Drawn) -> Doing:
     """Set target voters that can't be reached, and leave them so."""
     target = [*_voters(operations), _ABSENT]

@@ -1,7 +1,7 @@
 """Acts on annotations and finalizers, which users and other tools may write on any object."""
 
 from support.envtest.kube_api import Json
-from support.random_changes.act import Act, Doing, Drawn, Ending, act
+from support.random_changes.act import Act, Doing, Drawn, FinalCondition, act
 from support.random_changes.drift import BY_HAND
 from support.random_changes.operations import UUID, Operations
 
@@ -95,7 +95,7 @@ def _releases_all(operations: Operations, message: str) -> str:
     return "took the finalizers off"
 
 
-_HELD = Ending("Degraded", "waits for its finalizers", _releases_all)
+_HELD = FinalCondition("Degraded", "waits for its finalizers", _releases_all)
 
 
 @act(destroys=1, lasts_s=_PASSES, endings=(_HELD,))

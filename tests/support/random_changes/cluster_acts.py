@@ -8,7 +8,7 @@ from support.kind_env.testbed import nodes
 from support.kind_env.waiting import wait_for
 from support.random_changes.act import Act, Doing, Drawn, act
 from support.random_changes.object_acts import EARLIER, TOKEN, keeps_claims
-from support.random_changes.operations import NothingThere, Operations
+from support.random_changes.operations import Operations, TargetMissing
 
 _PASSES = (4.0, 15.0)
 _KEPT_AWAY_S = (55.0, 70.0)
@@ -118,18 +118,18 @@ def _selector(operations: Operations) -> str:
 def delete_everything(operations: Operations, drawn: Drawn) -> Doing:
     """Run kubectl delete all on all that belongs to the quorum: StatefulSets, pods, Services."""
     if not keeps_claims(operations):
-        raise NothingThere("its claims would go with the StatefulSets")
+        raise TargetMissing("its claims would go with the StatefulSets")
     words = ("delete", "all", "-l", _selector(operations), "--wait=false")
-    told = operations.kubectl("-n", operations.namespace, *words)
-    yield f"deleted {len(told.splitlines())} objects"
+    output = operations.kubectl("-n", operations.namespace, *words)
+    yield f"deleted {len(output.splitlines())} objects"
 
 
 @act(endings=(TOKEN,))
 def delete_configuration(operations: Operations, drawn: Drawn) -> Doing:
     """Delete all ConfigMaps and Secrets of the quorum at once."""
     words = ("delete", "configmaps,secrets", "-l", _selector(operations), "--wait=false")
-    told = operations.kubectl("-n", operations.namespace, *words)
-    yield f"deleted {len(told.splitlines())} objects"
+    output = operations.kubectl("-n", operations.namespace, *words)
+    yield f"deleted {len(output.splitlines())} objects"
 
 
 @act(destroys=1, endings=(EARLIER,))

@@ -49,17 +49,17 @@ def draw(seed: int, acts: Sequence[Act]) -> Round:
     """The round of this seed."""
     # A string is hashed into the seed, equally in every process. Consecutive numbers would give
     # similar sequences.
-    chance = random.Random(f"anything {seed}")
-    replicas = chance.choice(_SIZES)
-    order, policy = chance.choice(_ORDERS), chance.choice(_POLICIES)
-    spread = chance.choice(_SPREADS)
-    wanted = min(chance.randint(_FEWEST, _MOST), len(acts))
+    rng = random.Random(f"anything {seed}")
+    replicas = rng.choice(_SIZES)
+    order, policy = rng.choice(_ORDERS), rng.choice(_POLICIES)
+    spread = rng.choice(_SPREADS)
+    wanted = min(rng.randint(_FEWEST, _MOST), len(acts))
     chosen: list[Act] = []
-    for candidate in chance.sample(acts, len(acts)):
+    for candidate in rng.sample(acts, len(acts)):
         if len(chosen) < wanted and is_bearable(replicas, [*chosen, candidate]):
             chosen.append(candidate)
-    times = sorted(round(chance.uniform(0, _WITHIN_S), 1) for _ in chosen)
-    drawn = [_drawn(chance, each, at_s) for each, at_s in zip(chosen, times, strict=True)]
+    times = sorted(round(rng.uniform(0, _WITHIN_S), 1) for _ in chosen)
+    drawn = [_drawn(rng, each, at_s) for each, at_s in zip(chosen, times, strict=True)]
     return Round(seed, replicas, order, policy, spread, tuple(drawn))
 
 
@@ -71,8 +71,8 @@ def is_bearable(replicas: int, chosen: Sequence[Act]) -> bool:
     return sum(each.destroys for each in chosen) <= (smallest - 1) // 2
 
 
-def _drawn(chance: random.Random, chosen: Act, at_s: float) -> Drawn:
+def _drawn(rng: random.Random, chosen: Act, at_s: float) -> Drawn:
     lasts = chosen.lasts_s
-    lasts_s = round(chance.uniform(*lasts), 1) if lasts is not None else None
-    rank, leader = chance.randrange(_RANKS), chance.random() < 0.3
-    return Drawn(chosen, at_s, lasts_s, rank, leader, chance.randrange(_RANKS))
+    lasts_s = round(rng.uniform(*lasts), 1) if lasts is not None else None
+    rank, leader = rng.randrange(_RANKS), rng.random() < 0.3
+    return Drawn(chosen, at_s, lasts_s, rank, leader, rng.randrange(_RANKS))

@@ -28,7 +28,7 @@ def essence(found: Json) -> Json:
     }
 
 
-def astray(before: Mapping[str, Json], now: Mapping[str, Json | None]) -> list[str]:
+def drifted(before: Mapping[str, Json], now: Mapping[str, Json | None]) -> list[str]:
     """Missing and changed objects in words, by readable name."""
     return [words for name in before if (words := _differs(name, before[name], now[name]))]
 
@@ -43,7 +43,7 @@ def _differs(name: str, before: Json, found: Json | None) -> str:
 
 def of_members(sets: list[Json], pods: list[Json], labels: Mapping[str, str]) -> list[str]:
     """StatefulSets and pods of members that should run: their labels, replicas, and nothing written by hand."""
-    told = []
+    reported = []
     for kind, found in [
         *(("StatefulSet", each) for each in sets),
         *(("Pod", each) for each in pods),
@@ -54,9 +54,9 @@ def of_members(sets: list[Json], pods: list[Json], labels: Mapping[str, str]) ->
         has = meta.get("labels") or {}
         lacks = [key for key, value in labels.items() if has.get(key) != value]
         if lacks:
-            told.append(f"{kind} {meta['name']} has no labels {', '.join(lacks)}")
+            reported.append(f"{kind} {meta['name']} has no labels {', '.join(lacks)}")
         if spec.get("replicas", 1) > 1:
-            told.append(f"{kind} {meta['name']} has {spec['replicas']} replicas")
+            reported.append(f"{kind} {meta['name']} has {spec['replicas']} replicas")
         if kind == "StatefulSet" and BY_HAND in str(spec["template"]):
-            told.append(f"{kind} {meta['name']} has a template that was written by hand")
-    return told
+            reported.append(f"{kind} {meta['name']} has a template that was written by hand")
+    return reported

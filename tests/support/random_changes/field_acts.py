@@ -1,7 +1,7 @@
 """Acts on those fields of the spec that few people set: even sizes, updates, pod templates, network policies, backups, earlier claims."""
 
 from support.envtest.kube_api import Json
-from support.random_changes.act import Act, Answer, Doing, Drawn, Ending, act
+from support.random_changes.act import Act, Answer, Doing, Drawn, FinalCondition, act
 from support.random_changes.operations import Operations
 
 _PASSES = (4.0, 15.0)
@@ -70,9 +70,9 @@ def _corrects(*fields: str) -> Answer:
     return answer
 
 
-_CANARY_FAILED = Ending("Updated", "Correct the spec", _corrects("image"), status="False")
+_CANARY_FAILED = FinalCondition("Updated", "Correct the spec", _corrects("image"), status="False")
 # Without a version that all members ran, no rollback is possible.
-_NO_WAY_BACK = Ending("Degraded", "ImagePull|ErrImage", _corrects("image"))
+_NO_WAY_BACK = FinalCondition("Degraded", "ImagePull|ErrImage", _corrects("image"))
 
 
 @act(endings=(_CANARY_FAILED, _NO_WAY_BACK))
@@ -122,7 +122,7 @@ def missing_for_pods_and_deleted(operations: Operations, drawn: Drawn) -> Doing:
     operations.restore("podTemplate")
 
 
-_NO_ACCOUNT = Ending("Refused", "service ?account", _corrects("podTemplate"))
+_NO_ACCOUNT = FinalCondition("Refused", "service ?account", _corrects("podTemplate"))
 
 
 @act(endings=(_NO_ACCOUNT,))
@@ -223,7 +223,7 @@ def missing_authority(operations: Operations, drawn: Drawn) -> Doing:
     operations.restore("tls")
 
 
-@act(endings=(Ending("TlsBlocked", "no-such", _corrects("tls")),))
+@act(endings=(FinalCondition("TlsBlocked", "no-such", _corrects("tls")),))
 def missing_authority_left(operations: Operations, drawn: Drawn) -> Doing:
     """Name an authority that does not exist, and leave it so."""
     named = drawn.one_of(_MISSING_TLS)

@@ -3,8 +3,8 @@
 from support.envtest.kube_api import Json
 from support.kind_env import kube
 from support.kind_env.testbed import network, nodes
-from support.random_changes.act import Act, Doing, Drawn, Ending, act
-from support.random_changes.operations import NothingThere, Operations
+from support.random_changes.act import Act, Doing, Drawn, FinalCondition, act
+from support.random_changes.operations import Operations, TargetMissing
 
 _PASSES = (4.0, 15.0)
 
@@ -38,7 +38,7 @@ def _empty_the_disks(operations: Operations, message: str) -> str:
     return f"made room on {', '.join(emptied)}"
 
 
-_DISK_IS_FULL = Ending("DiskFull", "make room|enlarge the volume", _empty_the_disks)
+_DISK_IS_FULL = FinalCondition("DiskFull", "make room|enlarge the volume", _empty_the_disks)
 
 
 @act(endings=(_DISK_IS_FULL,))
@@ -56,7 +56,7 @@ def _recovers(operations: Operations, message: str) -> str:
     return f"spec.recovery: {offer}"
 
 
-_IS_LOST = Ending(
+_IS_LOST = FinalCondition(
     "QuorumLost", "set spec.recovery to the value of status.quorumLoss.offer", _recovers
 )
 
@@ -66,7 +66,7 @@ def lose_the_majority(operations: Operations, drawn: Drawn) -> Doing:
     """Shut the disks of all members down but the leader's, which has all that was acknowledged."""
     described = operations.quorum.describe()
     if described is None or len(described.voters) < 2:
-        raise NothingThere("no leader of several voters")
+        raise TargetMissing("no leader of several voters")
     others = [each for each in operations.members() if each.uuid != described.leader_uuid]
     disks = [operations.disk_of(each) for each in others]
     for each in disks:

@@ -5,7 +5,7 @@ from support.kind_env import installation, kube
 from support.random_changes.act import Act, Doing, Drawn, act
 from support.random_changes.drift import BY_HAND
 from support.random_changes.object_acts import FOREIGN, keeps_claims
-from support.random_changes.operations import NothingThere, Operations
+from support.random_changes.operations import Operations, TargetMissing
 
 _PASSES = (4.0, 15.0)
 _PREFIX = "metadataquorum.dev"
@@ -63,7 +63,7 @@ def end_pod_by_deadline(operations: Operations, drawn: Drawn) -> Doing:
 def delete_all_sets(operations: Operations, drawn: Drawn) -> Doing:
     """Delete the StatefulSets of all members at once."""
     if not keeps_claims(operations):
-        raise NothingThere("its claims would go with them")
+        raise TargetMissing("its claims would go with them")
     names = [each.name for each in operations.members()]
     for each in operations.members():
         operations.api.delete(operations.set_path(each))
@@ -135,7 +135,7 @@ def hold_base_object(operations: Operations, drawn: Drawn) -> Doing:
 
 @act()
 def write_lease(operations: Operations, drawn: Drawn) -> Doing:
-    """Write somebody else into the Lease of the operator, for an hour."""
+    """Set another holder in the operator's Lease, for an hour."""
     leases = f"/apis/coordination.k8s.io/v1/namespaces/{installation.OPERATOR_NAMESPACE}/leases"
     names = [each["metadata"]["name"] for each in operations.api.list(leases)]
     spec = {"holderIdentity": BY_HAND, "leaseDurationSeconds": 3600}
@@ -220,7 +220,7 @@ def take_names(operations: Operations, drawn: Drawn) -> Doing:
 
 @act(lasts_s=_PASSES)
 def deny_all(operations: Operations, drawn: Drawn) -> Doing:
-    """Add a NetworkPolicy that lets nobody in or out, for a while."""
+    """Add a NetworkPolicy that denies all traffic, for a while."""
     path = kube.network_policies(operations.namespace, BY_HAND)
     body: Json = {
         "apiVersion": "networking.k8s.io/v1",
@@ -235,7 +235,7 @@ def deny_all(operations: Operations, drawn: Drawn) -> Doing:
 
 @act(lasts_s=_PASSES)
 def absent_webhook(operations: Operations, drawn: Drawn) -> Doing:
-    """Let a webhook that does not answer judge pods, StatefulSets or ConfigMaps, for a while."""
+    """Register an admission webhook that does not answer for pods, StatefulSets or ConfigMaps, for a while."""
     group, plural = drawn.one_of((("", "pods"), ("apps", "statefulsets"), ("", "configmaps")))
     rule = {"apiGroups": [group], "apiVersions": ["v1"], "resources": [plural]}
     hook: Json = {

@@ -5,9 +5,9 @@ from base64 import b64encode
 
 from support.envtest.kube_api import Json
 from support.kind_env import kube
-from support.random_changes.act import Act, Doing, Drawn, Ending, act
+from support.random_changes.act import Act, Doing, Drawn, FinalCondition, act
 from support.random_changes.drift import BY_HAND
-from support.random_changes.operations import UUID, NothingThere, Operations
+from support.random_changes.operations import UUID, Operations, TargetMissing
 
 _DELETED_BY_A_PERSON = {
     "Pod": "pods",
@@ -55,9 +55,9 @@ def _adopts(operations: Operations, message: str) -> str:
     return f"spec.earlierClaims adopts the cluster {found[1]}"
 
 
-EARLIER = Ending("ClaimsInDoubt", _ADOPT.pattern, _adopts)
-TOKEN = Ending("Refused", "token", _restarts_one_by_one)
-FOREIGN = Ending("ForeignObjects", "Delete or rename", _deletes_what_is_named)
+EARLIER = FinalCondition("ClaimsInDoubt", _ADOPT.pattern, _adopts)
+TOKEN = FinalCondition("Refused", "token", _restarts_one_by_one)
+FOREIGN = FinalCondition("ForeignObjects", "Delete or rename", _deletes_what_is_named)
 
 _BASE = (
     "service nodes",
@@ -281,7 +281,7 @@ def disown(operations: Operations, drawn: Drawn) -> Doing:
 
 @act()
 def edit_service(operations: Operations, drawn: Drawn) -> Doing:
-    """Let a service select somebody else's pods."""
+    """Let a service select the pods of another application."""
     name = drawn.one_of(("service nodes", "service admin", "service bootstrap"))
     selector = {"app.kubernetes.io/instance": "somebody-else"}
     operations.api.merge(operations.owned[name], {"spec": {"selector": selector}})
@@ -342,7 +342,7 @@ def edit_budget(operations: Operations, drawn: Drawn) -> Doing:
 def recreate(operations: Operations, drawn: Drawn) -> Doing:
     """Delete the resource and apply it again, while its claims are left."""
     if not keeps_claims(operations):
-        raise NothingThere("its claims would go with it")
+        raise TargetMissing("its claims would go with it")
     # The resource stays until the pods on an unavailable host have ended.
     operations.need_all_hosts()
     before = operations.quorum.resource()

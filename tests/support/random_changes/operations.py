@@ -14,7 +14,7 @@ from support.kind_env import installation, kube
 from support.kind_env.environment import KindEnv
 from support.kind_env.testbed import Disk, network, nodes, run
 from support.random_changes.act import Drawn
-from support.random_changes.drift import astray, essence, of_members
+from support.random_changes.drift import drifted, essence, of_members
 from support.workload.target import Target
 
 UUID = "metadataquorum.dev/replica-uuid"
@@ -46,7 +46,7 @@ _FIELDS_AT_FIRST = (
 )
 
 
-class NothingThere(Exception):
+class TargetMissing(Exception):
     """The target of the act does not exist at the moment: nothing was done."""
 
 
@@ -110,7 +110,7 @@ class Operations:
         """The leader, or the member with this rank."""
         members = self.members()
         if not members:
-            raise NothingThere("no StatefulSet")
+            raise TargetMissing("no StatefulSet")
         if drawn.leader:
             described = self.quorum.describe()
             for each in members:
@@ -122,7 +122,7 @@ class Operations:
         """Another member than this one."""
         others = [each for each in self.members() if each != than]
         if not others:
-            raise NothingThere("no other member")
+            raise TargetMissing("no other member")
         return others[drawn.rank % len(others)]
 
     def host_of(self, member: Member) -> str:
@@ -130,21 +130,21 @@ class Operations:
         pod = self.api.find(kube.core(self.namespace, "pods", member.pod))
         host = pod["spec"].get("nodeName") if pod is not None else None
         if host is None:
-            raise NothingThere(f"no pod {member.pod} on a host")
+            raise TargetMissing(f"no pod {member.pod} on a host")
         return str(host)
 
     def address_of(self, member: Member) -> str:
         pod = self.api.find(kube.core(self.namespace, "pods", member.pod))
         address = pod["status"].get("podIP") if pod is not None else None
         if address is None:
-            raise NothingThere(f"no pod {member.pod} with an address")
+            raise TargetMissing(f"no pod {member.pod} with an address")
         return str(address)
 
     def disk_of(self, member: Member) -> Disk:
         claim = self.api.find(kube.core(self.namespace, "persistentvolumeclaims", member.claim))
         volume = claim["spec"].get("volumeName", "") if claim is not None else ""
         if not volume.startswith("disk-"):
-            raise NothingThere(f"{member.claim} is on no disk that can fail: {volume or 'none'}")
+            raise TargetMissing(f"{member.claim} is on no disk that can fail: {volume or 'none'}")
         return Disk.of_volume(volume)
 
     @property
@@ -153,10 +153,10 @@ class Operations:
         return sorted(each for each in names if "worker" in each)
 
     def need_all_hosts(self) -> None:
-        """Raises NothingThere while a host is off or paused."""
+        """Raises TargetMissing while a host is off or paused."""
         off = [each for each in self.workers if not nodes.is_running(each)]
         if off:
-            raise NothingThere(f"{off[0]} is off already")
+            raise TargetMissing(f"{off[0]} is off already")
 
     @contextlib.contextmanager
     def switched_off(self, host: str) -> Iterator[None]:
@@ -196,7 +196,7 @@ class Operations:
         for each in self._first.values():
             each["owners"] = [uid]
 
-    def astray(self) -> list[str]:
+    def drifted(self) -> list[str]:
         """The operator's objects that are missing or changed."""
         now = {name: self.api.find(path) for name, path in self.owned.items()}
         labels = {
@@ -204,7 +204,7 @@ class Operations:
             "app.kubernetes.io/instance": self.name,
         }
         return [
-            *astray(self._first, now),
+            *drifted(self._first, now),
             *of_members(self.sets(), self.pods(), labels),
             *self._missing_certificates(),
         ]
@@ -226,7 +226,7 @@ class Operations:
         for tries_left in reversed(range(_EDIT_TRIES)):
             found = self.api.find(path)
             if found is None:
-                raise NothingThere(path)
+                raise TargetMissing(path)
             change(found)
             try:
                 return self.api.call("PUT", path, found)
@@ -256,7 +256,7 @@ class Operations:
 
     def delete(self, path: str, *, grace_s: int | None = None) -> None:
         if not self.api.delete(path, grace_s=grace_s):
-            raise NothingThere(path)
+            raise TargetMissing(path)
 
     def admin(self, method: str, path: str, body: Json | None = None) -> str:
         """A request to the leader's admin API, as quorumctl sends it."""

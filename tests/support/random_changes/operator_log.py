@@ -1,6 +1,6 @@
 """Follows the operator's log over restarts, new pods and two pods at once.
 
-Owns the following (a thread for each pod) and parsing the records; other modules judge them.
+Owns the following (a thread for each pod) and parsing the records; other modules evaluate them.
 """
 
 import json
@@ -75,7 +75,7 @@ class OperatorLog:
         return [each for each in self.records() if each.get("event") == "step"]
 
     def bugs(self) -> list[str]:
-        """Exceptions that nobody expected."""
+        """Unexpected exceptions."""
         return [
             f"the operator: {each.get('event')}: {each['exception'].splitlines()[-1]}"
             for each in self.records()

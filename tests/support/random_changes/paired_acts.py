@@ -15,43 +15,43 @@ def _fail_disk(operations: Operations, drawn: Drawn) -> str:
 @act(destroys=1, lasts_s=_PASSES)
 def pause_while_disk_fails(operations: Operations, drawn: Drawn) -> Doing:
     """Shut a member's disk down, and pause the quorum for a while."""
-    told = _fail_disk(operations, drawn)
+    description = _fail_disk(operations, drawn)
     operations.wish(paused=True)
-    yield f"{told}; paused: true"
+    yield f"{description}; paused: true"
     operations.restore("paused")
 
 
 @act(destroys=1)
 def change_tls_while_disk_fails(operations: Operations, drawn: Drawn) -> Doing:
     """Shut a member's disk down, and ask for one more certificate."""
-    told = _fail_disk(operations, drawn)
+    description = _fail_disk(operations, drawn)
     operations.want(tls={"identities": [{"name": "by-hand", "role": "reader"}]})
-    yield f"{told}; tls.identities: by-hand"
+    yield f"{description}; tls.identities: by-hand"
 
 
 @act(destroys=1)
 def new_property_while_disk_fails(operations: Operations, drawn: Drawn) -> Doing:
     """Shut a member's disk down, and change a property of the nodes."""
-    told = _fail_disk(operations, drawn)
+    description = _fail_disk(operations, drawn)
     operations.want(config={"controller.quorum.fetch.timeout.ms": drawn.one_of(("2300", "2600"))})
-    yield f"{told}; config: fetch.timeout.ms"
+    yield f"{description}; config: fetch.timeout.ms"
 
 
 @act(destroys=1)
 def kill_operator_while_disk_fails(operations: Operations, drawn: Drawn) -> Doing:
     """Shut a member's disk down, and kill the operator."""
-    told = _fail_disk(operations, drawn)
+    description = _fail_disk(operations, drawn)
     operations.env.kill_operator()
-    yield f"{told}; killed the operator"
+    yield f"{description}; killed the operator"
 
 
 @act(destroys=1, lasts_s=_PASSES)
 def taint_while_disk_fails(operations: Operations, drawn: Drawn) -> Doing:
     """Shut a member's disk down, and taint the host of another one NoExecute for a while."""
     host = operations.host_of(operations.other(drawn, operations.member(drawn)))
-    told = _fail_disk(operations, drawn)
+    description = _fail_disk(operations, drawn)
     operations.kubectl("taint", "node", host, "by-hand=yes:NoExecute", "--overwrite")
-    yield f"{told}; tainted {host}"
+    yield f"{description}; tainted {host}"
     operations.kubectl("taint", "node", host, "by-hand-")
 
 

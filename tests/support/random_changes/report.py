@@ -17,14 +17,18 @@ def again(plan: Round) -> str:
 
 
 def report(
-    operations: Operations, plan: Round, diary: list[str], problems: list[str], log: OperatorLog
+    operations: Operations,
+    plan: Round,
+    action_log: list[str],
+    problems: list[str],
+    log: OperatorLog,
 ) -> str:
     """The whole text."""
     parts = {
         "problems": problems,
         "again": [again(plan)],
         "drawn": str(plan).splitlines(),
-        "what happened": diary,
+        "what happened": action_log,
         "conditions": _conditions(operations),
         "events": _events(operations),
         "the operator's steps": [_step(each) for each in log.steps()],
@@ -41,12 +45,12 @@ def _conditions(operations: Operations) -> list[str]:
         status = operations.quorum.status()
     except NO_ANSWER as error:
         return [repr(error)]
-    told = [
+    reported = [
         f"{each['type']}={each['status']} {each['reason']} since {each['lastTransitionTime']}: {each['message']}"
         for each in status.get("conditions", [])
     ]
     members = [str(each) for each in status.get("members", [])]
-    return [*told, f"plan {status.get('plan')}", *members]
+    return [*reported, f"plan {status.get('plan')}", *members]
 
 
 def _events(operations: Operations) -> list[str]:

@@ -11,7 +11,7 @@ from support.kind_env.operator_cluster import OperatorCluster
 from support.kind_env.testbed import TestbedError, state_directory
 from support.random_changes.act import Act
 from support.random_changes.drawing import draw
-from support.random_changes.ledger import Ledger, Passed
+from support.random_changes.passed_rounds import PassedRound, PassedRounds
 from support.random_changes.running import RoundFailed, Say, run_round
 
 
@@ -19,7 +19,7 @@ from support.random_changes.running import RoundFailed, Say, run_round
 class Found:
     """Results: passed rounds by seed, reports of the others, and the number of rounds played in this run."""
 
-    passed: dict[int, Passed] = field(default_factory=dict)
+    passed: dict[int, PassedRound] = field(default_factory=dict)
     failures: list[str] = field(default_factory=list)
     played: int = 0
 
@@ -28,7 +28,7 @@ def rounds(
     ready: OperatorCluster,
     seeds: Iterable[int],
     acts: Sequence[Act],
-    kept: Ledger | None,
+    kept: PassedRounds | None,
     say: Say,
     *,
     seconds: float = float("inf"),
@@ -55,7 +55,7 @@ def rounds(
     return found
 
 
-def _played(ready: OperatorCluster, seed: int, acts: Sequence[Act], say: Say) -> Passed:
+def _played(ready: OperatorCluster, seed: int, acts: Sequence[Act], say: Say) -> PassedRound:
     plan = draw(seed, acts)
     say(str(plan))
     folder = state_directory() / "anything" / str(seed)

@@ -9,11 +9,11 @@ from support.kind_env.environment import KindEnv
 from support.kind_env.quorum import NO_ANSWER
 from support.kind_env.testbed import TestbedError
 from support.random_changes import alter_acts
-from support.random_changes.act import Doing, Drawn, Ending
+from support.random_changes.act import Doing, Drawn, FinalCondition
 from support.random_changes.drawing import Round
 from support.random_changes.harm import harm, stops
-from support.random_changes.ledger import Passed
-from support.random_changes.operations import NothingThere, Operations
+from support.random_changes.operations import Operations, TargetMissing
+from support.random_changes.passed_rounds import PassedRound
 from support.random_changes.report import report
 from support.random_changes.settled import unsettled
 from support.random_changes.watching import RoundWatch
@@ -25,7 +25,7 @@ SLOTS = 7
 _LOOK_S = 0.5
 _CALM_LOOKS = 3
 _SHOWN = 160
-_REFUSALS = (NothingThere, TestbedError, AssertionError, *NO_ANSWER)
+_REFUSALS = (TargetMissing, TestbedError, AssertionError, *NO_ANSWER)
 
 Say = Callable[[str], None]
 
@@ -35,7 +35,7 @@ class RoundFailed(AssertionError):
 
 
 @dataclass(slots=True)
-class Diary:
+class ActionLog:
     """A record of what was done, with times since the start of the round."""
 
     say: Say
@@ -48,21 +48,21 @@ class Diary:
         self.say(line)
 
 
-def run_round(env: KindEnv, plan: Round, say: Say) -> Passed:
+def run_round(env: KindEnv, plan: Round, say: Say) -> PassedRound:
     """Raises RoundFailed when it does not settle, harm was done, or something was lost."""
-    diary = Diary(say)
+    action_log = ActionLog(say)
     env.cluster.provide_disks(SLOTS)
     spec = env.document(replicas=plan.replicas, **plan.choices)["spec"]
     env.create_under_load(plan.replicas, **plan.choices)
     operations = Operations(env, spec)
-    diary.note(f"{plan.replicas} voters serve")
+    action_log.note(f"{plan.replicas} voters serve")
     problems: list[str] = []
     answered: list[str] = []
     settled_s, acknowledged = 0.0, 0
     with RoundWatch(operations) as watch:
         try:
-            play(operations, plan, diary)
-            settled_s, answered, problems = _settle(operations, plan, diary)
+            play(operations, plan, action_log)
+            settled_s, answered, problems = _settle(operations, plan, action_log)
         finally:
             operations.calm()
     problems += watch.problems + harm(watch.samples, stops(watch.log.steps()))
@@ -77,11 +77,11 @@ def run_round(env: KindEnv, plan: Round, say: Say) -> Passed:
         except AssertionError as error:
             problems = [f"records: {error}"]
     if problems:
-        raise RoundFailed(report(operations, plan, diary.lines, problems, watch.log))
-    return Passed(round(settled_s, 1), acknowledged, tuple(answered))
+        raise RoundFailed(report(operations, plan, action_log.lines, problems, watch.log))
+    return PassedRound(round(settled_s, 1), acknowledged, tuple(answered))
 
 
-def play(operations: Operations, plan: Round, diary: Diary) -> None:
+def play(operations: Operations, plan: Round, action_log: ActionLog) -> None:
     """Run each act at its time, and undo each temporary one at its own; all are undone at the end."""
     begun = time.monotonic()
     agenda = sorted((drawn.at_s, number) for number, drawn in enumerate(plan.acts))
@@ -92,37 +92,37 @@ def play(operations: Operations, plan: Round, diary: Diary) -> None:
             time.sleep(max(0.0, begun + due - time.monotonic()))
             drawn = plan.acts[number]
             if number in under_way:
-                _take_back(drawn, under_way.pop(number), diary)
+                _take_back(drawn, under_way.pop(number), action_log)
                 continue
-            doing = _begin(operations, drawn, diary)
+            doing = _begin(operations, drawn, action_log)
             if doing is not None and drawn.lasts_s is not None:
                 under_way[number] = doing
                 agenda = sorted([*agenda, (time.monotonic() - begun + drawn.lasts_s, number)])
     finally:
         for number, doing in under_way.items():
-            _take_back(plan.acts[number], doing, diary)
+            _take_back(plan.acts[number], doing, action_log)
 
 
-def _begin(operations: Operations, drawn: Drawn, diary: Diary) -> Doing | None:
+def _begin(operations: Operations, drawn: Drawn, action_log: ActionLog) -> Doing | None:
     doing = drawn.act.do(operations, drawn)
     try:
-        diary.note(f"{drawn.act.name}: {next(doing)}")
+        action_log.note(f"{drawn.act.name}: {next(doing)}")
     except _REFUSALS as error:
-        diary.note(f"{drawn.act.name}: not done: {error}")
+        action_log.note(f"{drawn.act.name}: not done: {error}")
         return None
     return doing
 
 
-def _take_back(drawn: Drawn, doing: Doing, diary: Diary) -> None:
+def _take_back(drawn: Drawn, doing: Doing, action_log: ActionLog) -> None:
     try:
         next(doing, None)
-        diary.note(f"{drawn.act.name}: over")
+        action_log.note(f"{drawn.act.name}: over")
     except _REFUSALS as error:
-        diary.note(f"{drawn.act.name}: could not be taken back: {error}")
+        action_log.note(f"{drawn.act.name}: could not be taken back: {error}")
 
 
 def _settle(
-    operations: Operations, plan: Round, diary: Diary
+    operations: Operations, plan: Round, action_log: ActionLog
 ) -> tuple[float, list[str], list[str]]:
     """Seconds until it was settled, the answered conditions, and the remaining differences."""
     begun = time.monotonic()
@@ -133,7 +133,7 @@ def _settle(
     while calm < _CALM_LOOKS:
         news = look(operations)
         if news != found:
-            diary.note("; ".join(each[:_SHOWN] for each in news[:3]) or "as wanted")
+            action_log.note("; ".join(each[:_SHOWN] for each in news[:3]) or "as wanted")
         found = news
         calm = 0 if found else calm + 1
         if time.monotonic() > deadline:
@@ -142,15 +142,15 @@ def _settle(
             condition = _condition(operations, ending.type)
             if condition is not None and ending.holds(condition):
                 open_endings.remove(ending)
-                diary.note(f"a person answers {ending.type}: {condition['message']}")
+                action_log.note(f"a person answers {ending.type}: {condition['message']}")
                 try:
-                    diary.note(ending.answer(operations, condition["message"]))
+                    action_log.note(ending.answer(operations, condition["message"]))
                 except _REFUSALS as error:
-                    diary.note(f"what it says could not be done: {error}")
+                    action_log.note(f"what it says could not be done: {error}")
                 answered.append(ending.type)
                 deadline = time.monotonic() + SETTLED_S
         time.sleep(_LOOK_S)
-    diary.note(f"settled after {time.monotonic() - begun:.1f} s")
+    action_log.note(f"settled after {time.monotonic() - begun:.1f} s")
     return time.monotonic() - begun, answered, []
 
 
@@ -162,7 +162,7 @@ def _condition(operations: Operations, kind: str) -> Json | None:
         return None
 
 
-def _endings(plan: Round) -> Iterator[Ending]:
+def _endings(plan: Round) -> Iterator[FinalCondition]:
     for drawn in plan.acts:
         yield from drawn.act.endings
 
@@ -172,6 +172,8 @@ def look(operations: Operations) -> list[str]:
     try:
         resource = operations.quorum.resource()
         described = operations.quorum.describe()
-        return unsettled(resource, described, int(operations.good["replicas"]), operations.astray())
+        return unsettled(
+            resource, described, int(operations.good["replicas"]), operations.drifted()
+        )
     except NO_ANSWER as error:
         return [f"the API server: {error!r}"]

@@ -11,18 +11,18 @@ from support.kind_env.quorum import Described
 GOOD_WHEN_TRUE = frozenset({"Ready", "Formed", "QuorumConfirmed", "TlsReady", "Updated"})
 """Every other condition is a complaint when it is true."""
 _OF_OTHERS = frozenset({"BackupCurrent"})
-"""Tells of what is no part of the quorum."""
+"""A condition about other objects than the quorum."""
 
 
 def unsettled(
-    resource: Json, described: Described | None, wanted: int, astray: Iterable[str]
+    resource: Json, described: Described | None, wanted: int, drifted: Iterable[str]
 ) -> list[str]:
-    """The differences from the spec in words; empty if it is settled. `astray`: changed objects of the operator."""
+    """The differences from the spec in words; empty if it is settled. `drifted`: changed objects of the operator."""
     return [
         *_of_voters(described, wanted),
         *_of_status(resource),
         *_of_members(resource, described),
-        *astray,
+        *drifted,
     ]
 
 
@@ -49,8 +49,8 @@ def _of_status(resource: Json) -> Iterator[str]:
         blocked = f", blocked by {plan['blockedBy']}" if plan.get("blockedBy") else ""
         yield f"plan {plan.get('step')}: {plan.get('reason')}{blocked}"
     for condition in complaints(resource):
-        told = f"{condition['type']}={condition['status']}"
-        yield f"{told} ({condition['reason']}): {condition['message']}"
+        message = f"{condition['type']}={condition['status']}"
+        yield f"{message} ({condition['reason']}): {condition['message']}"
 
 
 def complaints(resource: Json) -> list[Json]:
@@ -67,6 +67,6 @@ def complaints(resource: Json) -> list[Json]:
 
 def _of_members(resource: Json, described: Described | None) -> Iterator[str]:
     members = (resource.get("status") or {}).get("members", [])
-    told = {(each["id"], each.get("uuid")) for each in members if each.get("voter")}
-    if described is not None and told != described.keys:
-        yield f"the status names voters {sorted(told, key=str)}, the leader {sorted(described.keys)}"
+    reported = {(each["id"], each.get("uuid")) for each in members if each.get("voter")}
+    if described is not None and reported != described.keys:
+        yield f"the status names voters {sorted(reported, key=str)}, the leader {sorted(described.keys)}"

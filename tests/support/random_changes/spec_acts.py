@@ -197,7 +197,7 @@ def paused(operations: Operations, drawn: Drawn) -> Doing:
 
 @act()
 def recovery_of_nothing(operations: Operations, drawn: Drawn) -> Doing:
-    """Confirm a recovery that nobody offers."""
+    """Confirm a recovery that is not offered."""
     uuid = operations.member(drawn).uuid or "A" * 22
     operations.want(recovery={"id": 1, "uuid": uuid, "epoch": 1, "endOffset": 10})
     yield f"recovery: {uuid}"

@@ -6,7 +6,7 @@ from support.envtest.kube_api import Json
 from support.kind_env import kube
 from support.kind_env.testbed import nodes, run
 from support.random_changes.act import Act, Doing, Drawn, act
-from support.random_changes.operations import Member, NothingThere, Operations
+from support.random_changes.operations import Member, Operations, TargetMissing
 
 _PASSES = (4.0, 15.0)
 _HOST_LABEL = "kubernetes.io/hostname"
@@ -37,7 +37,7 @@ def overwrite_log(operations: Operations, drawn: Drawn) -> Doing:
     member = operations.member(drawn)
     logs = sorted(_mount_point(operations, member).rglob("*.log"))
     if not logs:
-        raise NothingThere("no log")
+        raise TargetMissing("no log")
     size = logs[0].stat().st_size
     _as_root(
         f"dd if=/dev/urandom of={logs[0]} bs=64 count=8 seek={size // 256} conv=notrunc 2>/dev/null"
@@ -72,7 +72,7 @@ def close_disk(operations: Operations, drawn: Drawn) -> Doing:
         f"chown 0:0 {_mount_point(operations, member)}; chmod 0700 {_mount_point(operations, member)}"
     )
     operations.env.faults.kill_9(member.pod)
-    yield f"nobody may read the disk of {member.name}"
+    yield f"no permission to read the disk of {member.name}"
 
 
 @act(lasts_s=_PASSES)

@@ -5,7 +5,7 @@ from types import TracebackType
 from typing import Self
 
 from support.envtest.kube_api import Json
-from support.kind_env.looking import Looking
+from support.kind_env.periodic_check import PeriodicCheck
 from support.kind_env.quorum import NO_ANSWER, Quorum
 from support.random_changes.harm import Sample
 from support.random_changes.operations import UUID, Operations
@@ -16,14 +16,14 @@ EXIT_BUG = 70
 """The exit code of a node that found itself wrong."""
 
 
-class RoundWatch(Looking):
+class RoundWatch(PeriodicCheck):
     """`samples`: in order of time. `problems`: processes that ended by a bug."""
 
     def __init__(self, operations: Operations) -> None:
         # After a failure (a host that is cut off, a busy API server) the next sample may succeed.
         super().__init__("round-watch", _LOOK_S, NO_ANSWER)
         self._operations = operations
-        # Its own handle: a handle remembers which member answered last.
+        # A separate handle, because a handle keeps the member that answered last.
         self._quorum = Quorum(operations.api, operations.namespace, operations.name)
         self.log = OperatorLog(operations.api, operations.namespace)
         self.samples: list[Sample] = []

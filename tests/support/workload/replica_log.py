@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 from support.workload import history
-from support.workload.judgement import LoggedWrite, ReplicaLog, StateSample, VoterSet
+from support.workload.evaluation import LoggedWrite, ReplicaLog, StateSample, VoterSet
 
 Fetch = Callable[[str], dict[str, Any]]
 """path → JSON document; raises when the replica doesn't answer 2xx."""

@@ -1,4 +1,4 @@
-"""Calls of the admin API, with the outcomes that a checker has to tell apart.
+"""Calls of the admin API, with the outcomes that a checker has to distinguish.
 
 Uses the standard library only, so that the load costs little on a small machine. A target is a list of base URLs.
 Requests that only the leader can answer are repeated until a connection reaches the leader: a URL may be that of a

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from support.workload import history
-from support.workload.judgement import Verdict, judge
+from support.workload.evaluation import Verdict, judge
 from support.workload.replica_log import Fetch, read_replica_log
 
 _TIMEOUT_S = 30.0

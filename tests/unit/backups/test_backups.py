@@ -71,7 +71,7 @@ def test_backup_has_the_same_state_as_the_log(
     assert read_manifest(path) == manifest
     check_files(DirectoryFiles(path), manifest)
     kinds = [Path(each.name).suffix for each in manifest.files]
-    assert sorted(kinds) == ["", ".checkpoint", ".log"], "a snapshot, and the log behind it alone"
+    assert sorted(kinds) == ["", ".checkpoint", ".log"], "not a snapshot with the log after it"
     assert read_contents(DirectoryFiles(path)).end_offset == writer.end_offset
     # What reads a replica's directory reads a backup.
     wanted = replay_directory(tmp_path / "replica", Moment())
@@ -102,7 +102,7 @@ def test_interrupted_backup_has_no_name_and_leaves_others_intact(
     assert [each for each in found if each.startswith("backup-")] == [kept.name]
     monkeypatch.undo()
     again = taking.take(cast(CommittedLog, leader), tmp_path / "target", 7, "")
-    assert names(tmp_path) == sorted([kept.name, again.name]), "what was left over is gone"
+    assert names(tmp_path) == sorted([kept.name, again.name]), "leftover files were not removed"
 
 
 def test_backup_that_the_disk_lost_is_never_published(
@@ -126,8 +126,8 @@ def test_backup_that_the_disk_lost_is_never_published(
 def test_only_the_oldest_backups_of_this_cluster_are_deleted(tmp_path: Path, backup: Take) -> None:
     foreign = backup()
     path = tmp_path / "target" / foreign.name
-    told = json.loads((path / "backup.json").read_bytes())
-    (path / "backup.json").write_text(json.dumps(told | {"clusterId": "another"}))
+    document = json.loads((path / "backup.json").read_bytes())
+    (path / "backup.json").write_text(json.dumps(document | {"clusterId": "another"}))
     broken = backup()
     (tmp_path / "target" / broken.name / "backup.json").write_text("{")
     (tmp_path / "target" / "notes").mkdir()
@@ -176,14 +176,14 @@ def test_damage_is_found_and_named(
         case "manifest":
             (path / "backup.json").write_text("{}")
         case "format":
-            told = json.loads((path / "backup.json").read_bytes()) | {"format": 2}
-            (path / "backup.json").write_text(json.dumps(told))
+            document = json.loads((path / "backup.json").read_bytes()) | {"format": 2}
+            (path / "backup.json").write_text(json.dumps(document))
     assert main(["verify", str(path)]) == 1
-    said = capsys.readouterr().err
+    output = capsys.readouterr().err
     place = path / "backup.json" if damage in ("manifest", "format") else log
-    assert str(place) in said
+    assert str(place) in output
     wanted = {"gone": "can't be read", "format": "reads format 1"}.get(damage, "damaged")
-    assert wanted in said
+    assert wanted in output
 
 
 def test_only_object_stores_need_a_directory_for_temporary_files(

@@ -26,11 +26,11 @@ def code_of(request: Callable[[], object]) -> str:
 
 def test_only_the_configured_user_is_authorized(store: ObjectStore) -> None:
     store.write(BUCKET, "key", b"content")
-    for told, code in (
+    for reported, code in (
         ({"aws_secret_access_key": "wrong"}, "SignatureDoesNotMatch"),
         ({"aws_access_key_id": "AKIAWRONG"}, "InvalidAccessKeyId"),
     ):
-        other = store.client(**told)
+        other = store.client(**reported)
         assert code_of(lambda other=other: other.get_object(Bucket=BUCKET, Key="key")) == code
         assert code_of(lambda other=other: other.delete_object(Bucket=BUCKET, Key="key")) == code
         other.close()

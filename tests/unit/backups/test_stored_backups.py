@@ -243,11 +243,11 @@ def test_damage_is_found_and_named(
         case "none":
             store.delete(BUCKET, [key := f"{folder}/backup.json"])
     assert command.main(["verify", f"{ADDRESS}/{manifest.name}"]) == 1
-    told = capsys.readouterr().err
-    assert len(told.splitlines()) == 1
+    output = capsys.readouterr().err
+    assert len(output.splitlines()) == 1
     wanted = {"gone": "NoSuchKey", "none": "there is no complete backup"}.get(damage, "is damaged")
-    assert wanted in told
-    assert (key if damage != "none" else manifest.name) in told
+    assert wanted in output
+    assert (key if damage != "none" else manifest.name) in output
 
 
 def test_only_the_oldest_backups_of_this_cluster_are_deleted(
@@ -255,8 +255,8 @@ def test_only_the_oldest_backups_of_this_cluster_are_deleted(
 ) -> None:
     foreign, broken = take().name, take().name
     path = f"folder/demo/{foreign}/backup.json"
-    told = json.loads(store.read(BUCKET, path))
-    store.write(BUCKET, path, json.dumps(told | {"clusterId": "another"}).encode())
+    document = json.loads(store.read(BUCKET, path))
+    store.write(BUCKET, path, json.dumps(document | {"clusterId": "another"}).encode())
     store.write(BUCKET, f"folder/demo/{broken}/backup.json", b"{")
     store.write(BUCKET, "folder/demo/notes/text", b"mine")
     store.write(BUCKET, "folder/demo-2/text", b"mine")
@@ -303,7 +303,9 @@ def test_backup_name_has_only_one_writer(
     store.write(BUCKET, f"folder/demo/{taken}/{MARK}", mark)
     with pytest.raises(BackupError, match="another backup is being written"):
         take()
-    assert store.keys(BUCKET) == [f"folder/demo/{taken}/{MARK}"], "the other writer's stays"
+    assert store.keys(BUCKET) == [f"folder/demo/{taken}/{MARK}"], (
+        "the other writer's object was deleted"
+    )
 
 
 def test_listing_is_paged(store: ObjectStore, capsys: pytest.CaptureFixture[str]) -> None:
@@ -369,10 +371,10 @@ def test_endpoint_that_is_no_object_store_is_an_error(
     proxy.before = lambda number, method, path: Answer(status, b"<html>hello<br></html>")
     with (
         closing(connect(ADDRESS)) as client,
-        pytest.raises(BackupError, match="can't list") as told,
+        pytest.raises(BackupError, match="can't list") as reported,
     ):
         client.folders("")
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(reported.value)
     assert len(proxy.requests) == 1
 
 

@@ -40,9 +40,9 @@ def test_lost_round_of_one_system_is_reported_and_does_not_shift_others() -> Non
     assert results.ratio("etcd", 1, "p50_ms") == pytest.approx(0.4)
     assert results.fault_ratio("etcd", "SIGSTOP") == 1.0
     assert results.fault_ratio("zookeeper", "SIGSTOP") is None
-    (told,) = results.failures
-    assert told.startswith("etcd 3.")
-    assert "round 1: TimeoutError" in told
+    (reported,) = results.failures
+    assert reported.startswith("etcd 3.")
+    assert "round 1: TimeoutError" in reported
 
 
 @pytest.mark.parametrize(

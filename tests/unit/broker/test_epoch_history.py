@@ -8,7 +8,7 @@ STARTS = ((1, 0), (3, 10), (6, 25))
 
 
 @pytest.mark.parametrize(
-    ("asked", "found"),
+    ("requested", "found"),
     [
         (6, EpochEnd(6, 40)),
         (5, EpochEnd(3, 25)),
@@ -20,9 +20,9 @@ STARTS = ((1, 0), (3, 10), (6, 25))
     ],
 )
 def test_end_offset_is_that_of_the_largest_epoch_not_above_the_requested_one(
-    asked: int, found: EpochEnd | None
+    requested: int, found: EpochEnd | None
 ) -> None:
-    assert EpochHistory(STARTS).end_of(asked, 40) == found
+    assert EpochHistory(STARTS).end_of(requested, 40) == found
 
 
 def test_epoch_without_records_is_replaced_by_the_next_one() -> None:

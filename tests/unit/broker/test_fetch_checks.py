@@ -32,7 +32,7 @@ def test_fetch_of_an_earlier_broker_process_is_rejected_after_a_later_registrati
     env = leading()
     env.fetched_by(B, 20, broker_epoch=11)
     assert env.one(RefuseFetch).error is BrokerError.NOT_LEADER_OR_FOLLOWER
-    assert env.leader.followers[B].end_offset == -1, "nothing is learned from it"
+    assert env.leader.followers[B].end_offset == -1, "the refused fetch changed the state"
     env.fetched_by(B, 20, broker_epoch=12)
     assert env.one(ServeFetch).end_offset == 20
 

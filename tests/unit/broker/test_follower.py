@@ -76,10 +76,10 @@ def test_batches_of_an_epoch_above_the_requested_one_are_ignored() -> None:
 )
 def test_response_to_another_fetch_is_ignored(other: dict[str, int]) -> None:
     env = following(WITH_LOG)
-    asked = replace(env.position, **other)
-    assert env.step(BatchesFetched(asked, (batch(20, 1, 5),), 20, 0)) == []
-    assert env.step(LogDiverged(asked, EpochEnd(1, 5))) == []
-    assert env.step(FetchRefused(asked, BrokerError.FENCED_LEADER_EPOCH)) == []
+    requested = replace(env.position, **other)
+    assert env.step(BatchesFetched(requested, (batch(20, 1, 5),), 20, 0)) == []
+    assert env.step(LogDiverged(requested, EpochEnd(1, 5))) == []
+    assert env.step(FetchRefused(requested, BrokerError.FENCED_LEADER_EPOCH)) == []
     assert offset_of(env) == 20
 
 

@@ -88,7 +88,7 @@ def test_single_burst_is_no_lag_in_bytes() -> None:
     env.fetched_by(B, 3, behind_bytes=900)
     env.fetched_by(B, 4, behind_bytes=1100)
     env.fetched_by(B, 5, behind_bytes=1100)
-    assert env.proposed() is None, "it was within the limit meanwhile"
+    assert env.proposed() is None, "the replica was within the limit in between"
     env.fetched_by(B, 6, behind_bytes=1100)
     assert env.proposed() == [ME]
 
@@ -131,7 +131,7 @@ def test_follower_joins_with_all_committed_records_and_counts_from_then_on() -> 
     env.fetched_by(B, 3)
     assert env.replica.high_watermark == 2, "C may be a member already"
     env.step(IsrRefused(proposal.proposal_id, IsrError.INELIGIBLE_REPLICA))
-    assert env.proposed() is None, "not at once: the controller's reason has not gone"
+    assert env.proposed() is None, "repeated at once, although the reason for the refusal remains"
     assert env.leader.in_sync.maximal == {ME, B}
     env.fetched_by(C, 2)
     assert env.proposed() == [ME, B, C]
@@ -168,11 +168,11 @@ def test_unanswered_proposal_is_resent_unchanged() -> None:
     env.step(IsrRefused(first.proposal_id, IsrError.UNANSWERED))
     assert asked(env) == first
     env.step(IsrRefused(first.proposal_id, IsrError.NOT_ATTEMPTED))
-    assert asked(env) == first, "nobody knows what became of the one before"
+    assert asked(env) == first, "the outcome of the earlier request is unknown"
     env.step(IsrRefused(first.proposal_id, IsrError.OVERTAKEN))
     assert env.proposed() is None
     env.wait(LAG_MS)
-    assert env.proposed() is None, "metadata has to tell first"
+    assert env.proposed() is None, "waits for the metadata update"
     env.told(ME, 5, 11, isr=(ME, B, C))
     again = asked(env)
     assert (again.partition_epoch, again.proposal_id) == (11, first.proposal_id + 1)

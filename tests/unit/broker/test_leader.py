@@ -144,7 +144,7 @@ def test_fetch_requires_the_epoch_of_the_leader(leader_epoch: int, error: Broker
     env = leading()
     env.fetched_by(B, 0, leader_epoch=leader_epoch)
     assert env.one(RefuseFetch).error is error
-    assert env.leader.followers[B].end_offset == -1, "nothing is learned from it"
+    assert env.leader.followers[B].end_offset == -1, "the refused fetch changed the state"
     env.read(0, leader_epoch)
     assert env.one(RefuseFetch).error is error
 

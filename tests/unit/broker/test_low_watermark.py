@@ -21,7 +21,7 @@ def replicated() -> ReplicaEnv:
 
 def test_low_watermark_is_the_smallest_log_start_of_the_leader_and_live_followers() -> None:
     env = replicated()
-    assert env.replica.low_watermark == -1, "nobody has said where its log begins"
+    assert env.replica.low_watermark == -1, "its log start offset is unknown"
     fetched(env, B, 0)
     fetched(env, C, 0)
     assert env.replica.low_watermark == 0

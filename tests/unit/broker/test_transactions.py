@@ -77,7 +77,7 @@ def test_open_transaction_rejects_batches_outside_of_it() -> None:
     states.append(batch(0, 0))
     assert states.check(batch(1, 1, transactional=False)) is BrokerError.INVALID_TXN_STATE
     other = ProducerStates(states.snapshot())
-    assert other.has_open_transaction(PRODUCER, 0), "another leader knows it"
+    assert other.has_open_transaction(PRODUCER, 0), "the other leader has no state of it"
 
 
 def test_markers_of_older_producer_or_coordinator_epochs_are_rejected() -> None:

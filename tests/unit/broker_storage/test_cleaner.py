@@ -34,9 +34,11 @@ def fill(log: PartitionLog, count: int) -> None:
 
 
 def round_of(cleaner: Cleaner, directory: LogDirectory) -> list[Cleaned | LeftOut]:
-    told: list[Cleaned | LeftOut] = []
-    cleaner.clean_due({name: log.end_offset for name, log in directory.logs.items()}, told.append)
-    return told
+    reported: list[Cleaned | LeftOut] = []
+    cleaner.clean_due(
+        {name: log.end_offset for name, log in directory.logs.items()}, reported.append
+    )
+    return reported
 
 
 def cleaned_by(cleaner: Cleaner, directory: LogDirectory) -> list[Cleaned]:
@@ -67,7 +69,7 @@ def test_dirtiest_log_is_cleaned_first_and_the_checkpoint_has_the_stock_format(
     first, second = cleaned_by(cleaner, directory)
     assert {first.replica, second.replica} == {("little", 0), ("much", 0)}
     assert first.after_bytes < first.before_bytes
-    assert not cleaned_by(cleaner, directory), "nothing is due"
+    assert not cleaned_by(cleaner, directory), "no log is due"
     fill(logs["much"], 30)
     fill(logs["little"], 6)
     third, *_ = cleaned_by(cleaner, directory)
@@ -91,13 +93,13 @@ def test_unreadable_log_is_skipped_and_others_are_cleaned(tmp_path: Path) -> Non
     good = directory.open_log(("a", 0), UUID(int=6), COMPACTS)
     fill(good, 30)
     cleaner = Cleaner(directory, lambda: 5_000, Throttle(None))
-    told = round_of(cleaner, directory)
-    assert [each.replica for each in told if isinstance(each, Cleaned)] == [("a", 0)]
-    (left_out,) = (each for each in told if isinstance(each, LeftOut))
+    reported = round_of(cleaner, directory)
+    assert [each.replica for each in reported if isinstance(each, Cleaned)] == [("a", 0)]
+    (left_out,) = (each for each in reported if isinstance(each, LeftOut))
     assert left_out.replica == ("z", 0)
     assert "codec 7" in left_out.reason
     fill(bad, 30)
-    assert not round_of(cleaner, directory), "it is told once"
+    assert not round_of(cleaner, directory), "reported more than once"
 
 
 def test_bit_rot_does_not_get_a_new_checksum(tmp_path: Path) -> None:
@@ -187,10 +189,10 @@ def test_log_with_an_uncleanable_next_record_is_not_due(tmp_path: Path) -> None:
     directory = opened(tmp_path)
     log = directory.open_log(("t", 0), UUID(int=5), COMPACTS)
     fill(log, 40)
-    cleaner, told = Cleaner(directory, lambda: 5_000, Throttle(None)), list[object]()
+    cleaner, reported = Cleaner(directory, lambda: 5_000, Throttle(None)), list[object]()
     for _ in range(3):
-        cleaner.clean_due({("t", 0): 17}, told.append)
-    assert [each.end_offset for each in told if isinstance(each, Cleaned)] == [17]
+        cleaner.clean_due({("t", 0): 17}, reported.append)
+    assert [each.end_offset for each in reported if isinstance(each, Cleaned)] == [17]
 
 
 def test_stop_discards_unfinished_cleaning(tmp_path: Path) -> None:
@@ -245,7 +247,7 @@ def test_throttle_waits_in_proportion_to_the_bytes() -> None:
     now += 60
     before = waited
     throttle(100)
-    assert waited - before <= 0.1, "an idle minute is not saved up, and costs nothing"
+    assert waited - before <= 0.1, "an idle minute changed the budget"
 
 
 def test_cost_of_finding_due_logs_is_linear_in_the_number_of_logs(

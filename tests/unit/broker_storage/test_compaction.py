@@ -159,7 +159,7 @@ def test_producers_and_transactions_survive_compaction() -> None:
     assert cleanable_part(log, 0, 9, 5_000).end_offset == 8, "an open transaction is not cleaned"
     cleaned(log)
     seen = {each.offset: each for each in records_of(log)}
-    assert sorted(seen) == [1, 7, 8], "an aborted record takes no older one away"
+    assert sorted(seen) == [1, 7, 8], "an aborted record removed an older one"
     for again in (log, opened(files)):
         entries = {each.producer_id: each for each in again.producers()}
         assert {n: e.batches[-1].last_sequence for n, e in entries.items()} == {
@@ -255,19 +255,19 @@ def test_compaction_reports_every_byte_and_can_be_cancelled() -> None:
     log = opened(SimulatedFiles(Random(1)))
     filled(Random(1), log)
     part = cleanable_part(log, 0, 80, 5_000)
-    told: list[int] = []
+    reported: list[int] = []
     before = log.read(0, 1 << 20)
 
     def give_up(size_bytes: int) -> None:
-        told.append(size_bytes)
-        if sum(told) > part.dirty_bytes + 200:
+        reported.append(size_bytes)
+        if sum(reported) > part.dirty_bytes + 200:
             raise GaveUp
 
     with pytest.raises(GaveUp):
         compact(log, part, 5_000, throttle=give_up)
     assert log.read(0, 1 << 20) == before
-    compact(log, part, 5_000, throttle=told.append)
-    assert sum(told) > 2 * part.dirty_bytes
+    compact(log, part, 5_000, throttle=reported.append)
+    assert sum(reported) > 2 * part.dirty_bytes
 
 
 def test_replaced_segments_count_although_a_later_one_was_unfinished() -> None:

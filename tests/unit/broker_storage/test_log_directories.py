@@ -43,7 +43,7 @@ def test_clean_stop_writes_files_that_a_stock_broker_reads(tmp_path: Path) -> No
     assert (again.was_closed, again.closed_epoch) == (True, 77)
     assert again.directory_id == directory.directory_id
     assert again.replicas() == {REPLICA: TOPIC}
-    assert not (tmp_path / ".kafka_cleanshutdown").exists(), "the next stop may be another one"
+    assert not (tmp_path / ".kafka_cleanshutdown").exists(), "the next stop may be unclean"
     log = again.open_log(REPLICA, TOPIC, LogSettings())
     assert (log.start_offset, log.end_offset, log.recovery_point) == (2, 10, 10)
     assert log.opened(again.high_watermarks[REPLICA]).high_watermark == 9
@@ -110,7 +110,7 @@ def test_directory_of_another_node_or_with_a_lost_identity_is_rejected(tmp_path:
         opened(tmp_path)
 
 
-class DyingFiles(PosixFileSystem):
+class FailingFileSystem(PosixFileSystem):
     """Under one of the directories every write fails."""
 
     def __init__(self, dead: Path) -> None:
@@ -131,10 +131,14 @@ class DyingFiles(PosixFileSystem):
 
 def test_failed_directory_takes_only_its_replicas_offline(tmp_path: Path) -> None:
     paths = [tmp_path / "a", tmp_path / "b"]
-    files = DyingFiles(paths[0])
-    told: list[Path] = []
+    files = FailingFileSystem(paths[0])
+    reported: list[Path] = []
     both = LogDirectories.open(
-        paths, node_id=1, cluster_id="c", files=files, on_failure=lambda d, _: told.append(d.path)
+        paths,
+        node_id=1,
+        cluster_id="c",
+        files=files,
+        on_failure=lambda d, _: reported.append(d.path),
     )
     assert len({each.directory_id for each in both.directories}) == 2
     logs = []
@@ -145,7 +149,7 @@ def test_failed_directory_takes_only_its_replicas_offline(tmp_path: Path) -> Non
     files.is_dead = True
     with pytest.raises(StorageFailure, match="EIO"):
         logs[0].append([data_batch(0)])
-    assert told == [paths[0]]
+    assert reported == [paths[0]]
     with pytest.raises(StorageFailure, match="EIO"):
         logs[2].read(0, 1)
     logs[1].append([data_batch(0)])

@@ -183,10 +183,12 @@ def test_retention_by_time_size_and_log_start(tmp_path: Path) -> None:
     assert not enforce_retention(log, high_watermark=second - 1, now_ms=1 << 50), "not replicated"
     log.delete_records_below(second + 1)
     assert log.read(second + 1, 1)[:8] == (second + 1).to_bytes(8, "big")
-    assert enforce_retention(log, high_watermark=30, now_ms=0), "nobody may read it any more"
+    assert enforce_retention(log, high_watermark=30, now_ms=0), (
+        "records below the start offset were kept"
+    )
     assert log.start_offset == second + 1
     gone = tmp_path / f"{0:020d}.log.deleted"
-    assert gone.exists(), "readers that began before go on"
+    assert gone.exists(), "readers that began earlier can finish"
     log.remove_deleted(5_999)
     assert gone.exists()
     log.remove_deleted(6_000)
@@ -290,18 +292,18 @@ def test_nothing_is_retried_after_a_failed_sync() -> None:
     files = SimulatedFiles(Random(1))
     folder = Path("/p")
     files.make_directories(folder)
-    told: list[StorageFailure] = []
-    log = PartitionLog.open(folder, SMALL, files=files, on_failure=told.append)
+    reported: list[StorageFailure] = []
+    log = PartitionLog.open(folder, SMALL, files=files, on_failure=reported.append)
     log.append([data_batch(0)])
     files.failing_sync = errno.EIO
     with pytest.raises(StorageFailure, match="EIO"):
         log.flush()
-    assert len(told) == 1
+    assert len(reported) == 1
     assert log.recovery_point == 0
     for act in (log.flush, log.roll, lambda: log.read(0, 1), lambda: log.append([data_batch(1)])):
         with pytest.raises(StorageFailure, match="EIO"):
             act()
-    assert len(told) == 1
+    assert len(reported) == 1
 
 
 def test_lower_recovery_point_is_written_before_a_truncation() -> None:
@@ -445,8 +447,8 @@ def test_log_closed_during_a_flush_is_no_failed_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As when a topic is deleted while another thread makes its logs durable."""
-    told: list[StorageFailure] = []
-    log = PartitionLog.open(tmp_path, SMALL, on_failure=told.append)
+    reported: list[StorageFailure] = []
+    log = PartitionLog.open(tmp_path, SMALL, on_failure=reported.append)
     log.append([data_batch(n) for n in range(20)])
     began, closing = threading.Event(), threading.Event()
     sync = DataSegment.sync
@@ -468,5 +470,5 @@ def test_log_closed_during_a_flush_is_no_failed_disk(
     closer.start()
     assert log.flush() == 20
     closer.join(10)
-    assert log.flush() == 20, "nothing is left to flush"
-    assert told == []
+    assert log.flush() == 20, "records were left unflushed"
+    assert reported == []

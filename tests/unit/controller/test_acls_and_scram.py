@@ -114,11 +114,11 @@ def test_acl_filter_matches_name_and_pattern(cluster: ControlledCluster) -> None
 
 
 def delete(cluster: ControlledCluster, **fields: int | str | None) -> tuple[ErrorCode, int]:
-    asked = {
+    requested = {
         "resource_type_filter": ANY, "resource_name_filter": None, "pattern_type_filter": ANY,
         "principal_filter": None, "host_filter": None, "operation": ANY, "permission_type": ANY,
     } | fields  # fmt: skip
-    request = DeleteAclsRequest(filters=(DeleteAclsFilter(**asked),))  # type: ignore[arg-type]
+    request = DeleteAclsRequest(filters=(DeleteAclsFilter(**requested),))  # type: ignore[arg-type]
     answer = cluster.ask(delete_acls, request, DeleteAclsResponse)
     (result,) = answer.filter_results
     return ErrorCode(result.error_code), len(result.matching_acls)

@@ -52,13 +52,13 @@ def test_authorization_decisions_match_the_rules(
     entries: list[dict[str, Any]], allowed: bool
 ) -> None:
     image = ClusterImage().replay_all(entry(n, **each) for n, each in enumerate(entries))
-    asked = (ALICE, AclOperation.CLUSTER_ACTION, AclResource.CLUSTER)
-    assert authorize(ON, image.acls, *asked).allowed is allowed
+    requested = (ALICE, AclOperation.CLUSTER_ACTION, AclResource.CLUSTER)
+    assert authorize(ON, image.acls, *requested).allowed is allowed
 
 
 def test_alter_implies_describe_and_a_denied_alter_does_not_deny_it() -> None:
     image = ClusterImage().replay_all([entry(0, operation=AclOperation.ALTER)])
-    asked = (ALICE, AclOperation.DESCRIBE, AclResource.CLUSTER)
-    assert authorize(ON, image.acls, *asked).allowed
+    requested = (ALICE, AclOperation.DESCRIBE, AclResource.CLUSTER)
+    assert authorize(ON, image.acls, *requested).allowed
     denied = image.replay(entry(1, operation=AclOperation.ALTER, permission_type=DENY))
-    assert authorize(ON, denied.acls, *asked).allowed
+    assert authorize(ON, denied.acls, *requested).allowed

@@ -49,10 +49,14 @@ async def env_in(wanted: BrokerState) -> PartitionEnv:
     if wanted in (SHUTTING_DOWN, SHUTDOWN):
         await env.topic((BROKER, OTHER))
         answer = await env.beat(BROKER, want_shut_down=True)
-        assert (answer.is_fenced, answer.should_shut_down) == (False, False), "it leads"
+        assert (answer.is_fenced, answer.should_shut_down) == (False, False), (
+            "broker 8 still leads a partition"
+        )
     if wanted is SHUTDOWN:
         answer = await env.beat(BROKER, want_shut_down=True)
-        assert not answer.should_shut_down, "the leader has moved; from now on 8 has to know"
+        assert not answer.should_shut_down, (
+            "the leader has moved; broker 8 has to follow the metadata from here"
+        )
         await env.beat(OTHER)
         answer = await env.beat(BROKER, want_shut_down=True)
         assert answer.should_shut_down
@@ -109,7 +113,7 @@ async def test_expired_lease_changes_the_broker_state(
     env.now_ms += SESSION_MS - 1
     await env.beat(OTHER)
     await env.settle()
-    assert state(env) is before, "not a millisecond before its time"
+    assert state(env) is before, "one millisecond early"
     await its_lease_ends(env)
     assert state(env) is after
     assert broker(env).broker_epoch == env.epochs[BROKER]

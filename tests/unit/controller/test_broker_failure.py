@@ -31,7 +31,7 @@ async def test_broker_failure_increases_leader_epochs_and_partition_epochs() -> 
     await env.fail(8)
     now = env.partition()
     assert (now.leader, now.isr, now.leader_epoch, now.partition_epoch) == (-1, (), 2, 3)
-    assert now.eligible_leader_replicas == (8,), "who was the last is remembered"
+    assert now.eligible_leader_replicas == (8,), "the last replica of the ISR is kept"
 
 
 async def test_concurrent_change_by_a_leader_is_not_reverted_by_a_failover() -> None:
@@ -46,18 +46,18 @@ async def test_concurrent_change_by_a_leader_is_not_reverted_by_a_failover() -> 
     assert failed.answer.is_fenced
     assert (env.partition().isr, env.partition().partition_epoch) == ((7,), 2)
     await env.fail(7)
-    assert env.partition().leader == -1, "8 was taken out, and may lack messages"
+    assert env.partition().leader == -1, "8 was removed from the ISR and may lack messages"
 
 
 @pytest.mark.parametrize("committed", [True, False])
 async def test_leader_with_stale_state_does_not_revert_the_change(committed: bool) -> None:
     env = await env_with_topic()
     seen = env.partition()
-    asked = env.ask(heartbeat(9, env.epochs[9], FAR, want_fence=True))
+    pending = env.ask(heartbeat(9, env.epochs[9], FAR, want_fence=True))
     await env.turn()
     if committed:
         await env.settle()
-        assert asked.answer.is_fenced
+        assert pending.answer.is_fenced
     state = await env.alter(7, 7, 8, 9, known=seen)
     assert state.error_code == ErrorCode.INVALID_UPDATE_VERSION
     assert (env.partition().isr, env.partition().partition_epoch) == ((7, 8), 1)

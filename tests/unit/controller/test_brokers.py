@@ -265,8 +265,8 @@ def test_expired_lease_fences_the_broker_and_moves_its_leaders() -> None:
     assert cluster.repair() == 3
     assert cluster.state(0) == (8, (8,), 1, 1)
     assert cluster.state(1) == (8, (8,), 0, 1)
-    assert cluster.state(2) == (-1, (), 1, 1), "nobody of the ISR lives: no leader"
-    assert cluster.eligible(2) == (7,), "and who was in it"
+    assert cluster.state(2) == (-1, (), 1, 1), "no replica of the ISR is live: no leader"
+    assert cluster.eligible(2) == (7,), "the ISR is kept"
     assert cluster.repair() == 0
 
 
@@ -295,7 +295,7 @@ def test_data_loss_is_possible_only_if_the_topic_allows_it() -> None:
     assert cluster.state() == (8, (8,), 1, 1)
     found = cluster.image.topics.partition(TOPIC_ID, 0)
     assert found is not None
-    assert found.leader_recovery_state == 1, "it is told that it may have lost something"
+    assert found.leader_recovery_state == 1, "the leader recovery state is missing"
 
 
 @pytest.mark.requirement("K631-09")
@@ -309,7 +309,7 @@ def test_controlled_shutdown_waits_until_leaders_have_moved_and_brokers_know_it(
     assert cluster.repair() == 1
     assert cluster.state() == (8, (8,), 1, 1)
     second = cluster.beat(7, leaving, want_shut_down=True)
-    assert not second.should_shut_down, "broker 8 does not know yet"
+    assert not second.should_shut_down, "broker 8 has not applied the record yet"
     cluster.beat(8, staying)
     third = cluster.beat(7, leaving, want_shut_down=True)
     assert (third.should_shut_down, third.is_fenced) == (True, True)

@@ -144,7 +144,7 @@ class Cluster(RuleBasedStateMachine):
         return min(min_insync_replicas(self.cluster.view(), key[0]), replication_factor)
 
     @rule()
-    def everybody_is_back(self) -> None:
+    def all_are_back(self) -> None:
         for broker_id in list(self.cluster.image.brokers.by_id):
             self.cluster.register(broker_id)
         self.settle()
@@ -240,7 +240,7 @@ class Cluster(RuleBasedStateMachine):
     def ask_for_isr(
         self, key: Key, sender: int, isr: tuple[int, ...], now: Partition, age: int
     ) -> ErrorCode:
-        asked = AlteredPartition(
+        requested = AlteredPartition(
             partition_index=key[1],
             leader_epoch=now.leader_epoch,
             partition_epoch=now.partition_epoch - age,
@@ -249,14 +249,14 @@ class Cluster(RuleBasedStateMachine):
         request = AlterPartitionRequest(
             broker_id=sender,
             broker_epoch=self.cluster.epoch(sender),
-            topics=(AlteredTopic(topic_id=self.cluster.topic_id(key[0]), partitions=(asked,)),),
+            topics=(AlteredTopic(topic_id=self.cluster.topic_id(key[0]), partitions=(requested,)),),
         )
         answer = self.cluster.ask(alter_partition, request, AlterPartitionResponse)
         return ErrorCode(answer.topics[0].partitions[0].error_code)
 
     @precondition(lambda self: self.expected)
     @rule(data=st.data(), cancel=st.booleans())
-    def somebody_moves_a_partition(self, data: st.DataObject, cancel: bool) -> None:
+    def partition_is_reassigned(self, data: st.DataObject, cancel: bool) -> None:
         key = data.draw(st.sampled_from(sorted(self.expected)))
         expected, now = self.expected[key], self.cluster.partition(*key)
         target = None
@@ -343,7 +343,7 @@ class Cluster(RuleBasedStateMachine):
                 electable = now.isr or eligible or now.last_known_elr or ()
                 assert not any(map(self.cluster.image.brokers.is_active, electable)), key
             if expected.complete & set(before.replicas) & set(now.replicas):
-                assert expected.complete & {*now.isr, *eligible}, f"{key}: nobody may be elected"
+                assert expected.complete & {*now.isr, *eligible}, f"{key}: no replica is eligible"
             expected.seen = now
 
     def check_leader(self, key: Key, expected: Expected, before: Partition, now: Partition) -> None:

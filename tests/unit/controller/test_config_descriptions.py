@@ -87,7 +87,7 @@ def test_broker_unit_is_converted_to_the_topic_unit() -> None:
     assert described(cluster, TOPIC, "t")[RETENTION].value == "604800000", "not while brokers run"
     assert described(cluster, BROKER, "") == {}
     set_config(cluster, BROKER, "", "log.retention.ms", "soon")
-    assert described(cluster, TOPIC, "t")[RETENTION].value == "soon", "nobody checked it"
+    assert described(cluster, TOPIC, "t")[RETENTION].value == "soon", "the value was not checked"
     assert set(BROKER_CONFIGS) >= {"log.retention.minutes", "log.roll.hours", "message.max.bytes"}
 
 
@@ -135,14 +135,14 @@ def test_caller_without_rights_gets_no_configs() -> None:
     image = ControlledCluster().image
     authorizer = AuthorizerSettings(enabled=True, super_users=frozenset({"User:admin"}))
 
-    def refused(user: str, *asked: Any) -> ErrorCode | None:
+    def refused(user: str, *requested: Any) -> ErrorCode | None:
         caller = Caller(user, "", "CONTROLLER")
         request_authorizer = rights_module.RequestAuthorizer(
             rights_module.AccessSettings(authorizer), image.acls
         )
         rights = request_authorizer.request(caller, DescribeConfigsRequest(resources=()))
         assert isinstance(rights, rights_module.Asked)
-        problem = config_refused(rights, caller, AclOperation.DESCRIBE_CONFIGS, *asked)
+        problem = config_refused(rights, caller, AclOperation.DESCRIBE_CONFIGS, *requested)
         return problem.code if problem is not None else None
 
     assert refused("User:eve", TOPIC, "t") == ErrorCode.TOPIC_AUTHORIZATION_FAILED

@@ -66,7 +66,7 @@ def test_config_values_are_set_and_deleted(cluster: ControlledCluster) -> None:
     assert dict(cluster.image.configs.of(TOPIC, "t")) == {"retention.ms": "5"}
     unchanged = resource(TOPIC, "t", ("retention.ms", SET, "5"))
     assert alter(cluster, unchanged) == [ErrorCode.NONE]
-    assert len(cluster.decided) == 1, "what is so already needs no record"
+    assert len(cluster.decided) == 1, "an unchanged value was written"
     assert alter(cluster, resource(TOPIC, "t", ("retention.ms", DELETE, None))) == [ErrorCode.NONE]
     assert dict(cluster.image.configs.of(TOPIC, "t")) == {}
 

@@ -83,7 +83,7 @@ def create(cluster: ControlledCluster) -> None:
 
 
 def alter(cluster: ControlledCluster) -> None:
-    asked = tuple(
+    requested = tuple(
         AlteredPartition(
             partition_index=index, leader_epoch=0, partition_epoch=0,
             new_isr_with_epochs=(IsrMember(broker_id=1), IsrMember(broker_id=2)),
@@ -93,15 +93,17 @@ def alter(cluster: ControlledCluster) -> None:
     request = AlterPartitionRequest(
         broker_id=1,
         broker_epoch=cluster.epoch(1),
-        topics=(AlteredTopic(topic_id=cluster.topic_id("t"), partitions=asked),),
+        topics=(AlteredTopic(topic_id=cluster.topic_id("t"), partitions=requested),),
     )
     assert len(alter_partition(cluster.view(), request).records) == 100
 
 
 def move(cluster: ControlledCluster) -> None:
-    asked = tuple(ReassignablePartition(partition_index=i, replicas=(4, 5, 6)) for i in range(100))
+    requested = tuple(
+        ReassignablePartition(partition_index=i, replicas=(4, 5, 6)) for i in range(100)
+    )
     request = AlterPartitionReassignmentsRequest(
-        topics=(ReassignableTopic(name="t", partitions=asked),)
+        topics=(ReassignableTopic(name="t", partitions=requested),)
     )
     decision = alter_reassignments(cluster.view(), request)
     assert len(decision.records) == 100

@@ -133,12 +133,12 @@ async def test_unclean_shutdown_clears_eligibility_and_a_clean_one_does_not() ->
 @pytest.mark.requirement("KV3-09")
 async def test_isr_member_with_an_unclean_shutdown_is_removed_before_registration() -> None:
     env = await three_brokers()
-    asked = env.ask(registration(7, 2, previous_broker_epoch=-1))
+    pending = env.ask(registration(7, 2, previous_broker_epoch=-1))
     await env.turn()
     values = env._open[-1][2]
-    assert [value[1] for value in values] == [5, 0], "the partition's change stands first"
+    assert [value[1] for value in values] == [5, 0], "the partition change is not first"
     await env.settle()
-    env.epochs[7] = asked.answer.broker_epoch
+    env.epochs[7] = pending.answer.broker_epoch
     assert state(env) == (8, (8, 9), (), ())
     assert env.committed.image.brokers.is_active(8)
 
@@ -251,7 +251,7 @@ def test_lowering_and_raising_the_feature_level_clears_the_eligible_replicas() -
         return found.eligible_leader_replicas or ()
 
     assert raised(cluster, 1).error_code == ErrorCode.NONE
-    assert eligible() == (9,), "the level is what it was"
+    assert eligible() == (9,), "the feature level has not changed"
     assert raised(cluster, 0).error_code == ErrorCode.NONE
     assert raised(cluster, 1).error_code == ErrorCode.NONE
     assert eligible() == ()

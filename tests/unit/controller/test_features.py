@@ -103,7 +103,7 @@ def test_controllers_are_not_checked_below_the_metadata_version_of_registrations
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "way", "said"),
+    ("before", "after", "way", "reported"),
     [
         (30, 29, UpgradeType.SAFE_DOWNGRADE, "might delete metadata information"),
         (30, 29, UpgradeType.UNSAFE_DOWNGRADE, "Unsafe metadata downgrade is not supported"),
@@ -115,15 +115,15 @@ def test_controllers_are_not_checked_below_the_metadata_version_of_registrations
     ],
 )
 def test_metadata_version_is_lowered_only_without_data_loss(
-    before: int, after: int, way: UpgradeType, said: str | None
+    before: int, after: int, way: UpgradeType, reported: str | None
 ) -> None:
     cluster = ControlledCluster(level=before)
     answer = update(cluster, METADATA_VERSION, after, way)
-    if said is None:
+    if reported is None:
         assert (answer.error_code, cluster.image.features.metadata_version) == (0, after)
     else:
         assert answer.error_code == ErrorCode.INVALID_UPDATE_VERSION
-        assert said in (answer.error_message or "")
+        assert reported in (answer.error_message or "")
         assert cluster.image.features.metadata_version == before
 
 
@@ -139,7 +139,7 @@ def test_only_the_newest_voter_of_two_processes_with_one_id_registers() -> None:
     assert refused.error_code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
     assert cluster.image.controllers.get(doubled) is None
     assert register(cluster, doubled).error_code == 0
-    assert register(cluster, doubled, uuid=None).error_code == 0, "a stock controller says no UUID"
+    assert register(cluster, doubled, uuid=None).error_code == 0, "a stock controller sends no UUID"
     assert register(cluster, 7, uuid=OLD_UUID).error_code == 0, "an observer"
 
 

@@ -37,7 +37,7 @@ def test_cancelled_reassignment_reverts_also_after_it_was_replaced() -> None:
     first, isr = begin(SETTLED, (1, 2, 3), (4, 5, 6))
     second, isr = begin(first, (*isr, 4), (1, 2, 7))
     assert second == Move((1, 2, 7, 3), removing=(3,), adding=(7,))
-    assert isr == (1, 2, 3), "4 is wanted by nobody any more"
+    assert isr == (1, 2, 3), "4 is in no target any more"
     assert revert(second, isr) == Reverted((1, 2, 3), (1, 2, 3), unclean=False)
 
 

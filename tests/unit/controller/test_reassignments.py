@@ -118,7 +118,7 @@ def test_reassignment_writes_the_same_steps_as_stock_kafka(
     assert (begun.replicas, begun.adding_replicas, begun.removing_replicas) == (
         (4, 5, 1, 2, 3), (4, 5), (2, 3),
     )  # fmt: skip
-    assert (begun.isr, begun.leader) == (None, -2), "nobody who serves has to do anything yet"
+    assert (begun.isr, begun.leader) == (None, -2), "brokers that serve have nothing to do yet"
     (topic,) = moving(cluster)
     assert topic.partitions[0].adding_replicas == (4, 5)
     assert catch_up(cluster, 1, 2, 3, 4) == ErrorCode.NONE
@@ -129,7 +129,7 @@ def test_reassignment_writes_the_same_steps_as_stock_kafka(
     assert (ended.replicas, ended.adding_replicas, ended.removing_replicas) == ((4, 5, 1), (), ())
     assert ended.isr == (1, 4, 5)
     assert ended.leader == 1, (
-        "named, so that the leader epoch rises and replicas that left hear of it"
+        "named, so that the leader epoch rises and removed replicas are notified"
     )
     assert moving(cluster) == ()
     assert len(cluster.partition("t").directories) == 3
@@ -198,11 +198,11 @@ def test_concurrent_reassignments_are_limited(cluster: ControlledCluster) -> Non
 
 def test_reassignments_of_named_partitions_are_listed(cluster: ControlledCluster) -> None:
     reassign(cluster, {0: (4, 5, 6), 1: (4, 5, 6)})
-    asked = (
+    requested = (
         ListedTopic(name="t", partition_indexes=(1, 9)),
         ListedTopic(name="u", partition_indexes=(0,)),
     )
-    request = ListPartitionReassignmentsRequest(topics=asked)
+    request = ListPartitionReassignmentsRequest(topics=requested)
     answer = cluster.ask(list_reassignments, request, ListPartitionReassignmentsResponse)
     assert [p.partition_index for topic in answer.topics for p in topic.partitions] == [1]
 

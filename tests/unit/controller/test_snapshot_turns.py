@@ -65,7 +65,7 @@ class Turns:
 def test_one_controller_writes_a_snapshot_at_a_time() -> None:
     turns = Turns()
     assert turns.beat(2)
-    assert not turns.beat(3), "2 was told to"
+    assert not turns.beat(3), "2 was sent the request"
     assert not turns.beat(2, writing=True)
     assert not turns.beat(3), "2 writes"
     assert not turns.beat(2, offset=10, due=False)
@@ -80,10 +80,10 @@ OLD, NEW, UNTOLD = ReplicaKey(3, UUID(int=3)), ReplicaKey(3, UUID(int=33)), Repl
 def test_two_replicas_of_one_id_have_two_turns(writer: ReplicaKey, other: ReplicaKey) -> None:
     turns = Turns()
     assert turns.beat(writer)
-    assert not turns.beat(other, offset=5), "the other replica was told to"
+    assert not turns.beat(other, offset=5), "the other replica was sent the request"
     turns.beat(writer, writing=True)
     assert not turns.beat(other, offset=9, due=False), "it has nothing to write"
-    assert not turns.beat(2), "and that does not end the turn of the one that writes"
+    assert not turns.beat(2), "the turn of the writing replica ended"
     assert turns.own_turn() is Turn.WAIT
     turns.beat(writer, offset=10, due=False)
     assert turns.beat(2)
@@ -138,7 +138,7 @@ def test_new_active_controller_collects_heartbeats_first() -> None:
     turns.now_ms = SETTLING_MS - 1
     assert not turns.beat(2)
     assert turns.own_turn() is Turn.WAIT
-    assert not turns.beat(3, writing=True), "told by the one before"
+    assert not turns.beat(3, writing=True), "requested by the previous leader"
     turns.now_ms = SETTLING_MS
     assert not turns.beat(2)
     turns.beat(3, offset=10, due=False)
@@ -170,14 +170,16 @@ def test_single_controller_writes_immediately() -> None:
     turns.now_ms = 0.0
     assert turns.own_turn(single_voter=True, can_hand_over=False) is Turn.BEGIN
     turns.beat(9, due=False)
-    assert turns.own_turn(single_voter=True) is Turn.WAIT, "an observer: it listens first"
+    assert turns.own_turn(single_voter=True) is Turn.WAIT, (
+        "an observer: it waits for a heartbeat first"
+    )
 
 
 def test_silent_or_unfinished_replica_does_not_delay_others() -> None:
     turns = Turns()
     assert turns.beat(2)
     turns.now_ms += SILENT_MS
-    assert turns.beat(3), "2 is not heard of any more"
+    assert turns.beat(3), "2 sends no heartbeats any more"
     assert turns.own_turn() is Turn.WAIT
     began_ms = turns.now_ms
     while turns.now_ms < began_ms + LONGEST_TURN_MS:
@@ -185,14 +187,14 @@ def test_silent_or_unfinished_replica_does_not_delay_others() -> None:
         turns.beat(3, writing=True)
         turns.now_ms += SILENT_MS / 2
     turns.beat(3, writing=True)
-    assert turns.beat(2), "3 has been writing for ever"
+    assert turns.beat(2), "3 has exceeded the time limit"
 
 
 def test_turn_without_a_snapshot_is_not_repeated_immediately() -> None:
     turns = Turns()
     assert turns.beat(2)
-    assert not turns.beat(2), "no newer snapshot, and none on its way"
-    assert turns.own_turn() is Turn.HAND_OVER, "it does not wait for who can't"
+    assert not turns.beat(2), "no newer snapshot, and none in progress"
+    assert turns.own_turn() is Turn.HAND_OVER, "waits for a replica that can't write"
     assert turns.beat(3)
     turns.beat(3, offset=10, due=False)
     turns.now_ms += AFTER_A_FAILURE_MS

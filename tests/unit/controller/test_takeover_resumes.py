@@ -15,7 +15,7 @@ from quorum_node.records.metadata import NO_LEADER, PartitionChangeRecord
 from quorum_node.schema.schema import Message
 from support.broker_requests import heartbeat
 from support.controlled_cluster import assigned
-from support.controller_env import Asked
+from support.controller_env import PendingRequest
 from support.partition_env import FAR, PartitionEnv
 
 pytestmark = pytest.mark.requirement("KV3-06")
@@ -63,7 +63,7 @@ async def test_broker_that_became_silent_during_the_takeover_is_fenced() -> None
     new = await takeover(old)
     new.now_ms += 8999
     await new.beat(8)
-    assert new.partition().leader == 7, "it has the time of a lease"
+    assert new.partition().leader == 7, "it has a whole lease"
     new.now_ms += 1
     await new.start(9)
     await new.settle()
@@ -141,9 +141,9 @@ AFTER = {
 }
 
 
-def code(asked: Asked) -> int:
+def code(requested: PendingRequest) -> int:
     """The error of the one requested topic."""
-    answer = asked.answer
+    answer = requested.answer
     found = getattr(answer, "topics", None) or getattr(answer, "results", None) or answer.responses
     error: int = found[0].error_code
     return error
@@ -156,14 +156,14 @@ async def test_topic_change_is_atomic_across_a_takeover(change: str, committed: 
     old = PartitionEnv()
     await old.begin(7, 8)
     await old.topic((7, 8), (7, 8))
-    asked = old.ask(CHANGES[change])
+    pending = old.ask(CHANGES[change])
     await old.turn()
     assert sizes(old) == BEFORE, "nothing is visible before the commit"
     if committed:
         await old.commit(most=1)
     new = await takeover(old, began=False)
     assert sizes(new) == (AFTER[change] if committed else BEFORE)
-    assert code(asked) == (ErrorCode.NONE if committed else ErrorCode.NOT_CONTROLLER)
+    assert code(pending) == (ErrorCode.NONE if committed else ErrorCode.NOT_CONTROLLER)
     records = await new.commit()
     assert not [each for each in records if not isinstance(each, PartitionChangeRecord)]
     if not committed:

@@ -139,11 +139,11 @@ def test_invalid_topic_is_rejected(fields: dict[str, Any], code: ErrorCode) -> N
         CreatableTopicConfig(name=name, value=value)
         for name, value in fields.pop("configs", {}).items()
     )
-    asked = {"name": "t", "num_partitions": 1, "replication_factor": 1, **fields}
-    bad, good = create(cluster, CreatableTopic(configs=configs, **asked), numbered("good"))
+    requested = {"name": "t", "num_partitions": 1, "replication_factor": 1, **fields}
+    bad, good = create(cluster, CreatableTopic(configs=configs, **requested), numbered("good"))
     assert bad.error_code == code
     assert bad.error_message
-    assert good.error_code == ErrorCode.NONE, "one topic's fault is not another's"
+    assert good.error_code == ErrorCode.NONE, "an invalid topic affected another one"
     delete(cluster, DeleteTopicState(name="good"))
     assert cluster.image == before
 
@@ -363,5 +363,7 @@ def test_unauthorized_deletion_has_the_errors_of_stock_kafka() -> None:
         ("nowhere", None, denied),
     ]
     both_ways = [DeleteTopicState(name="hidden"), DeleteTopicState(name=None, topic_id=hidden)]
-    assert {error for _, _, error in told(*both_ways)} == {denied}, "that both are one is not told"
+    assert {error for _, _, error in told(*both_ways)} == {denied}, (
+        "the answer shows that both are the same topic"
+    )
     assert cluster.image == before

@@ -34,12 +34,12 @@ def test_case_3_of_the_document() -> None:
     committed = dict(replicas.committed)
     replicas.produce(A, "of the old leader")
     for _ in range(3):
-        assert replicas.fetch(C), "C has not heard of B yet"
-        assert not replicas.fetch(B), "a leader fetches from nobody"
+        assert replicas.fetch(C), "C has not received B's epoch yet"
+        assert not replicas.fetch(B), "the leader fetches from a replica"
     assert (0, "of the old leader") in replicas.brokers[C].log
     for isr in ((A,), (A, C), (A, B), (A, B, C)):
         assert replicas.alter(A, *isr) is ErrorCode.FENCED_LEADER_EPOCH
-    assert replicas.committed == committed, "A can't commit with B, nor without it"
+    assert replicas.committed == committed, "A committed without a majority"
 
     replicas.produce(B, "of the new leader")
     assert replicas.committed == committed, "B needs C"
@@ -48,7 +48,9 @@ def test_case_3_of_the_document() -> None:
         assert replicas.fetch(C)
     assert replicas.acknowledged[-1] == (B, (1, "of the new leader"))
     for isr in ((A,), (A, C)):
-        assert replicas.alter(A, *isr) is ErrorCode.FENCED_LEADER_EPOCH, "it still does not know"
+        assert replicas.alter(A, *isr) is ErrorCode.FENCED_LEADER_EPOCH, (
+            "C has not received the epoch yet"
+        )
 
     replicas.fence(A, fenced=False)
     for broker in (A, B, C):

@@ -102,7 +102,7 @@ async def test_uncommitted_unclean_election_is_not_counted() -> None:
     await env.topic((7, 8))
     await last_isr_member_fails(env, 7, 8)
     wanted = TopicPartitions(topic="t", partitions=(0,))
-    asked = env.ask(
+    request = env.ask(
         ElectLeadersRequest(
             election_type=ElectionType.UNCLEAN, topic_partitions=(wanted,), timeout_ms=1000
         )
@@ -110,5 +110,5 @@ async def test_uncommitted_unclean_election_is_not_counted() -> None:
     await env.turn()
     assert counted(env) == 0, "not before the commit"
     await env.lose()
-    assert asked.answer.error_code == ErrorCode.NOT_CONTROLLER
+    assert request.answer.error_code == ErrorCode.NOT_CONTROLLER
     assert (env.partition().leader, counted(env)) == (NO_LEADER, 0)

@@ -21,13 +21,13 @@ def test_only_members_of_the_generation_commit() -> None:
     (member,) = env.stable()
     assert env.committed(env.commit(5, member, 1)) is GroupError.NONE
     assert env.offset() == 5
-    for code, asked in (
+    for code, requested in (
         (GroupError.ILLEGAL_GENERATION, env.commit(6, member, 2)),
         (GroupError.UNKNOWN_MEMBER_ID, env.commit(6, "stranger", 1)),
         (GroupError.UNKNOWN_MEMBER_ID, env.commit(6)),
         (GroupError.ILLEGAL_GENERATION, env.commit(6, "x", 1, group="no such group")),
     ):
-        assert env.committed(asked) is code
+        assert env.committed(requested) is code
     assert env.offset() == 5
 
 
@@ -159,8 +159,8 @@ def test_offsets_of_topics_subscribed_by_a_member_are_not_deleted() -> None:
     env = GroupEnv()
     (member,) = env.stable()
     env.commit(5, member, 1)
-    asked = DeleteOffsets(0, GROUP, (TopicPartition(TOPIC, 0), TopicPartition("other", 0)))
-    answer = env.answers[env.ask(asked)]
+    requested = DeleteOffsets(0, GROUP, (TopicPartition(TOPIC, 0), TopicPartition("other", 0)))
+    answer = env.answers[env.ask(requested)]
     assert isinstance(answer, PartitionsDone)
     assert list(answer.errors.values()) == [GroupError.GROUP_SUBSCRIBED_TO_TOPIC, GroupError.NONE]
     assert env.offset() == 5

@@ -39,7 +39,7 @@ def test_second_member_triggers_a_rebalance_of_the_first() -> None:
     assert env.heartbeat(first, 1) is GroupError.REBALANCE_IN_PROGRESS
     again = env.join(first)
     assert env.joined(request).generation == env.joined(again).generation == 2
-    assert env.joined(request).members == (), "the leader alone assigns"
+    assert env.joined(request).members == (), "another member assigned"
     assert [each.member_id for each in env.joined(again).members] == [first, second]
     assert env.heartbeat(first, 1) is GroupError.ILLEGAL_GENERATION
 
@@ -157,7 +157,7 @@ def test_unused_member_id_expires() -> None:
     env.join()
     assert env.group.pending
     env.wait(11_000)
-    assert GROUP not in env.shard.table.groups, "there never was such a group"
+    assert GROUP not in env.shard.table.groups, "the group does not exist"
 
 
 def test_leader_gets_the_same_response_to_a_repeated_join_before_its_sync() -> None:

@@ -48,7 +48,7 @@ def test_returning_leader_gets_skip_assignment() -> None:
     assert len(joined.members) == 2
     older = env.joined(env.join(instance_id="a", may_skip=False))
     assert not older.skip_assignment
-    assert older.leader_id not in (older.member_id, old), "it must not hand in assignments"
+    assert older.leader_id not in (older.member_id, old), "only the leader assigns"
     assert older.members == ()
 
 

@@ -4,7 +4,7 @@ import json
 
 from support.envtest import kill_points
 from support.envtest.http_proxy import Call
-from support.envtest.kill_points import Point
+from support.envtest.kill_points import KillPoint
 
 _SETS = "/apis/apps/v1/namespaces/env-1/statefulsets"
 _MQ = "/apis/metadataquorum.dev/v1alpha1/namespaces/env-1/metadataquorums/q/status"
@@ -72,13 +72,13 @@ def test_every_action_is_a_kill_point_and_only_the_first_repeated_report() -> No
 
 def test_token_check_of_a_node_is_no_action() -> None:
     """It is sent periodically, when objects are checked: two runs differ in it."""
-    asked = call("POST", "/v1/node", target="127.16.1.2:8080")
-    found = kill_points.points([asked, create("q-4-1"), asked, asked])
+    requested = call("POST", "/v1/node", target="127.16.1.2:8080")
+    found = kill_points.points([requested, create("q-4-1"), requested, requested])
     assert [str(point) for point in found] == ["node POST node #1", "POST statefulsets q-N-I #1"]
     assert kill_points.acts(found) == (found[1],)
 
 
 def test_matcher_selects_the_exact_occurrence_once() -> None:
-    wanted = kill_points.matcher(Point("POST statefulsets q-N-I", 2))
+    wanted = kill_points.matcher(KillPoint("POST statefulsets q-N-I", 2))
     calls = [create("q-4-1"), status("Scaling", "Wait"), create("q-5-1"), create("q-6-1")]
     assert [wanted(each) for each in calls] == [False, False, True, False]

@@ -128,14 +128,14 @@ def reads_peer(peer: Json, other: Pod, space: str) -> bool:
     return in_space and reads_selector(peer.get("podSelector", {}), dict(other.labels))
 
 
-def reads_port(told: Json, server: Pod, number: int, protocol: str) -> bool:
+def reads_port(reported: Json, server: Pod, number: int, protocol: str) -> bool:
     """protocol defaults to TCP. No port: all ports. endPort: the range from port to it."""
-    if told.get("protocol", "TCP") != protocol:
+    if reported.get("protocol", "TCP") != protocol:
         return False
-    port = told.get("port")
+    port = reported.get("port")
     if isinstance(port, str):
         return server.ports.get(port) == number
-    return port is None or port <= number <= told.get("endPort", port)
+    return port is None or port <= number <= reported.get("endPort", port)
 
 
 def reads_direction(
@@ -180,8 +180,8 @@ def test_rules_match_their_descriptions(
     derived = derive(drawn, pods, SPACES)
     for source in (*pods, OUTSIDE):
         for target in (*pods, OUTSIDE):
-            asked = Packet(source.address, target.address, number, protocol)
-            assert derived.passes(asked) == reads(drawn, source, target, number, protocol)
+            requested = Packet(source.address, target.address, number, protocol)
+            assert derived.passes(requested) == reads(drawn, source, target, number, protocol)
 
 
 @given(policies, policies, worlds, packets)
@@ -189,12 +189,12 @@ def test_policies_of_one_pod_are_combined_in_any_order(
     one: Json, two: Json, pods: list[Pod], packet: tuple[int, str]
 ) -> None:
     for target in pods[1:]:
-        asked = Packet(pods[0].address, target.address, *packet)
-        together = derive([one, two], pods, SPACES).passes(asked)
-        assert together == derive([two, one], pods, SPACES).passes(asked)
-        alone = [derive([each], pods, SPACES).passes(asked) for each in (one, two)]
+        requested = Packet(pods[0].address, target.address, *packet)
+        together = derive([one, two], pods, SPACES).passes(requested)
+        assert together == derive([two, one], pods, SPACES).passes(requested)
+        alone = [derive([each], pods, SPACES).passes(requested) for each in (one, two)]
         if not together:
-            assert not all(alone), "what both allow, or do not judge, both together allow"
+            assert not all(alone), "each policy allows it, but not both together"
 
 
 @given(policies, worlds)

@@ -30,5 +30,5 @@ def test_random_changes_of_a_set(runs: list[list[IndexKey]]) -> None:
     changes = PartitionSetChanges(PartitionSet())
     for key in plain:
         changes.add(*key)
-    assert changes.finish() == sets, "one form, however it came about"
+    assert changes.finish() == sets, "equal sets have different forms"
     assert PartitionSetChanges(sets).finish() is sets

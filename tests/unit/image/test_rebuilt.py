@@ -82,9 +82,9 @@ def test_replay_in_batches_of_any_size_gives_the_same_image(
 @given(histories(transactions=False), st.integers(0, 40))
 def test_older_image_is_not_modified(values: list[bytes], cut: int) -> None:
     kept = replayed(values[:cut])
-    image, told = kept.image, snapshot(kept.image)
+    image, reported = kept.image, snapshot(kept.image)
     replayed(values[cut:], kept)
-    assert snapshot(image) == told
+    assert snapshot(image) == reported
 
 
 @ENTIRE

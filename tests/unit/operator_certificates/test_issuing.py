@@ -129,8 +129,8 @@ def test_subject_matches_the_kafka_principal_mapping_rules() -> None:
     authority = issuing.new_authority(OWNER, 1, NOW_S)
     made = issuing.issue(OWNER, holders.member(OWNER, 3, 2), authority, NOW_S).certificate
     der = x509.load_pem_x509_certificate(made.pem.encode()).public_bytes(Encoding.DER)
-    said = principal_of(der, parse_mapping_rules("DEFAULT"))
-    assert said == "User:CN=demo-3-2,OU=member,O=demo.space"
+    reported = principal_of(der, parse_mapping_rules("DEFAULT"))
+    assert reported == "User:CN=demo-3-2,OU=member,O=demo.space"
 
 
 def test_two_certificates_of_one_holder_share_neither_key_nor_serial() -> None:
@@ -148,7 +148,7 @@ def test_authorities_of_two_generations_have_different_names_and_accept_only_the
     assert (one.certificate.generation, two.certificate.generation) == (1, 2)
     assert pem.signed_by(leaf, two.certificate)
     assert not pem.signed_by(leaf, one.certificate)
-    assert not pem.signed_by(leaf, leaf), "a leaf signs nothing"
+    assert not pem.signed_by(leaf, leaf), "a leaf certificate may sign"
 
 
 def test_private_key_is_not_in_the_repr() -> None:
@@ -170,7 +170,7 @@ def test_certificate_expires_no_later_than_its_authority_and_is_due_long_before(
     now = made_at + age_days * DAY_S
     leaf = lifetimes.of_leaf(role, now, authority)
     assert leaf.not_after <= authority.not_after
-    assert leaf.not_before < now, "clocks that are some minutes behind take it as well"
+    assert leaf.not_before < now, "not valid for clocks that are some minutes behind"
     if leaf.not_after > now:
         assert leaf.not_before < leaf.leaf_due_at < leaf.urgent_at < leaf.not_after
     assert authority.authority_due_at <= authority.not_after - 360 * DAY_S
@@ -192,7 +192,7 @@ def test_secret_has_the_keys_for_stock_kafka_and_for_pem_readers() -> None:
     data = decoded(secret["data"])
     assert set(data) == {CERTIFICATE, KEY, BUNDLE, KEYSTORE}
     assert data[KEYSTORE] == data[KEY] + data[CERTIFICATE]
-    assert data[KEY].startswith(b"-----BEGIN PRIVATE KEY-----"), "PKCS#8: Java reads no other"
+    assert data[KEY].startswith(b"-----BEGIN PRIVATE KEY-----"), "not PKCS#8, which Java requires"
     made = documents.authority_secret(OWNER, 1, authority, signing=True)
     assert made["immutable"] is True
     assert documents.leaf_name(OWNER, holders.person("anna")) == "demo-anna-tls"

@@ -47,10 +47,10 @@ def secret(text: bytes) -> dict[str, Any]:
 
 
 def judged(
-    asked: RevokedSpec | None, *found: dict[str, Any] | None, earlier: tuple[str, ...] = ()
+    requested: RevokedSpec | None, *found: dict[str, Any] | None, earlier: tuple[str, ...] = ()
 ) -> tuple[str | None, list[str]]:
     """The file, and the reasons of what is wrong."""
-    wanted, troubles = revoked("space", asked, found)
+    wanted, troubles = revoked("space", requested, found)
     return file_for(wanted, earlier), [each.reason for each in troubles]
 
 
@@ -110,13 +110,13 @@ BAD: dict[str, tuple[dict[str, Any] | None, str]] = {
 @pytest.mark.parametrize("case", BAD)
 def test_unreadable_entries_are_reported_and_revoked_certificates_stay_revoked(case: str) -> None:
     there, reason = BAD[case]
-    asked = spec(lists=LISTS[:1])
-    before = judged(asked, config_map(crl(CA, TWO)))[0]
+    requested = spec(lists=LISTS[:1])
+    before = judged(requested, config_map(crl(CA, TWO)))[0]
     assert before is not None
     hurried = spec(f"{ONE.serial_number:x}", lists=LISTS[:1])
     text, troubles = judged(hurried, there, earlier=(before, before))
     assert troubles == [reason]
-    assert refused(text) == {ONE, TWO}, "what is added in a hurry counts all the same"
+    assert refused(text) == {ONE, TWO}, "a list without a next update counts"
     assert refused(judged(hurried, config_map(crl(CA)), earlier=(before,))[0]) == {ONE}
 
 
@@ -129,8 +129,8 @@ def test_lists_beyond_the_secret_size_limit_are_reported_and_serials_are_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "MOST_BYTES", 300)
-    asked = spec(f"{ONE.serial_number:x}", lists=LISTS[:1])
-    text, troubles = judged(asked, config_map(crl(CA, TWO)))
+    requested = spec(f"{ONE.serial_number:x}", lists=LISTS[:1])
+    text, troubles = judged(requested, config_map(crl(CA, TWO)))
     assert (refused(text), troubles) == ({ONE}, ["RevokedTooLong"])
 
 

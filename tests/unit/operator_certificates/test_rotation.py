@@ -35,9 +35,9 @@ class Rotation(RuleBasedStateMachine):
         assert self.world.settled
         self.late: steps.Step | None = None
 
-    @initialize(asked=st.booleans())
-    def begun(self, asked: bool) -> None:
-        self.world.rotation_asked = asked
+    @initialize(requested=st.booleans())
+    def begun(self, requested: bool) -> None:
+        self.world.rotation_asked = requested
 
     @rule(acts=st.lists(turns, min_size=25, max_size=60))
     def repeated_work(self, acts: list[tuple[str, str]]) -> None:
@@ -49,7 +49,7 @@ class Rotation(RuleBasedStateMachine):
                 self.world.load_bundle(name)
             else:
                 self.world.load_pair(name)
-            assert self.world.mistrusting() == [], act
+            assert self.world.trust_failures() == [], act
 
     @rule()
     def operator_is_held_up(self) -> None:
@@ -120,7 +120,7 @@ class Rotation(RuleBasedStateMachine):
 
     @invariant()
     def all_trust_each_other(self) -> None:
-        assert self.world.mistrusting() == []
+        assert self.world.trust_failures() == []
 
     def teardown(self) -> None:
         """Undisturbed it comes to its end: one authority, everything valid, signed by it, and loaded."""
@@ -130,7 +130,7 @@ class Rotation(RuleBasedStateMachine):
             process.silent = False
         for _ in range(150):
             world.work(1)
-            assert world.mistrusting() == []
+            assert world.trust_failures() == []
             # Certificates loaded by processes since the last step may require another one.
             if world.settled and isinstance(world.plan(), steps.Settled):
                 break
@@ -179,7 +179,7 @@ def test_new_quorum_gets_all_certificates_at_once() -> None:
     world = settled()
     assert authority(world) == "quorum CA 1"
     assert set(world.leaves) == {*NAMES, "admin"}
-    assert world.mistrusting() == []
+    assert world.trust_failures() == []
 
 
 def test_no_certificate_expires_in_twelve_years_and_the_authority_is_rotated_twice() -> None:
@@ -189,7 +189,7 @@ def test_no_certificate_expires_in_twelve_years_and_the_authority_is_rotated_twi
         world.now += days(14)
         world.work(60)
         assert world.settled
-        assert world.mistrusting() == []
+        assert world.trust_failures() == []
         for process in world.running.values():
             assert process.certificate.validity.not_after > world.now + days(15)
         if not generations or generations[-1] != authority(world):
@@ -264,7 +264,7 @@ def test_authority_that_a_silent_member_may_still_present_stays_trusted() -> Non
         for name in NAMES[:2]:
             world.load_bundle(name)
             world.load_pair(name)
-        assert world.mistrusting() == []
+        assert world.trust_failures() == []
     step = world.plan()
     assert isinstance(step, steps.WaitFor)
     assert step.reason == "authority 1 is kept until no member can present its certificates"
@@ -354,10 +354,10 @@ def test_single_secret_or_member_does_not_prove_an_authority() -> None:
     mine = issuing.issue(OWNER, world.members[0], foreign, world.now)
     bad = replace(seen.leaves[0], certificate=mine.certificate, bundle=(foreign.certificate,))
     secret = replace(seen, leaves=(bad, *seen.leaves[1:]))
-    said = Loaded(
+    reported = Loaded(
         mine.certificate.fingerprint, foreign.certificate.fingerprint, (foreign.certificate,)
     )
-    member = replace(seen.members[0], loaded=said)
+    member = replace(seen.members[0], loaded=reported)
     report = replace(seen, members=(member, *seen.members[1:]))
     trust = replace(seen, trust=(*(seen.trust or ()), foreign.certificate))
     for attacked in (secret, report, trust):
@@ -374,6 +374,6 @@ def test_authority_and_all_secrets_are_restored_from_the_reports_of_members() ->
     world.trust = None
     for _ in range(60):
         world.work(1)
-        assert world.mistrusting() == []
+        assert world.trust_failures() == []
     assert world.settled
     assert authority(world) == "quorum CA 2"

@@ -135,8 +135,8 @@ def credentials_of(container: dict[str, Any]) -> dict[str, tuple[str, str]]:
     for each in container["env"]:
         if "valueFrom" in each:
             assert each.keys() == {"name", "valueFrom"}, "no value"
-            told = each["valueFrom"]["secretKeyRef"]
-            found[each["name"]] = (told["name"], told["key"])
+            reported = each["valueFrom"]["secretKeyRef"]
+            found[each["name"]] = (reported["name"], reported["key"])
     return found
 
 

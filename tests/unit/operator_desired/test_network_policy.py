@@ -30,8 +30,8 @@ SCRAPER = {
 ELSEWHERE = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "elsewhere"}}}
 
 
-def spec(**asked: Any) -> MetadataQuorumSpec:
-    return MetadataQuorumSpec.model_validate({"networkPolicy": asked} if asked else {})
+def spec(**requested: Any) -> MetadataQuorumSpec:
+    return MetadataQuorumSpec.model_validate({"networkPolicy": requested} if requested else {})
 
 
 def pods() -> list[Pod]:
@@ -43,8 +43,8 @@ def pods() -> list[Pod]:
     return around("space", "demo", [each["metadata"]["labels"] for each in templates])
 
 
-def matrix(**asked: Any) -> dict[str, set[int]]:
-    return reaches([network_policy.build(OWNER, spec(**asked))], "space", pods())
+def matrix(**requested: Any) -> dict[str, set[int]]:
+    return reaches([network_policy.build(OWNER, spec(**requested))], "space", pods())
 
 
 @pytest.mark.requirement("OP-01")
@@ -57,7 +57,7 @@ def test_all_pods_reach_all_ports_without_a_policy() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "changes"),
+    ("requested", "changes"),
     [
         (
             {"controllerFrom": [ELSEWHERE]},
@@ -79,9 +79,9 @@ def test_all_pods_reach_all_ports_without_a_policy() -> None:
 )
 @pytest.mark.requirement("OP-01")
 def test_each_list_admits_only_its_peers(
-    asked: dict[str, Any], changes: dict[str, set[int]]
+    requested: dict[str, Any], changes: dict[str, set[int]]
 ) -> None:
-    assert matrix(**asked) == BY_DEFAULT | changes
+    assert matrix(**requested) == BY_DEFAULT | changes
 
 
 def test_operator_in_an_unknown_namespace_is_not_admitted() -> None:
@@ -100,8 +100,8 @@ def test_member_egress_is_limited_to_members_and_dns() -> None:
 
 
 def test_egress_to_external_voters_is_opened_by_name() -> None:
-    asked = spec(egressTo=[{"ipBlock": {"cidr": "203.0.113.9/32"}}])
-    found = reached([network_policy.build(OWNER, asked)], "space", pods())
+    requested = spec(egressTo=[{"ipBlock": {"cidr": "203.0.113.9/32"}}])
+    found = reached([network_policy.build(OWNER, requested)], "space", pods())
     assert found["outside"] == {53, CONTROLLER, ADMIN, 443}
     assert found["stranger"] == {53}
 
@@ -112,7 +112,7 @@ def test_new_quorum_has_a_policy_and_an_earlier_quorum_only_by_choice() -> None:
     assert network_policy.is_wanted(spec(), (new,)) is True
     assert network_policy.is_wanted(spec(), (old,)) is False
     assert network_policy.is_wanted(spec(), (old, replace(new, index=2))) is True
-    assert network_policy.is_wanted(spec(), ()) is None, "nothing is taken from a quorum unseen"
+    assert network_policy.is_wanted(spec(), ()) is None, "an existing quorum lost access"
     assert network_policy.is_wanted(spec(mode="Enabled"), (old,)) is True
     assert network_policy.is_wanted(spec(mode="Disabled"), (new,)) is False
     assert network_policy.is_wanted(spec(adminFrom=[ELSEWHERE]), (old,)) is False
@@ -134,8 +134,8 @@ def test_network_policy_outdates_no_pod() -> None:
     """Neither the identity's setting nor the spec's is part of a template: no pod restarts for it."""
     old = replace(IDENTITY, network_policy=False)
     hashes = {
-        stateful_set.hashes(OWNER, asked, stateful_set.Member(1, 1, identity))
+        stateful_set.hashes(OWNER, requested, stateful_set.Member(1, 1, identity))
         for identity in (old, IDENTITY)
-        for asked in (spec(), spec(mode="Enabled", adminFrom=[ELSEWHERE]))
+        for requested in (spec(), spec(mode="Enabled", adminFrom=[ELSEWHERE]))
     }
     assert len(hashes) == 1

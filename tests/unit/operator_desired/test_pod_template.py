@@ -40,8 +40,8 @@ BEFORE = {
 every quorum when the operator is upgraded; another template hash writes templates anew, and counts for pods that are made later."""
 
 
-def spec_of(asked: dict[str, Any], **more: Any) -> MetadataQuorumSpec:
-    return MetadataQuorumSpec.model_validate({"podTemplate": asked, **more})
+def spec_of(requested: dict[str, Any], **more: Any) -> MetadataQuorumSpec:
+    return MetadataQuorumSpec.model_validate({"podTemplate": requested, **more})
 
 
 def template(spec: MetadataQuorumSpec) -> dict[str, Any]:
@@ -61,7 +61,7 @@ def test_operator_upgrade_restarts_no_pod(case: str, left_out: dict[str, Any]) -
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "requested",
     [
         {"labels": {"team": "a"}},
         {"annotations": {"x": "y"}},
@@ -73,13 +73,13 @@ def test_operator_upgrade_restarts_no_pod(case: str, left_out: dict[str, Any]) -
     ids=str,
 )
 def test_changes_without_effect_on_the_process_wait_for_the_next_restart(
-    asked: dict[str, Any],
+    requested: dict[str, Any],
 ) -> None:
-    assert restart_hash(spec_of(asked)) == restart_hash(MetadataQuorumSpec())
+    assert restart_hash(spec_of(requested)) == restart_hash(MetadataQuorumSpec())
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "requested",
     [
         {"env": [{"name": "A", "value": "1"}]},
         {"serviceAccountName": "members"},
@@ -88,8 +88,8 @@ def test_changes_without_effect_on_the_process_wait_for_the_next_restart(
     ],
     ids=str,
 )
-def test_changed_process_settings_restart_the_pod(asked: dict[str, Any]) -> None:
-    assert restart_hash(spec_of(asked)) != restart_hash(MetadataQuorumSpec())
+def test_changed_process_settings_restart_the_pod(requested: dict[str, Any]) -> None:
+    assert restart_hash(spec_of(requested)) != restart_hash(MetadataQuorumSpec())
 
 
 def test_every_template_field_reaches_the_pod() -> None:
@@ -129,8 +129,8 @@ def test_selector_labels_cannot_be_overridden() -> None:
 
 
 def test_missing_user_ids_are_defaulted_by_the_cluster_and_root_is_never_allowed() -> None:
-    def security(asked: dict[str, Any]) -> dict[str, Any]:
-        found: dict[str, Any] = template(spec_of(asked))["spec"]["securityContext"]
+    def security(requested: dict[str, Any]) -> dict[str, Any]:
+        found: dict[str, Any] = template(spec_of(requested))["spec"]["securityContext"]
         return found
 
     assert security({})["runAsUser"] == 65532
@@ -155,10 +155,10 @@ def test_members_are_spread_over_zones_and_hosts(
     zones: str, spread: str, found: list[tuple[str, str]]
 ) -> None:
     pod = template(spec_of({"zoneSpread": zones}, spread=spread))["spec"]
-    told = [
+    reported = [
         (each["topologyKey"].rsplit("/", 1)[1], each["whenUnsatisfiable"])
         for each in pod["topologySpreadConstraints"]
     ]
-    assert told == found
+    assert reported == found
     selectors = [each["labelSelector"] for each in pod["topologySpreadConstraints"]]
     assert all(each == selectors[0] for each in selectors)

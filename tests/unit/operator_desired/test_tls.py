@@ -49,7 +49,7 @@ def test_member_with_certificates_mounts_its_own_secret_and_its_probe_needs_none
     (node,) = container(on=True)["containers"]  # type: ignore[misc, attr-defined]
     volumes = {each["name"]: each for each in container(on=True)["volumes"]}  # type: ignore[attr-defined]
     assert volumes["tls"]["secret"]["secretName"] == "demo-2-1-tls"
-    assert "items" not in volumes["tls"]["secret"], "a key that is missing keeps no pod waiting"
+    assert "items" not in volumes["tls"]["secret"], "a missing key blocks the pod"
     (mount,) = [each for each in node["volumeMounts"] if each["name"] == "tls"]
     assert mount == {"name": "tls", "mountPath": "/etc/metadataquorum-tls", "readOnly": True}
     ports = {each["name"]: each["containerPort"] for each in node["ports"]}
@@ -60,8 +60,8 @@ def test_member_with_certificates_mounts_its_own_secret_and_its_probe_needs_none
 
 
 def test_spec_cannot_override_properties_of_members() -> None:
-    asked = {"ssl.truststore.location": "/tmp/mine", "listener.security.protocol.map": "x"}
-    found = config.properties(OWNER, asked, secured=True)
+    requested = {"ssl.truststore.location": "/tmp/mine", "listener.security.protocol.map": "x"}
+    found = config.properties(OWNER, requested, secured=True)
     assert found["ssl.truststore.location"] == "/etc/metadataquorum-tls/ca.crt"
     assert found["listener.security.protocol.map"] == "CONTROLLER:SSL"
     assert found["authorizer.class.name"].endswith(".StandardAuthorizer")
@@ -69,8 +69,8 @@ def test_spec_cannot_override_properties_of_members() -> None:
 
 
 def test_policy_opens_the_metrics_port_only_to_its_peers() -> None:
-    def ports(**asked: object) -> list[tuple[int, int]]:
-        built = network_policy.build(OWNER, spec(networkPolicy=asked), stage=TlsStage.CLOSED)
+    def ports(**requested: object) -> list[tuple[int, int]]:
+        built = network_policy.build(OWNER, spec(networkPolicy=requested), stage=TlsStage.CLOSED)
         return [
             (rule["ports"][0]["port"], len(rule.get("from", ())))
             for rule in built["spec"]["ingress"]
@@ -81,15 +81,17 @@ def test_policy_opens_the_metrics_port_only_to_its_peers() -> None:
     assert ports(metricsFrom=[scraper]) == [(9093, 2), (8443, 2), (8080, 1)]
 
 
-@pytest.mark.parametrize("asked", [None, "Managed", "Disabled"])
+@pytest.mark.parametrize("requested", [None, "Managed", "Disabled"])
 @pytest.mark.parametrize("formed", [False, True])
-def test_settings_recorded_at_formation_take_precedence(formed: bool, asked: str | None) -> None:
-    wanted = spec() if asked is None else spec(tls={"mode": asked})
+def test_settings_recorded_at_formation_take_precedence(
+    formed: bool, requested: str | None
+) -> None:
+    wanted = spec() if requested is None else spec(tls={"mode": requested})
     found = (identity(on=not formed), identity(on=formed, index=2))
     stage = TlsStage.CLOSED if formed else TlsStage.PLAIN
     assert tls.stage_of(wanted, found) is stage
-    told = tls.contradiction(wanted, found)
-    assert (told is not None) is (formed and asked == "Disabled")
+    reported = tls.contradiction(wanted, found)
+    assert (reported is not None) is (formed and requested == "Disabled")
 
 
 def test_new_quorum_uses_the_tls_settings_of_the_spec() -> None:
@@ -98,14 +100,14 @@ def test_new_quorum_uses_the_tls_settings_of_the_spec() -> None:
     assert tls.stage_of(spec(tls={"identities": []}), ()) is TlsStage.CLOSED
 
 
-@pytest.mark.parametrize("asked", [None, *TlsMode])
+@pytest.mark.parametrize("requested", [None, *TlsMode])
 def test_planner_and_objects_use_the_same_rule_for_a_quorum_without_identity(
-    asked: TlsMode | None,
+    requested: TlsMode | None,
 ) -> None:
     """On its way to TLS there is nothing yet that could migrate."""
-    wanted = spec() if asked is None else spec(tls={"mode": asked})
-    assert tls.stage_of(wanted, ()) is first_stage(asked)
-    assert (first_stage(asked) is TlsStage.PLAIN) == (asked is TlsMode.DISABLED)
+    wanted = spec() if requested is None else spec(tls={"mode": requested})
+    assert tls.stage_of(wanted, ()) is first_stage(requested)
+    assert (first_stage(requested) is TlsStage.PLAIN) == (requested is TlsMode.DISABLED)
 
 
 def test_earlier_quorum_stays_without_certificates() -> None:
@@ -135,12 +137,14 @@ def test_migration_values_of_operator_and_node_agree() -> None:
 def test_pod_arguments_contain_its_migration_stage_and_all_settings_it_needs(
     stage: TlsStage,
 ) -> None:
-    """What all members share may be of the stage before or after: a container may start again at any time."""
-    told = arguments(stage)
-    assert stage_of_process(told) is stage
-    assert ("ssl.keystore.location" in told) is (stage is not TlsStage.PLAIN)
-    assert ("authorizer.class.name" in told) is (stage is TlsStage.CLOSED)
-    assert told["listeners"] == "CONTROLLER://0.0.0.0:9093", "brokers keep the address they know"
+    """Objects that all members share may be of the stage before or after, because a container may start again at any time."""
+    reported = arguments(stage)
+    assert stage_of_process(reported) is stage
+    assert ("ssl.keystore.location" in reported) is (stage is not TlsStage.PLAIN)
+    assert ("authorizer.class.name" in reported) is (stage is TlsStage.CLOSED)
+    assert reported["listeners"] == "CONTROLLER://0.0.0.0:9093", (
+        "the address of brokers has changed"
+    )
 
 
 def test_every_stage_restarts_the_members_and_two_stages_change_the_config() -> None:

@@ -1,4 +1,4 @@
-"""Which reads copies answer, which are live, and whom a change wakes."""
+"""Which reads are answered from copies, which are live, and which waiters a change notifies."""
 
 import asyncio
 from collections.abc import Iterator

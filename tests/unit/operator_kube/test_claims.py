@@ -31,7 +31,9 @@ def test_written_failure_marks_are_parsed_back() -> None:
     for marks in (FULL, Marks(), Marks(uuid="U")):
         notes = {key: text for key, text in marks_notes(marks).items() if text is not None}
         assert marks_facts({"annotations": notes}) == marks
-        assert marks_notes(marks).keys() == marks_notes(FULL).keys(), "what is gone is taken away"
+        assert marks_notes(marks).keys() == marks_notes(FULL).keys(), (
+            "removed marks keep their annotations"
+        )
 
 
 @pytest.mark.requirement("OP-07")
@@ -67,8 +69,8 @@ def test_removed_permission_is_detected_and_restarts_no_pod() -> None:
     before = stateful_set.build(OWNER, MetadataQuorumSpec(), FOUNDER)
     formed = replace(FOUNDER, identity=replace(IDENTITY, formed=True))
     after = stateful_set.build(OWNER, MetadataQuorumSpec(), formed)
-    told = [facts.founding_facts(facts.overrides_of(each)) for each in (before, after)]
-    assert told == [Founding(1, "founder-uuid", 3), None]
+    reported = [facts.founding_facts(facts.overrides_of(each)) for each in (before, after)]
+    assert reported == [Founding(1, "founder-uuid", 3), None]
     made_at, labels = "2026-01-01T00:00:00Z", {"controller-revision-hash": "old"}
     meta = {"name": "q-1-1-0", "uid": "p", "creationTimestamp": made_at, "labels": labels}
     pod = {"metadata": meta, "spec": before["spec"]["template"]["spec"]}

@@ -69,8 +69,8 @@ def test_object_is_found_by_its_current_label() -> None:
     assert copies.pop(("n", "y")) is not None
     assert (names(a="1"), names(b="2")) == ([], [])
     assert copies.pop(("n", "y")) is None
-    assert names(c="any") == ["x"], "no index: all that there are"
-    assert names(a=None) == ["x"], "any value: all that there are"
+    assert names(c="any") == ["x"], "no index: all objects"
+    assert names(a=None) == ["x"], "any value: all objects"
 
 
 def bytes_of(values: list[Any]) -> int:

@@ -115,7 +115,7 @@ def test_stateful_set_changes_are_detected(change: Callable[[Object], Any]) -> N
     found = stored_set()
     change(found)
     if change is SET_CHANGES["affinity"]:
-        assert template_drift(wanted_set(), found) is None, "an empty part is no part"
+        assert template_drift(wanted_set(), found) is None, "an empty part was compared"
     else:
         assert template_drift(wanted_set(), found) is not None
 

@@ -63,8 +63,8 @@ def test_failure_latch_survives_an_edited_annotation() -> None:
 def test_recovery_and_its_end_survive_in_the_annotation_and_invalid_values_are_ignored() -> None:
     text = "AAAAAAAAAAAAAAAAAAAAAQ:4:17"
     for given_up in (False, True):
-        found, told = facts.recovery_facts(facts.recovery_text(text, given_up=given_up))
-        assert (str(found), told) == (text, given_up)
+        found, reported = facts.recovery_facts(facts.recovery_text(text, given_up=given_up))
+        assert (str(found), reported) == (text, given_up)
     for odd in (None, "", "yes", f"{text}:1", "x:4:17"):
         assert facts.recovery_facts(odd) == (None, False)
 
@@ -73,8 +73,8 @@ def test_api_errors_are_distinguished() -> None:
     assert isinstance(classify(409, "AlreadyExists", ""), AlreadyExists)
     assert isinstance(classify(409, "Conflict", ""), Conflict)
     assert isinstance(classify(404, "NotFound", ""), NotFound)
-    told = 'PersistentVolumeClaim "data-q-1-1-0" is invalid: metadata.uid: Invalid value: field is immutable'
-    assert isinstance(classify(422, "Invalid", told), Conflict)
+    message = 'PersistentVolumeClaim "data-q-1-1-0" is invalid: metadata.uid: Invalid value: field is immutable'
+    assert isinstance(classify(422, "Invalid", message), Conflict)
     assert isinstance(classify(422, "Invalid", "spec.replicas: wrong"), Invalid)
     failed_test = "the server rejected our request: testing value in patch failed: test failed"
     assert isinstance(classify(422, "Invalid", failed_test), Conflict)

@@ -201,5 +201,5 @@ def test_claims_of_the_previous_version_are_found_and_not_modified() -> None:
     del api.objects["/apis/apps/v1/namespaces/space/statefulsets/q-2-1"]
     del api.objects["/api/v1/namespaces/space/pods/q-2-1-0"]
     seen = found(api)
-    assert seen.claims.keys() == PLACES, "also without anything else that names it"
+    assert seen.claims.keys() == PLACES, "also without other references"
     assert label_drift(OWNER, seen) == ()

@@ -12,8 +12,8 @@ from quorum_operator.planner.host_capacity import HostCapacity
 from support.in_memory_kube_api import (
     NAME,
     SPACE,
-    KeptObjects,
-    SoundNodes,
+    HealthyNodes,
+    InMemoryKubeApi,
     reconciler,
     running_quorum,
 )
@@ -64,7 +64,7 @@ NOT_TOLERATED = {
 
 def test_only_ready_and_schedulable_nodes_count() -> None:
     assert takes(node(), spec())
-    assert takes({**node(), "status": {}}, spec()), "its kubelet has not said anything yet"
+    assert takes({**node(), "status": {}}, spec()), "its kubelet has not reported yet"
     assert not takes(node(ready="False"), spec())
     assert not takes(node(ready="Unknown"), spec())
     assert not takes(node(metadata={"deletionTimestamp": "2026-01-02T03:04:05Z"}), spec())
@@ -122,7 +122,7 @@ def test_prefer_no_schedule_taint_excludes_no_pod() -> None:
 def test_required_affinity_is_evaluated_and_unknown_operators_count_as_met(
     expression: tuple[str, str, list[str]], holds: bool
 ) -> None:
-    """What is not known counts as met: a host too few would hold back a move for no reason."""
+    """Unknown requirements count as met: a host that is left out would block a move without reason."""
     assert takes(node(), spec(affinity=chosen(expression))) == holds
 
 
@@ -143,8 +143,8 @@ def test_node_selector_requires_each_label() -> None:
     assert not takes(node(), spec(nodeSelector={"disk": "ssd", "gpu": "yes"}))
 
 
-def read(api: KeptObjects, asked: MetadataQuorumSpec) -> tuple[HostCapacity, ...] | None:
-    return asyncio.run(read_host_capacities(api, asked))
+def read(api: InMemoryKubeApi, requested: MetadataQuorumSpec) -> tuple[HostCapacity, ...] | None:
+    return asyncio.run(read_host_capacities(api, requested))
 
 
 def test_nodes_are_not_read_when_members_may_share_a_host_or_access_is_denied() -> None:
@@ -167,7 +167,7 @@ def test_reconcile_delays_a_move_until_a_host_is_available() -> None:
     api = running_quorum(spread="Required")
     for path in [path for path in api.objects if "persistentvolumes" in path]:
         api.objects[path]["spec"] = {}  # else the Nodes that volumes are tied to are read by name
-    reconcile = reconciler(api, SoundNodes(3))
+    reconcile = reconciler(api, HealthyNodes(3))
 
     def look() -> None:
         asyncio.run(reconcile.reconcile(SPACE, NAME))
@@ -175,7 +175,7 @@ def test_reconcile_delays_a_move_until_a_host_is_available() -> None:
     looked: list[str] = []
     api.refuse = lambda verb, path: looked.append(path) if path == NODES else None
     look()
-    assert looked == [], "nobody looks at Nodes while nothing is to be made"
+    assert looked == [], "Nodes were listed although no pod has to be created"
     api.change_spec(retire=[3])
     for _ in range(4):
         look()

@@ -114,12 +114,12 @@ def at_of(each: dict[str, Any]) -> float:
     """When it was posted last, as this file wrote it."""
     meta = each["metadata"]
     fields = [entry["time"] for entry in meta.get("managedFields", [])]
-    told = fields or [
+    reported = fields or [
         each.get("series", {}).get("lastObservedTime")
         or each.get("lastTimestamp")
         or meta["creationTimestamp"]
     ]
-    return datetime.fromisoformat(told[0]).timestamp()
+    return datetime.fromisoformat(reported[0]).timestamp()
 
 
 @SETTINGS
@@ -142,26 +142,32 @@ def test_only_a_current_mount_failure_of_the_data_volume_counts(
         assert found.message in own
         assert found.at == last
     elif standing and candidates:
-        assert any(e["message"] not in own for e in candidates), "an own failure that stands counts"
+        assert any(e["message"] not in own for e in candidates), (
+            "the failure of the pod itself counts"
+        )
 
 
 @pytest.mark.parametrize("message", OWN)
 def test_mount_failure_duration_is_measured_on_the_api_server_clock(message: str) -> None:
-    told = event(reason_of(message), message.format(VOLUME), START + 60, by="server")
-    assert mount_failure(pod(), [told], VOLUME) == MountFailure(message.format(VOLUME), START + 60)
-    assert mount_failure(pod(), [told], "pvc-other") is None
-    assert mount_failure(pod(), [told], None) is None
+    reported = event(reason_of(message), message.format(VOLUME), START + 60, by="server")
+    assert mount_failure(pod(), [reported], VOLUME) == MountFailure(
+        message.format(VOLUME), START + 60
+    )
+    assert mount_failure(pod(), [reported], "pvc-other") is None
+    assert mount_failure(pod(), [reported], None) is None
 
 
 @pytest.mark.parametrize("message", NOT_OWN)
 def test_mount_failure_that_a_replacement_would_have_too_is_ignored(message: str) -> None:
-    told = event(reason_of(message), message.format(VOLUME), START + 60)
-    assert mount_failure(pod(), [told], VOLUME) is None
+    reported = event(reason_of(message), message.format(VOLUME), START + 60)
+    assert mount_failure(pod(), [reported], VOLUME) is None
 
 
 def test_failure_of_another_volume_of_the_pod_with_this_name_is_ignored() -> None:
-    told = event("FailedMount", 'MountVolume.SetUp failed for volume "config" : I/O error', START)
-    assert mount_failure(pod(), [told], "config") is None
+    reported = event(
+        "FailedMount", 'MountVolume.SetUp failed for volume "config" : I/O error', START
+    )
+    assert mount_failure(pod(), [reported], "config") is None
 
 
 PLACE = f"/var/lib/kubelet/pods/u/volumes/kubernetes.io~local-volume/{VOLUME}"
@@ -187,12 +193,12 @@ PLACE = f"/var/lib/kubelet/pods/u/volumes/kubernetes.io~local-volume/{VOLUME}"
 def test_container_start_failure_counts_only_for_an_unreadable_data_volume(
     reason: str, message: str, counts: bool, ended: bool
 ) -> None:
-    told = {"reason": reason, "message": message}
+    reported = {"reason": reason, "message": message}
     backing_off = {
         "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s"}},
-        "lastState": {"terminated": {**told, "exitCode": 128}},
+        "lastState": {"terminated": {**reported, "exitCode": 128}},
     }
-    status = backing_off if ended else {"state": {"waiting": told}}
+    status = backing_off if ended else {"state": {"waiting": reported}}
     assert (unusable_volume(pod(containerStatuses=[status]), VOLUME) is not None) == counts
     running = {**status, "state": {"running": {}}}
     assert unusable_volume(pod(containerStatuses=[running]), VOLUME) is None

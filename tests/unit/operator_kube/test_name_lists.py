@@ -29,14 +29,14 @@ class Reads:
 
     async def __call__(self, path: str) -> frozenset[str]:
         self.begun += 1
-        told = frozenset({f"{path} {self.begun}"})
+        reported = frozenset({f"{path} {self.begun}"})
         await self.let_through.wait()
         if self.fails:
             raise Unavailable(503, "ServiceUnavailable", "")
-        return told
+        return reported
 
 
-def story(work: Callable[[], Awaitable[None]]) -> None:
+def scenario(work: Callable[[], Awaitable[None]]) -> None:
     asyncio.run(work())  # type: ignore[arg-type]
 
 
@@ -55,14 +55,16 @@ def test_hundred_concurrent_searches_share_two_reads_and_none_gets_an_older_resu
         assert reads.begun == 1
         others = [asyncio.create_task(lists.names("a")) for _ in range(99)]
         await pause()
-        assert reads.begun == 1, "the one that has begun is not theirs, and theirs waits for it"
+        assert reads.begun == 1, (
+            "the list in progress began too early, so the next one waits for it"
+        )
         reads.let_through.set()
         assert await first == {"a 1"}
         assert set(await asyncio.gather(*others)) == {frozenset({"a 2"})}
         assert reads.begun == 2
-        assert await lists.names("a") == {"a 3"}, "nothing is kept"
+        assert await lists.names("a") == {"a 3"}, "lists were kept"
 
-    story(work)
+    scenario(work)
 
 
 def test_collections_are_read_independently() -> None:
@@ -75,7 +77,7 @@ def test_collections_are_read_independently() -> None:
         reads.let_through.set()
         assert await asyncio.gather(*both) == [{"a 1"}, {"b 2"}]
 
-    story(work)
+    scenario(work)
 
 
 def test_cancelled_search_does_not_cancel_the_shared_read() -> None:
@@ -89,7 +91,7 @@ def test_cancelled_search_does_not_cancel_the_shared_read() -> None:
         assert await waits == {"a 1"}
         assert await lists.names("a") == {"a 2"}
 
-    story(work)
+    scenario(work)
 
 
 def test_read_error_is_raised_to_all_waiting_callers_and_the_next_one_reads_again() -> None:
@@ -98,20 +100,22 @@ def test_read_error_is_raised_to_all_waiting_callers_and_the_next_one_reads_agai
         reads.fails = True
         reads.let_through.set()
         lists = NameLists(reads)
-        told = await asyncio.gather(*(lists.names("a") for _ in range(3)), return_exceptions=True)
-        assert {type(each) for each in told} == {Unavailable}
+        reported = await asyncio.gather(
+            *(lists.names("a") for _ in range(3)), return_exceptions=True
+        )
+        assert {type(each) for each in reported} == {Unavailable}
         reads.fails = False
         assert await lists.names("a") == {"a 2"}
 
-    story(work)
+    scenario(work)
 
 
 def test_names_are_listed_in_chunks_without_the_objects(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "NAMES_CHUNK", 2)
-    asked: list[tuple[str, dict[str, str]]] = []
+    requested: list[tuple[str, dict[str, str]]] = []
 
     async def answer(request: web.Request) -> web.Response:
-        asked.append((request.headers["Accept"], dict(request.query)))
+        requested.append((request.headers["Accept"], dict(request.query)))
         at = int(request.query.get("continue", "0"))
         items = [{"metadata": {"name": f"p{number}"}} for number in range(at, min(at + 2, 5))]
         meta: dict[str, Any] = {"resourceVersion": "7"}
@@ -136,13 +140,13 @@ def test_names_are_listed_in_chunks_without_the_objects(monkeypatch: pytest.Monk
             assert await api.names("/empty") == frozenset()
         await runner.cleanup()
 
-    story(work)
-    assert [query for _, query in asked] == [
+    scenario(work)
+    assert [query for _, query in requested] == [
         {"limit": "2"},
         {"limit": "2", "continue": "2"},
         {"limit": "2", "continue": "4"},
     ]
-    assert all("as=PartialObjectMetadataList" in accept for accept, _ in asked)
+    assert all("as=PartialObjectMetadataList" in accept for accept, _ in requested)
 
 
 def test_null_item_list_has_no_names() -> None:
@@ -163,7 +167,7 @@ def test_null_item_list_has_no_names() -> None:
             assert await api.find(PATH) == []
         await runner.cleanup()
 
-    story(work)
+    scenario(work)
 
 
 @pytest.mark.requirement("OP-03")

@@ -108,7 +108,7 @@ def test_founder_with_changed_placement_is_replaced_when_it_crashes(
 ) -> None:
     found = compared(COMMON + PERMISSION, COMMON, was, wanted)
     assert found.outdated
-    assert not found.runs_other, "as long as it runs it is left alone"
+    assert not found.runs_other, "a running pod was replaced"
 
 
 @pytest.mark.parametrize(

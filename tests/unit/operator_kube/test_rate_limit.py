@@ -217,24 +217,24 @@ def test_queued_calls_wait_for_their_turn_and_none_times_out_by_the_queue(
     answers, most = asyncio.run(asyncio.wait_for(run(), 60))
     assert [each for each in answers if isinstance(each, BaseException)] == []
     assert most <= client.CALLS_AT_ONCE + client.CALLS_AT_ONCE // 4, (
-        "those given up may still be served"
+        "cancelled callers may still be served"
     )
 
 
 def test_rate_limits_come_from_the_environment() -> None:
     prefix = "METADATAQUORUM_OPERATOR_"
-    told = {
+    environment = {
         f"{prefix}API_CALLS_PER_SECOND": "12.5",
         f"{prefix}API_BURST": "30",
         f"{prefix}RESOURCE_CALLS_PER_SECOND": "2",
         f"{prefix}RESOURCE_BURST": "7",
     }
     wanted = CallLimits(Limit(12.5, 30), Limit(2.0, 7))
-    assert from_environment(told).call_limits == wanted
+    assert from_environment(environment).call_limits == wanted
     assert from_environment({}).call_limits == CallLimits()
-    for name in told:
+    for name in environment:
         for wrong in ("0", "-3", "many", "nan", "inf"):
             with pytest.raises(ValueError, match=f"{name}={wrong}: expected a positive"):
-                from_environment({**told, name: wrong})
+                from_environment({**environment, name: wrong})
     with pytest.raises(ValueError, match=r"RESOURCE_BURST=2\.5: expected a positive whole number"):
         from_environment({f"{prefix}RESOURCE_BURST": "2.5"})

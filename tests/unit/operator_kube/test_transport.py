@@ -45,7 +45,7 @@ def answer(body: bytes, *headers: str) -> bytes:
     return "\r\n".join(lines).encode() + body
 
 
-def story(work: Callable[[], Awaitable[None]]) -> None:
+def scenario(work: Callable[[], Awaitable[None]]) -> None:
     asyncio.run(asyncio.wait_for(work(), 60))  # type: ignore[arg-type]
 
 
@@ -70,18 +70,18 @@ def test_transport_sends_requests_and_returns_responses_unchanged() -> None:
             raw(serve) as url,
             httpx.AsyncClient(base_url=url, transport=Transport()) as http,
         ):
-            told = await http.request(
+            reported = await http.request(
                 "PATCH",
                 "/a%2Fb/c",
                 params={"q": "x=1,y", "r": "ä"},
                 content=b'{"b": 1}',
                 headers={"Content-Type": "application/x", "Authorization": "Bearer t"},
             )
-        assert (told.status_code, told.reason_phrase) == (209, "Odd")
-        assert told.json() == {"a": "ä"}
-        assert told.headers.get_list("X-Two") == ["1", "2"]
+        assert (reported.status_code, reported.reason_phrase) == (209, "Odd")
+        assert reported.json() == {"a": "ä"}
+        assert reported.headers.get_list("X-Two") == ["1", "2"]
 
-    story(work)
+    scenario(work)
     (((first, *headers), body),) = seen
     assert first == "PATCH /a%2Fb/c?q=x%3D1%2Cy&r=%C3%A4 HTTP/1.1"
     assert body == b'{"b": 1}'
@@ -115,7 +115,7 @@ def test_connections_are_reused_only_where_configured(keeps: bool, connections: 
         await runner.cleanup()
         assert len(seen) == connections
 
-    story(work)
+    scenario(work)
 
 
 def test_stream_is_delivered_in_chunks_and_closes_its_connection_when_abandoned() -> None:
@@ -132,13 +132,13 @@ def test_stream_is_delivered_in_chunks_and_closes_its_connection_when_abandoned(
             raw(serve) as url,
             httpx.AsyncClient(transport=Transport(keeps=True)) as http,
         ):
-            async with http.stream("GET", url) as told:
-                parts = told.aiter_bytes()
+            async with http.stream("GET", url) as reported:
+                parts = reported.aiter_bytes()
                 assert await anext(parts) == b"one"
                 assert not closed.is_set()
             await closed.wait()
 
-    story(work)
+    scenario(work)
 
 
 async def _silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -182,7 +182,7 @@ def test_errors_are_raised_as_httpx_exceptions(serve: Serve, error: type[Excepti
             with pytest.raises(error):
                 await http.get(url, timeout=httpx.Timeout(5, read=0.2))
 
-    story(work)
+    scenario(work)
 
 
 def test_connection_to_a_closed_port_is_refused() -> None:
@@ -195,7 +195,7 @@ def test_connection_to_a_closed_port_is_refused() -> None:
             with pytest.raises(httpx.TransportError):
                 await http.get(url.replace("http:", "https:"))
 
-    story(work)
+    scenario(work)
 
 
 def test_cancelled_call_leaves_no_connection_or_task() -> None:
@@ -218,17 +218,17 @@ def test_cancelled_call_leaves_no_connection_or_task() -> None:
             for _ in calls:
                 await ended.acquire()
 
-    story(work)
+    scenario(work)
 
 
 @pytest.mark.parametrize("uses", [True, False])
 def test_proxy_of_the_environment_is_used_where_configured(
     uses: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[str] = []
+    requested: list[str] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        asked.append((await head_of(reader))[0])
+        requested.append((await head_of(reader))[0])
         writer.write(answer(b"{}"))
 
     async def work() -> None:
@@ -238,9 +238,9 @@ def test_proxy_of_the_environment_is_used_where_configured(
             async with httpx.AsyncClient(transport=Transport(proxies=uses)) as http:
                 await http.get(f"{url}/x")
                 await http.get(f"{url.replace('127.0.0.1', 'localhost')}/y")
-            assert asked == [f"GET {url if uses else ''}/x HTTP/1.1", "GET /y HTTP/1.1"]
+            assert requested == [f"GET {url if uses else ''}/x HTTP/1.1", "GET /y HTTP/1.1"]
 
-    story(work)
+    scenario(work)
 
 
 def test_response_of_a_megabyte_is_complete() -> None:
@@ -255,7 +255,7 @@ def test_response_of_a_megabyte_is_complete() -> None:
         async with raw(serve) as url, httpx.AsyncClient(transport=Transport()) as http:
             assert (await http.get(url)).json() == document
 
-    story(work)
+    scenario(work)
 
 
 @pytest.mark.parametrize(
@@ -299,4 +299,4 @@ def test_certificate_is_verified_for_the_name_of_the_request(
                     await call
         server.close()
 
-    story(work)
+    scenario(work)

@@ -81,7 +81,7 @@ def test_local_volume_is_lost_only_with_its_host(key: str, value: str) -> None:
     assert look(hosts) == VolumeFacts("pv", hosts=(value,), hosts_exist=False)
     assert not look(hosts, selected="h1").hosts_exist
     hosts.readable = False
-    assert look(hosts).hosts_exist, "what can't be read is held to exist"
+    assert look(hosts).hosts_exist, "unreadable hosts count as absent"
 
 
 @pytest.mark.parametrize("key", OTHER_KEYS)
@@ -110,12 +110,12 @@ def test_csi_topology_label_without_a_matching_node_is_not_a_lost_host() -> None
 
 def test_host_of_a_volume_is_recognized_by_any_label_name() -> None:
     tied = volume(term(("example.com/machine", ("h1",))))
-    assert look(Hosts(tied, {"h2": {}})).hosts == (), "nobody can tell"
+    assert look(Hosts(tied, {"h2": {}})).hosts == (), "the host is unknown"
     assert not look(Hosts(tied, {"h2": {}}), selected="h1").hosts_exist
     assert look(Hosts(tied, {"h1": {}}), selected="h1").hosts_exist
 
 
-class Unread(Hosts):
+class UnreadableHosts(Hosts):
     """Fails on every query."""
 
     async def get(self, path: str) -> dict[str, Any] | None:
@@ -133,7 +133,7 @@ FAILED = {**TIED, "status": {"phase": "Failed"}}
 
 
 def test_healthy_volume_in_the_cache_is_not_read_again() -> None:
-    copies, live = Hosts(TIED, {"h1": {}}), Unread(TIED, {})
+    copies, live = Hosts(TIED, {"h1": {}}), UnreadableHosts(TIED, {})
     found = asyncio.run(read_volumes(live, [CLAIM, {"metadata": {}, "spec": {}}], copies))
     assert found == {"pv": VolumeFacts("pv", hosts=("h1",), hosts_exist=True)}
 

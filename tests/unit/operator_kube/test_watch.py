@@ -73,10 +73,10 @@ class Server:
         self.asked.append(query)
         if "watch" in query:
             return await self._watch(request)
-        told = self.lists.popleft()
-        if isinstance(told, int):
-            return web.json_response({**gone(), "code": told}, status=told)
-        return web.json_response(told)
+        reported = self.lists.popleft()
+        if isinstance(reported, int):
+            return web.json_response({**gone(), "code": reported}, status=reported)
+        return web.json_response(reported)
 
     async def _watch(self, request: web.Request) -> web.StreamResponse:
         parts = self.watches.popleft() if self.watches else [Hang]
@@ -110,17 +110,17 @@ async def watching(server: Server) -> AsyncIterator[tuple[Watch, list[tuple[str,
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     configuration = Configuration(host=f"http://127.0.0.1:{runner.addresses[0][1]}")
-    told: list[tuple[str, str]] = []
+    reported: list[tuple[str, str]] = []
 
     def changed(old: Json | None, new: Json | None) -> None:
         kind = "gone" if new is None else "new" if old is None else "changed"
-        told.append((kind, (new or old or {})["metadata"]["name"]))
+        reported.append((kind, (new or old or {})["metadata"]["name"]))
 
     async with KubeApi(configuration) as api:
         watch = Watch(api, Collection(PATH, "a=b"), changed)
         task = asyncio.create_task(watch.run())
         try:
-            yield watch, told
+            yield watch, reported
         finally:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
@@ -137,7 +137,7 @@ def names(watch: Watch) -> list[str]:
     return sorted(name for _, name in watch.objects)
 
 
-def story(work: Callable[[], Awaitable[None]]) -> None:
+def scenario(work: Callable[[], Awaitable[None]]) -> None:
     asyncio.run(work())  # type: ignore[arg-type]
 
 
@@ -152,12 +152,12 @@ def test_long_list_is_read_in_chunks_with_one_selector() -> None:
         server = Server(
             deque([page(pod("x", 1), version=7, token="more"), page(pod("y", 2), version=7)])
         )
-        async with watching(server) as (watch, told):
+        async with watching(server) as (watch, reported):
             assert not watch.is_current()
             await until(watch.is_current)
             await until(lambda: server.versions)
         assert names(watch) == ["x", "y"]
-        assert sorted(told) == [("new", "x"), ("new", "y")]
+        assert sorted(reported) == [("new", "x"), ("new", "y")]
         first, second, followed = server.asked[:3]
         assert (first["limit"], second["limit"]) == (str(module.CHUNK),) * 2
         assert "continue" not in first
@@ -165,7 +165,7 @@ def test_long_list_is_read_in_chunks_with_one_selector() -> None:
         assert {query["labelSelector"] for query in server.asked} == {"a=b"}
         assert (followed["resourceVersion"], followed["allowWatchBookmarks"]) == ("7", "true")
 
-    story(work)
+    scenario(work)
 
 
 @pytest.mark.requirement("OP-03")
@@ -176,14 +176,14 @@ def test_events_during_a_watch_interruption_are_delivered_without_a_list() -> No
             deque([page(pod("x", 1), version=7)]),
             deque([[event("MODIFIED", pod("x", 9)), bookmark(11), Cut], added]),
         )
-        async with watching(server) as (watch, told):
+        async with watching(server) as (watch, reported):
             await until(lambda: names(watch) == ["y"])
             assert watch.is_current()
         assert server.versions[:2] == ["7", "11"]
         assert watch.lists == 1
-        assert told == [("new", "x"), ("changed", "x"), ("new", "y"), ("gone", "x")]
+        assert reported == [("new", "x"), ("changed", "x"), ("new", "y"), ("gone", "x")]
 
-    story(work)
+    scenario(work)
 
 
 @pytest.mark.requirement("OP-03")
@@ -200,16 +200,16 @@ def test_expired_version_causes_a_list_and_deleted_objects_are_removed(told_by: 
             ),
             deque([refused]),
         )
-        async with watching(server) as (watch, told):
+        async with watching(server) as (watch, reported):
             await until(lambda: server.versions[1:])
             assert names(watch) == ["y", "z"]
         assert server.versions[1] == "30"
-        assert told[2:] == [("gone", "x"), ("new", "z")] or told[2:] == [
+        assert reported[2:] == [("gone", "x"), ("new", "z")] or reported[2:] == [
             ("new", "z"),
             ("gone", "x"),
         ]
 
-    story(work)
+    scenario(work)
 
 
 def test_listed_objects_have_their_kind_and_version() -> None:
@@ -219,7 +219,7 @@ def test_listed_objects_have_their_kind_and_version() -> None:
         found = watch.objects["n", "x"]
         assert (found["kind"], found["apiVersion"]) == ("Pod", "v1")
 
-    story(work)
+    scenario(work)
 
 
 def test_expired_continue_token_restarts_the_list() -> None:
@@ -229,10 +229,10 @@ def test_expired_continue_token_restarts_the_list() -> None:
         )
         async with watching(server) as (watch, _):
             await until(watch.is_current)
-            assert names(watch) == ["y"], "no half of one list and half of another"
+            assert names(watch) == ["y"], "pages of two lists were mixed"
         assert "continue" not in server.asked[2]
 
-    story(work)
+    scenario(work)
 
 
 @pytest.mark.requirement("OP-03")
@@ -245,12 +245,12 @@ def test_other_watch_errors_do_not_end_the_watch() -> None:
             deque([page(pod("x", 1), version=7)]),
             deque([[event("ERROR", error)], 503, 429, [event("MODIFIED", pod("x", 8)), Hang]]),
         )
-        async with watching(server) as (watch, told):
-            await until(lambda: ("changed", "x") in told)
+        async with watching(server) as (watch, reported):
+            await until(lambda: ("changed", "x") in reported)
             assert watch.is_current()
         assert watch.lists == 1
 
-    story(work)
+    scenario(work)
 
 
 def test_watched_document_may_contain_line_separator_characters() -> None:
@@ -264,7 +264,7 @@ def test_watched_document_may_contain_line_separator_characters() -> None:
             await until(lambda: names(watch) == ["x"], timeout_s=30)
         assert watch.objects["n", "x"]["metadata"]["annotations"] == {"note": note}
 
-    story(work)
+    scenario(work)
 
 
 def test_unreadable_event_causes_a_new_list() -> None:
@@ -276,7 +276,7 @@ def test_unreadable_event_causes_a_new_list() -> None:
         async with watching(server) as (watch, _):
             await until(lambda: names(watch) == ["x"])
 
-    story(work)
+    scenario(work)
 
 
 def test_silent_watch_connection_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -289,7 +289,7 @@ def test_silent_watch_connection_times_out(monkeypatch: pytest.MonkeyPatch) -> N
         async with watching(server) as (watch, _):
             await until(lambda: names(watch) == ["x"], timeout_s=30)
 
-    story(work)
+    scenario(work)
 
 
 def test_watch_that_ends_immediately_is_repeated_with_backoff(
@@ -304,7 +304,7 @@ def test_watch_that_ends_immediately_is_repeated_with_backoff(
             await asyncio.sleep(1.5)
         assert len(server.versions) <= 8
 
-    story(work)
+    scenario(work)
 
 
 @pytest.mark.requirement("OP-03")
@@ -321,4 +321,4 @@ def test_cache_becomes_stale_shortly_after_its_watch_ended(
             await until(lambda: not watch.is_current(), timeout_s=30)
             assert names(watch) == ["x"]
 
-    story(work)
+    scenario(work)

@@ -35,10 +35,10 @@ class Store:
 
 @dataclass
 class Server:
-    """The way of one operator to the store. `chance` draws delays and failures; without it all goes well at once."""
+    """The connection of one operator to the store. `random` draws delays and failures; without it each call succeeds at once."""
 
     store: Store
-    chance: random.Random | None = None
+    rng: random.Random | None = None
     cut: bool = False
     calls: int = 0
 
@@ -68,11 +68,11 @@ class Server:
         self.calls += 1
         if self.cut:
             await asyncio.sleep(3600)
-        if self.chance is None:
+        if self.rng is None:
             return
-        slow = self.chance.random() < 0.1
-        await asyncio.sleep(self.chance.uniform(0, 6.0 if slow else 0.05))
-        if self.chance.random() < 0.05:
+        slow = self.rng.random() < 0.1
+        await asyncio.sleep(self.rng.uniform(0, 6.0 if slow else 0.05))
+        if self.rng.random() < 0.05:
             raise Unavailable(0, "ReadTimeout", "")
 
 
@@ -100,8 +100,8 @@ class Operator:
         await asyncio.gather(self.task, return_exceptions=True)
 
 
-def contender(store: Store, name: str, chance: random.Random | None = None) -> Operator:
-    server: Any = Server(store, chance)
+def contender(store: Store, name: str, rng: random.Random | None = None) -> Operator:
+    server: Any = Server(store, rng)
     clock = asyncio.get_running_loop().time
     return Operator(server, Leadership(server, PLACE, name, terms=TERMS, clock=clock))
 
@@ -119,9 +119,9 @@ async def until(holds: Any, *, timeout_s: float) -> float:
 @pytest.mark.parametrize("seed", range(20))
 def test_lease_never_has_two_holders_for_any_call_outcome(seed: int) -> None:
     async def ten_minutes() -> tuple[int, float]:
-        chance = random.Random(seed)
+        rng = random.Random(seed)
         store = Store()
-        operators = [contender(store, name, chance) for name in "abc"]
+        operators = [contender(store, name, rng) for name in "abc"]
         for each in operators:
             each.start()
         busy = 0
@@ -131,10 +131,10 @@ def test_lease_never_has_two_holders_for_any_call_outcome(seed: int) -> None:
             leading = [each for each in operators if each.leadership.leads()]
             assert len(leading) <= 1
             working = [each for each in operators if each.spells and len(each.spells[-1]) == 1]
-            assert len(working) <= 1, "whoever has lost it works on"
+            assert len(working) <= 1, "an operator without the lease is active"
             busy += len(leading)
-            if chance.random() < LOOK_S / 60:
-                victim = chance.choice(operators)
+            if rng.random() < LOOK_S / 60:
+                victim = rng.choice(operators)
                 await victim.kill()
                 victim.start()
         for each in operators:
@@ -142,8 +142,8 @@ def test_lease_never_has_two_holders_for_any_call_outcome(seed: int) -> None:
         return sum(len(each.spells) for each in operators), busy / looks
 
     spells, share = virtual_time.run(ten_minutes())
-    assert spells > 1, "the lease never changed hands: nothing was tried"
-    assert share > 0.3, "somebody leads most of the time"
+    assert spells > 1, "the lease never changed its holder: the test showed nothing"
+    assert share > 0.3, "there was no leader for most of the time"
 
 
 @pytest.mark.requirement("OP-03")
@@ -160,7 +160,9 @@ def test_standby_acquires_the_lease_within_15_s_of_a_kill() -> None:
         return await until(second.leadership.leads, timeout_s=60)
 
     took = [virtual_time.run(takeover(20 + step * 0.1)) for step in range(25)]
-    assert min(took) > TERMS.duration_s - TERMS.period_s - 0.2, "taken from one who may still work"
+    assert min(took) > TERMS.duration_s - TERMS.period_s - 0.2, (
+        "taken from a holder that may still be active"
+    )
     assert max(took) < 13
 
 
@@ -183,12 +185,12 @@ async def test_holder_without_responses_stops_before_the_lease_expires() -> None
     assert second.spells[-1][0] > first.spells[-1][1]
     first.server.cut = False
     await asyncio.sleep(60)
-    assert not first.leadership.leads(), "the other one works"
+    assert not first.leadership.leads(), "two operators are active"
     await asyncio.gather(first.kill(), second.kill())
 
 
 def test_released_lease_is_acquired_at_the_next_attempt() -> None:
-    async def story() -> float:
+    async def scenario() -> float:
         store = Store()
         first, second = contender(store, "first"), contender(store, "second")
         first.start()
@@ -199,13 +201,13 @@ def test_released_lease_is_acquired_at_the_next_attempt() -> None:
         await first.leadership.give_up()
         return await until(second.leadership.leads, timeout_s=60)
 
-    assert virtual_time.run(story()) <= TERMS.period_s + LOOK_S
+    assert virtual_time.run(scenario()) <= TERMS.period_s + LOOK_S
 
 
 def test_restarted_container_continues_immediately_as_holder() -> None:
     """The holder's name is the pod's, and its process before this one is dead."""
 
-    async def story() -> float:
+    async def scenario() -> float:
         store = Store()
         first = contender(store, "pod")
         first.start()
@@ -215,11 +217,11 @@ def test_restarted_container_continues_immediately_as_holder() -> None:
         again.start()
         return await until(again.leadership.leads, timeout_s=60)
 
-    assert virtual_time.run(story()) <= 2 * LOOK_S
+    assert virtual_time.run(scenario()) <= 2 * LOOK_S
 
 
 def test_lease_renewal_takes_one_call() -> None:
-    async def story() -> int:
+    async def scenario() -> int:
         operator = contender(Store(), "only")
         operator.start()
         await until(operator.leadership.leads, timeout_s=1)
@@ -228,13 +230,13 @@ def test_lease_renewal_takes_one_call() -> None:
         return operator.server.calls - before
 
     one_call = 2  # there and back
-    assert virtual_time.run(story()) <= one_call * (100 / TERMS.period_s + 1)
+    assert virtual_time.run(scenario()) <= one_call * (100 / TERMS.period_s + 1)
 
 
 def test_timestamps_of_other_holders_are_ignored() -> None:
     """A clock that is wrong by an hour neither takes a lease that is renewed nor waits for one that is not."""
 
-    async def story(renewed: str) -> float:
+    async def scenario(renewed: str) -> float:
         store = Store()
         spec = {"holderIdentity": "other", "leaseDurationSeconds": 10, "renewTime": renewed}
         store.write(spec)
@@ -243,7 +245,7 @@ def test_timestamps_of_other_holders_are_ignored() -> None:
         return await until(operator.leadership.leads, timeout_s=60)
 
     for renewed in ("2001-01-01T00:00:00.000000Z", "2101-01-01T00:00:00.000000Z"):
-        took = virtual_time.run(story(renewed))
+        took = virtual_time.run(scenario(renewed))
         assert 10 <= took < 11
 
 
@@ -251,24 +253,24 @@ def test_timestamps_of_other_holders_are_ignored() -> None:
 def test_manually_edited_lease_blocks_operators_only_briefly() -> None:
     """Such a holder never renews it; no operator requests an hour."""
 
-    async def story() -> float:
+    async def scenario() -> float:
         store = Store()
         operator = contender(store, "we")
         operator.start()
         await until(operator.leadership.leads, timeout_s=1)
         store.write({"holderIdentity": "by-hand", "leaseDurationSeconds": 3600})
         await asyncio.sleep(TERMS.period_s + 1)
-        assert not operator.leadership.leads(), "it is another's at first"
+        assert not operator.leadership.leads(), "another holder has it at first"
         return await until(operator.leadership.leads, timeout_s=120)
 
-    assert virtual_time.run(story()) <= MOST_S
+    assert virtual_time.run(scenario()) <= MOST_S
 
 
 @pytest.mark.requirement("OP-03")
 def test_blocked_operator_loses_the_lease_to_another() -> None:
     """Its event loop is blocked: it would keep all operators idle."""
 
-    async def story() -> float:
+    async def scenario() -> float:
         store = Store()
         first, second = contender(store, "first"), contender(store, "second")
         blocked: list[bool] = []
@@ -284,14 +286,14 @@ def test_blocked_operator_loses_the_lease_to_another() -> None:
         blocked.append(True)
         return await until(second.leadership.leads, timeout_s=60)
 
-    assert virtual_time.run(story()) < 15
+    assert virtual_time.run(scenario()) < 15
 
 
 @pytest.mark.parametrize("spec", [{"leaseTransitions": 2**31 - 1}, {"leaseTransitions": -1}, None])
 def test_lease_with_an_edited_count_or_no_spec_is_taken(spec: Json | None) -> None:
-    """The API server refuses a count beyond 32 bits, and nobody would ever lead."""
+    """The API server refuses a count beyond 32 bits, and there would be no leader any more."""
 
-    async def story() -> Json:
+    async def scenario() -> Json:
         store = Store()
         store.write({})
         assert store.lease is not None
@@ -302,13 +304,13 @@ def test_lease_with_an_edited_count_or_no_spec_is_taken(spec: Json | None) -> No
         assert store.lease is not None
         return dict(store.lease["spec"])
 
-    assert virtual_time.run(story())["leaseTransitions"] == 1
+    assert virtual_time.run(scenario())["leaseTransitions"] == 1
 
 
 def test_lease_edited_to_a_short_duration_never_has_two_holders() -> None:
     """The holder stays active for longer than that without a renewal, and writes the duration again."""
 
-    async def story() -> int:
+    async def scenario() -> int:
         store = Store()
         first, second = contender(store, "first"), contender(store, "second")
         first.start()
@@ -325,4 +327,4 @@ def test_lease_edited_to_a_short_duration_never_has_two_holders() -> None:
         assert store.lease is not None
         return int(store.lease["spec"]["leaseDurationSeconds"])
 
-    assert virtual_time.run(story()) == TERMS.duration_s
+    assert virtual_time.run(scenario()) == TERMS.duration_s

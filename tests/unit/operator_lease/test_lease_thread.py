@@ -57,17 +57,17 @@ async def until(holds: Any) -> None:
 
 def test_busy_event_loop_keeps_the_lease(api: Any) -> None:
     async def work() -> list[str]:
-        told: list[str] = []
+        reported: list[str] = []
         lease = LeaseThread(api, Place("n", "l"), "me")
-        lease.start(lambda: told.append("gained"), lambda: told.append("lost"))
-        await until(lambda: told)
+        lease.start(lambda: reported.append("gained"), lambda: reported.append("lost"))
+        await until(lambda: reported)
         before = api.writes
         time.sleep(2.5)  # noqa: ASYNC251 - that is what is tried
         assert lease.leadership.leads()
         assert api.writes >= before + 10
-        assert told == ["gained"]
+        assert reported == ["gained"]
         await lease.stop()
-        return told
+        return reported
 
     assert asyncio.run(work())[0] == "gained"
     assert api.lease["spec"]["holderIdentity"] == ""
@@ -78,16 +78,16 @@ async def test_blocked_event_loop_loses_the_lease(
     api: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lease_thread, "BLOCKED_S", 1.0)
-    told: list[str] = []
+    reported: list[str] = []
     lease = LeaseThread(api, Place("n", "l"), "me")
-    lease.start(lambda: told.append("gained"), lambda: told.append("lost"))
-    await until(lambda: told)
+    lease.start(lambda: reported.append("gained"), lambda: reported.append("lost"))
+    await until(lambda: reported)
     time.sleep(3.0)  # noqa: ASYNC251 - that is what is tried
     assert not lease.leadership.leads()
     writes = api.writes
     time.sleep(0.5)  # noqa: ASYNC251
-    assert api.writes == writes, "nobody else could take it"
-    await until(lambda: told[:3] == ["gained", "lost", "gained"])
+    assert api.writes == writes, "another holder could take it"
+    await until(lambda: reported[:3] == ["gained", "lost", "gained"])
     await lease.stop()
 
 

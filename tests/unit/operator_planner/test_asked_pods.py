@@ -31,38 +31,38 @@ def refused(code: ErrorCode, status: int) -> httpx.Response:
 
 def changed(answers: dict[str, httpx.Response]) -> tuple[Answer, list[str]]:
     """The outcome of a change, and the addresses that received the token."""
-    asked: list[str] = []
+    requested: list[str] = []
 
     def answer(request: httpx.Request) -> httpx.Response:
         assert request.headers["authorization"] == "Bearer secret"
-        asked.append(request.url.host)
+        requested.append(request.url.host)
         return answers[request.url.host]
 
     async def change() -> Answer:
         async with httpx.AsyncClient(transport=httpx.MockTransport(answer)) as http:
             return await PartitionClient(http).change(PODS, "secret", STEP)
 
-    return asyncio.run(change()), asked
+    return asyncio.run(change()), requested
 
 
 def test_change_is_sent_to_the_pods_in_turn_until_the_leader_answers() -> None:
     done = httpx.Response(
         200, content=ReassignResult(accepted=1, refused=[]).model_dump_json(by_alias=True)
     )
-    answer, asked = changed(dict(zip(PODS, [elsewhere(), done, elsewhere()], strict=True)))
+    answer, requested = changed(dict(zip(PODS, [elsewhere(), done, elsewhere()], strict=True)))
     assert answer.done
-    assert asked == PODS[:2]
+    assert requested == PODS[:2]
 
 
 def test_rejection_by_the_leader_takes_precedence_over_that_of_others() -> None:
     refusal = refused(ErrorCode.DISK_LOW, 507)
     for order in ([elsewhere(), refusal, elsewhere()], [refusal, elsewhere(), elsewhere()]):
-        answer, asked = changed(dict(zip(PODS, order, strict=True)))
+        answer, requested = changed(dict(zip(PODS, order, strict=True)))
         assert (answer.done, answer.code) == (False, ErrorCode.DISK_LOW)
-        assert asked == PODS
+        assert requested == PODS
 
 
 def test_missing_leader_is_reported() -> None:
-    answer, asked = changed({pod: elsewhere() for pod in PODS})
+    answer, requested = changed({pod: elsewhere() for pod in PODS})
     assert (answer.done, answer.code) == (False, ErrorCode.NOT_LEADER)
-    assert asked == PODS
+    assert requested == PODS

@@ -41,7 +41,7 @@ def reconcile(model: RecoveryModel, times: int = 1) -> None:
         seen = model.observe()
         step = plan(seen)
         keep_marks(model, seen)
-        if model.chance.random() < 0.9:
+        if model.rng.random() < 0.9:
             model.apply(step)
 
 
@@ -122,14 +122,16 @@ def test_ignored_earlier_claims_do_not_block_formation() -> None:
     assert isinstance(plan(left), CreateIdentity)
     same = replace(left, wanted=replace(left.wanted, cluster_id="c1"))
     step = plan(same)
-    assert isinstance(step, Wait), "a cluster id is founded once"
+    assert isinstance(step, Wait), "a cluster id was formed twice"
     assert "exists already" in step.reason
     other = replace(left, wanted=replace(left.wanted, cluster_id="c2"))
     assert isinstance(plan(other), CreateIdentity)
     restored = replace(same, wanted=replace(same.wanted, restores=True))
     assert isinstance(plan(restored), CreateIdentity), "its epochs are beyond those of the claims"
-    asked = replace(restored, wanted=replace(restored.wanted, leave_claims=False))
-    assert isinstance(plan(asked), Wait), "a person has to say that the claims stay out"
+    requested = replace(restored, wanted=replace(restored.wanted, leave_claims=False))
+    assert isinstance(plan(requested), Wait), (
+        "the administrator has to confirm that the claims are not used"
+    )
 
 
 def test_unmarked_claims_also_require_a_decision() -> None:

@@ -125,7 +125,7 @@ def test_circumstantial_failures_are_recognized(reason: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("pod", "told"),
+    ("pod", "reported"),
     [
         (
             {"waiting_reason": "CrashLoopBackOff", "exit_message": "BadConfiguration: none of b"},
@@ -141,14 +141,14 @@ def test_circumstantial_failures_are_recognized(reason: str) -> None:
     ],
 )
 def test_repeatedly_exiting_process_is_shown_with_its_message(
-    pod: dict[str, object], told: str
+    pod: dict[str, object], reported: str
 ) -> None:
     """Such as why a backup is not restored. That it is tried again is no news."""
-    assert member_problem(with_pod(**{"running": False, **pod})) == told
+    assert member_problem(with_pod(**{"running": False, **pod})) == reported
 
 
 @pytest.mark.parametrize(
-    ("pod", "told"),
+    ("pod", "reported"),
     [
         (
             {"waiting_reason": "CreateContainerError", "waiting_message": "no such user"},
@@ -166,12 +166,12 @@ def test_repeatedly_exiting_process_is_shown_with_its_message(
     ],
 )
 def test_container_that_cannot_start_is_named_with_its_reason(
-    pod: dict[str, object], told: str
+    pod: dict[str, object], reported: str
 ) -> None:
     words = member_problem(with_pod(**pod))
     assert words is not None
     assert words.startswith("CannotStart: ")
-    assert told in words
+    assert reported in words
 
 
 def test_lost_host_is_named_unless_the_process_answers() -> None:
@@ -182,12 +182,12 @@ def test_lost_host_is_named_unless_the_process_answers() -> None:
 
 def test_blocking_finalizers_are_named_with_their_objects() -> None:
     held = replace(WELL, pod=None, report=None, held_by=("a.example/hold", "b"))
-    told = member_problem(held)
-    assert told is not None
-    assert told.startswith("NoPod: StatefulSet/q-3-1 is being deleted")
-    assert "(a.example/hold, b)" in told
+    reported = member_problem(held)
+    assert reported is not None
+    assert reported.startswith("NoPod: StatefulSet/q-3-1 is being deleted")
+    assert "(a.example/hold, b)" in reported
     going = with_pod(deleting=True, held_by=("a.example/hold",))
-    told = member_problem(going)
-    assert told is not None
-    assert told.startswith("PodTerminating: Pod/q-3-1-0 is being deleted")
+    reported = member_problem(going)
+    assert reported is not None
+    assert reported.startswith("PodTerminating: Pod/q-3-1-0 is being deleted")
     assert member_problem(with_pod(deleting=True)) == "PodTerminating"

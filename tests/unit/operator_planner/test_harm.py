@@ -1,4 +1,4 @@
-"""The final check of a step: no plan removes a live majority, and no voter that the leader hears is stopped."""
+"""The final check of a step: no plan removes a live majority, and no voter that fetches from the leader is stopped."""
 
 from dataclasses import replace
 
@@ -122,11 +122,11 @@ def test_no_step_removes_a_live_majority(
     if enough and not single and on <= voters:
         assert len(live - {on}) >= majority(rest)
     if kind in {"stop", "fence", "delete"} and on <= voters:
-        assert states[on] in {"silent", "waiting"}, "the leader hears it"
+        assert states[on] in {"silent", "waiting"}, "the leader receives its fetches"
         assert kind != "delete"
     if pending:
         # The leader itself refuses the removal of a replica that is no voter at the judged position.
-        assert kind in {"restart", "remove"} or on <= voters, "the change may concern it"
+        assert kind in {"restart", "remove"} or on <= voters, "the change may be about it"
         assert kind != "remove" or on > voters
 
 
@@ -137,7 +137,7 @@ def test_no_step_without_a_confirmed_describe(kind: str) -> None:
     unknown = Situation(replace(at.seen, view=None))
     assert harm(unknown, step_on(kind, members[1])) is not None
     assert harm(unknown, step_on("fence", members[1])) is None, (
-        "a recovery was confirmed by a person"
+        "a recovery was confirmed by the administrator"
     )
     assert harm(at, step_on("fence", members[1])) is not None, "a majority is back"
 
@@ -153,7 +153,7 @@ def test_no_step_without_a_confirmed_describe(kind: str) -> None:
 def test_circumstance_that_ended_is_not_latched(
     reason: str, state: str, confirmed: bool, refused: bool
 ) -> None:
-    """`silent`: its container runs again; `gone`: the leader still hears the former replica."""
+    """`silent`: its container runs again; `gone`: the former replica still fetches from the leader."""
     states = {1: "live", 2: "live", 3: state}
     members = [member(n, each, None) for n, each in states.items()]
     at = situation(members, states, 3, 1, pending=False)

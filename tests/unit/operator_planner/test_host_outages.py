@@ -35,13 +35,13 @@ def look(model: HostModel) -> steps.Step:
         status = build_status(seen, step, MetadataQuorumStatus(), "app=q")
         absent = {each.id for each in status.members if each.unreachable_since is not None}
         assert len(absent) <= len(model.unreachable)
-    if model.chance.random() < 0.9:
+    if model.rng.random() < 0.9:
         model.apply(step)
     if isinstance(step, steps.Wait):
         model.tick(max(step.retry_after_s, 0.2))
     elif isinstance(step, steps.Nothing):
         model.tick(1.0)
-    elif model.chance.random() < 0.5:
+    elif model.rng.random() < 0.5:
         model.tick(0.05)
     return step
 
@@ -123,8 +123,8 @@ def test_quorum_converges_for_many_host_outages(first: int) -> None:
 
 def lasting_outage(seed: int, size: int, gone: int, **wanted: object) -> HostModel:
     """Some hosts stay away, for good; then an hour of looks."""
-    asked: dict[str, object] = {"unreachable_after_s": 30.0, **wanted}
-    model = HostModel(random.Random(seed), Wanted(size, STORAGE, **asked))  # type: ignore[arg-type]
+    requested: dict[str, object] = {"unreachable_after_s": 30.0, **wanted}
+    model = HostModel(random.Random(seed), Wanted(size, STORAGE, **requested))  # type: ignore[arg-type]
     settle(model)
     for key in random.Random(seed).sample(model.current_voters(), gone):
         each = model.set_of(key)

@@ -74,9 +74,9 @@ def owned(seen: Observation) -> Observation:
 def test_failed_volume_is_kept_indefinitely_by_default(repaired: Observation) -> None:
     seen = later(repaired, 1e9, None)
     assert isinstance(plan(seen), Nothing)
-    (told,) = build_status(seen, plan(seen), MetadataQuorumStatus(), "").kept_volumes
-    assert told.pvc == f"data-{failed(seen).name}-0"
-    assert told.deleted_after is None
+    (reported,) = build_status(seen, plan(seen), MetadataQuorumStatus(), "").kept_volumes
+    assert reported.pvc == f"data-{failed(seen).name}-0"
+    assert reported.deleted_after is None
 
 
 @pytest.mark.requirement("OP-10")
@@ -85,8 +85,8 @@ def test_expired_volume_has_its_reclaim_policy_set_before_its_member_is_deleted(
 ) -> None:
     early = later(repaired, KEEP_S - 1)
     assert isinstance(plan(early), Nothing)
-    (told,) = build_status(early, plan(early), MetadataQuorumStatus(), "").kept_volumes
-    assert told.deleted_after is not None
+    (reported,) = build_status(early, plan(early), MetadataQuorumStatus(), "").kept_volumes
+    assert reported.deleted_after is not None
     due = later(repaired, KEEP_S)
     step = plan(due)
     assert isinstance(step, DiscardVolume)

@@ -39,10 +39,12 @@ def member(node_id: int, *, restart_hash: str = "r", **pod: object) -> Incarnati
 
 
 def seen(*members: Incarnation, live: int | None = None, wanted: int | None = None) -> Observation:
-    """The first member leads; `live`: how many voters, from the first, the leader hears."""
+    """The first member leads; `live`: how many voters, from the first, fetch from the leader."""
     size = len(members)
-    heard = size if live is None else live
-    voters = tuple(ReplicaView(Key(n, f"u{n}"), n <= heard, n <= heard) for n in range(1, size + 1))
+    received = size if live is None else live
+    voters = tuple(
+        ReplicaView(Key(n, f"u{n}"), n <= received, n <= received) for n in range(1, size + 1)
+    )
     return observation_of(members, view_of(voters), wanted=Wanted(wanted or size, STORAGE))
 
 
@@ -70,9 +72,7 @@ def test_no_live_voter_is_removed_while_the_leader_pod_terminates() -> None:
     assert harm(Situation(found), remove(3)) is not None
     assert harm(Situation(seen(member(1), *members[1:], wanted=1)), remove(3)) is None
     dead = Situation(seen(members[0], member(2), member(3, ready=False), live=2))
-    assert harm(dead, remove(3)) is None, (
-        "without who is dead the others are a majority more easily"
-    )
+    assert harm(dead, remove(3)) is None, "a dead voter was counted"
 
 
 def stops_a_member(step: Step, name: str) -> bool:

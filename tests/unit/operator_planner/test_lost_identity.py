@@ -47,7 +47,7 @@ def reconcile(model: RecoveryModel, times: int = 1) -> None:
         step = plan(seen)
         build_status(seen, step, MetadataQuorumStatus(), "")
         keep_marks(model, seen)
-        if model.chance.random() < 0.9:
+        if model.rng.random() < 0.9:
             model.apply(step)
 
 

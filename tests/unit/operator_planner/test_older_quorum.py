@@ -33,8 +33,8 @@ class PartitionedHost(RecoveryModel):
     A kubelet without a connection stops no process, whatever the StatefulSet says.
     """
 
-    def __init__(self, chance: random.Random, wanted: Wanted) -> None:
-        super().__init__(chance, wanted)
+    def __init__(self, rng: random.Random, wanted: Wanted) -> None:
+        super().__init__(rng, wanted)
         self.strays: set[str] = set()
         self.status = MetadataQuorumStatus()
 
@@ -49,7 +49,7 @@ class PartitionedHost(RecoveryModel):
         each.disk = Disk(uuid=uuid)
         each.pod = Pod(f"stray-{self.serial}", self.now, self.now)
 
-    def answer_of_the_strays(self) -> QuorumView | None:
+    def answer_of_the_older_members(self) -> QuorumView | None:
         """What a majority of the old voters confirms."""
         view = self._view()
         old = [each for each in self.sets.values() if each.name in self.strays]
@@ -67,7 +67,9 @@ class PartitionedHost(RecoveryModel):
         """The answers as the operator's client classifies them, by the last status."""
         seen = super().observe()
         memory = Seen(self.status.cluster_id, self.status.newest_epoch or -1)
-        answers = [each for each in (self.answer_of_the_strays(), seen.view) if each is not None]
+        answers = [
+            each for each in (self.answer_of_the_older_members(), seen.view) if each is not None
+        ]
         older = [each for each in answers if memory.is_older(each)]
         newer = [each for each in answers if not memory.is_older(each)]
         return replace(
@@ -115,8 +117,8 @@ def test_pods_of_fenced_voters_that_return_are_ignored_and_stay_fenced(seed: int
         if offer is not None:
             break
     assert offer is not None
-    said = Confirmation(offer.id, offer.uuid, offer.epoch, offer.end_offset)
-    model.wanted = replace(model.wanted, recovery=said)
+    reported = Confirmation(offer.id, offer.uuid, offer.epoch, offer.end_offset)
+    model.wanted = replace(model.wanted, recovery=reported)
     model.settle()
     assert model.recovered == 1
     voters, before = list(model.current_voters()), dict(model.sets)
@@ -124,11 +126,11 @@ def test_pods_of_fenced_voters_that_return_are_ignored_and_stay_fenced(seed: int
     for each in lost:
         model.come_back(each, old[each.name])
     taken = model.reconcile(60)
-    assert all(isinstance(step, Nothing | Wait) for step in taken), "nothing is decided by them"
+    assert all(isinstance(step, Nothing | Wait) for step in taken), "they affect the plan"
     assert model.current_voters() == voters
     assert model.sets.keys() == before.keys()
     for each in lost:
-        assert each.failed is not None, "latched for good"
+        assert each.failed is not None, "the mark was removed"
         assert each.replicas == 0
     confirmed = next(each for each in model.status.conditions if each.type == "QuorumConfirmed")
     assert confirmed.status == "True", "the new quorum is still the one that counts"
@@ -191,4 +193,4 @@ def test_operator_queries_further_nodes_after_an_answer_of_an_older_epoch(
 
     view, older = asyncio.run(ask(Seen("c", 70_000, 70_000)))
     assert (view, older) == (believed, 2 if believed == 1 else None)
-    assert asyncio.run(ask(Seen())) == (2, None), "who has seen nothing can't tell"
+    assert asyncio.run(ask(Seen())) == (2, None), "a node without the record can't decide"

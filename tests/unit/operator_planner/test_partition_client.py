@@ -76,7 +76,7 @@ def test_stale_reassignment_step_has_no_effect(tmp_path: Path) -> None:
         cancelled = Wanted(wanted.targets, 1, cancel=True)
         assert isinstance(await step(client, cancelled), CancelMoves)
         answer = await client.change(IPS, TOKEN, BeginMoves(late.changes, 1, ""))
-        assert answer.done, "the replicas are what they were"
+        assert answer.done, "the replicas have changed"
         assert isinstance(await step(client, cancelled), CancelMoves)
         last = await step(client, cancelled)
         assert isinstance(last, Finished)

@@ -122,10 +122,10 @@ def test_planned_move_without_a_free_host_is_delayed_with_a_reason(
         step = placed.step()
         assert isinstance(step, Wait), step
         assert "spec.spread is Required" in step.blocked_by
-    told = condition(placed.observe())
-    assert (told.status, told.reason) == ("True", "TooFewHosts")
-    assert "h1, h2, h3" in told.message
-    assert len(placed.model.sets) == 3, "nothing is half made"
+    reported = condition(placed.observe())
+    assert (reported.status, reported.reason) == ("True", "TooFewHosts")
+    assert "h1, h2, h3" in reported.message
+    assert len(placed.model.sets) == 3, "an object was created without the other"
 
 
 @pytest.mark.parametrize("change", MOVES.values(), ids=MOVES)

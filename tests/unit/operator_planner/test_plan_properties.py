@@ -47,7 +47,7 @@ def _reconcile(model: Model) -> Step:
         status = build_status(seen, step, MetadataQuorumStatus(), "app=q")
         assert status.plan is not None
         assert status.plan.reason == step.reason
-    if model.chance.random() < 0.9:
+    if model.rng.random() < 0.9:
         model.apply(step)
     return step
 
@@ -60,7 +60,7 @@ def _run(model: Model, reconciles: int) -> Step:
             model.tick(max(step.retry_after_s, 0.2))
         elif isinstance(step, Nothing):
             model.tick(1.0)
-        elif model.chance.random() < 0.5:
+        elif model.rng.random() < 0.5:
             model.tick(0.05)
     return step
 
@@ -257,11 +257,11 @@ def test_replica_that_lost_records_is_reported_and_not_replaced() -> None:
     before, after = (
         build_status(each, plan(each), MetadataQuorumStatus(), "") for each in (seen, lost)
     )
-    told = {member.id: member.condition for member in after.members}
+    reported = {member.id: member.condition for member in after.members}
     assert "from offset 8 after it had acknowledged all records before 12" in (
-        told.pop(first.key.id) or ""
+        reported.pop(first.key.id) or ""
     )
-    assert set(told.values()) == {None}
+    assert set(reported.values()) == {None}
     assert (after.phase, after.failure_tolerance) == (before.phase, before.failure_tolerance)
 
 

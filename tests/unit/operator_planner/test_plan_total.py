@@ -391,7 +391,7 @@ def test_scaling_from_three_to_five_adds_voters_after_both_have_caught_up() -> N
     step = plan(observed(wanted, members, {"a", "b", "c"}, {"d", "e"}))
     assert isinstance(step, steps.AddVoter)
     step = plan(observed(wanted, members, {"a", "b", "c", "d"}, {"e"}))
-    assert isinstance(step, steps.AddVoter), "the stay at four is one commit"
+    assert isinstance(step, steps.AddVoter), "the time with four voters is one commit"
 
 
 TARGET = (TargetVoter(1), TargetVoter(2), TargetVoter(9, "zz"))

@@ -75,7 +75,7 @@ def _copies(model: Model) -> dict[str, str | None]:
     }
 
 
-def _hurt(model: Model, each: Set, state: str) -> None:
+def _removed_survivors(model: Model, each: Set, state: str) -> None:
     if state == "away":
         model.crash_pod(each)
         each.disk.state = "mount-fails"
@@ -94,7 +94,7 @@ def test_lost_majority_keeps_every_copy_for_any_cause_and_any_spec(
         model: Model = pickle.loads(formed)
         members = [each for key in model.current_voters() if (each := model.set_of(key))]
         for each, state in zip(members, states, strict=True):
-            _hurt(model, each, state)
+            _removed_survivors(model, each, state)
         model.tick(0.1)
         if model.has_quorum():
             continue
@@ -106,8 +106,10 @@ def test_lost_majority_keeps_every_copy_for_any_cause_and_any_spec(
         assert set(model.sets) == names, states
         assert model.current_voters() == voters
         status = build_status(model.observe(), Nothing(""), MetadataQuorumStatus(), "")
-        told = {each.uuid for each in status.quorum_loss.replicas} if status.quorum_loss else set()
-        assert told == {key.uuid for key in voters}, states
+        reported = (
+            {each.uuid for each in status.quorum_loss.replicas} if status.quorum_loss else set()
+        )
+        assert reported == {key.uuid for key in voters}, states
     assert lost > 100
 
 
@@ -136,7 +138,7 @@ def test_majority_lost_during_a_change_is_complete_when_it_returns(
     voters = model.current_voters()
     away = [each for key in model.live()[: majority(len(voters))] if (each := model.set_of(key))]
     for each in away:
-        _hurt(model, each, "away")
+        _removed_survivors(model, each, "away")
     if not away or model.has_quorum():
         return
     before = _copies(model)
@@ -212,10 +214,10 @@ def test_lost_quorum_lists_every_replica_with_its_log_or_the_reason_for_silence(
     assert first.lost is None
     assert (second.uuid, second.lost, second.end_offset) == ("b", "Failed: StorageFailed", None)
     assert (third.uuid, third.lost, third.pvc) == ("c", "NoPod", "data-q-3-1-0")
-    said = lost_condition(status)
-    assert said.status == "True"
+    reported = lost_condition(status)
+    assert reported.status == "True"
     for word in ("1 of 3 voters answer, 2 are needed", "offset 120 of epoch 4", "pv-2", "NoPod"):
-        assert word in said.message
+        assert word in reported.message
 
 
 def lost_condition(status: MetadataQuorumStatus) -> Condition:

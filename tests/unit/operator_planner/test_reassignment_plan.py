@@ -41,8 +41,8 @@ CALM_LIMIT = 300
 class Controller:
     """What the quorum does with the changes: the rules of `quorum_node.controller.reassignments`, naively."""
 
-    def __init__(self, chance: random.Random, partitions: int) -> None:
-        self.chance = chance
+    def __init__(self, rng: random.Random, partitions: int) -> None:
+        self.rng = rng
         self.brokers = dict.fromkeys(BROKERS, False)
         self.places = {
             ("t", number): Place(replicas, replicas)
@@ -52,7 +52,7 @@ class Controller:
         self.sent = 0
 
     def some_replicas(self, brokers: Iterable[int] = BROKERS) -> tuple[int, ...]:
-        return tuple(self.chance.sample(list(brokers), 3))
+        return tuple(self.rng.sample(list(brokers), 3))
 
     def observe(self) -> Cluster:
         return Cluster(dict(self.places), dict(self.brokers), self.moving())
@@ -75,7 +75,7 @@ class Controller:
                 back = tuple(each for each in place.replicas if each not in place.adding)
                 self.places[key] = Place(back, back)
             elif isinstance(step, BeginMoves):
-                assert set(change.replicas) <= set(self.brokers), "what can't work is never sent"
+                assert set(change.replicas) <= set(self.brokers), "an invalid request was sent"
                 self.move(key, change.replicas, step.max_moving)
 
     def move(self, key: tuple[str, int], target: tuple[int, ...], limit: int) -> None:
@@ -95,16 +95,16 @@ class Controller:
 
     def some_arrive(self, share: float) -> None:
         for key, place in sorted(self.places.items()):
-            if place.is_moving and self.chance.random() < share:
+            if place.is_moving and self.rng.random() < share:
                 self.arrive(key)
 
 
-def wanted_of(chance: random.Random, partitions: int, limit: int) -> Wanted:
+def wanted_of(rng: random.Random, partitions: int, limit: int) -> Wanted:
     """Some are right already; some name a partition or a broker that is not there."""
     targets = []
-    for number in chance.sample(range(partitions + 3), partitions):
-        brokers = range(1, 9) if chance.random() < 0.1 else BROKERS
-        targets.append(Target("t", number, tuple(chance.sample(list(brokers), 3))))
+    for number in rng.sample(range(partitions + 3), partitions):
+        brokers = range(1, 9) if rng.random() < 0.1 else BROKERS
+        targets.append(Target("t", number, tuple(rng.sample(list(brokers), 3))))
     return Wanted(tuple(targets), limit)
 
 
@@ -122,7 +122,7 @@ def reconcile(controller: Controller, wanted: Wanted) -> Step:
         assert 0 < len(step.changes) <= wanted.max_moving - cluster.moving
         assert not wanted.paused
         assert not wanted.cancel
-    if controller.chance.random() < 0.8:
+    if controller.rng.random() < 0.8:
         controller.apply(step)
     return step
 
@@ -152,13 +152,13 @@ def test_reassignment_converges_and_stays_within_its_limits(
 ) -> None:
     """With an operator that is killed, foreign moves, and two operators that alternate."""
     controller = Controller(random.Random(seed), partitions)
-    wanted = wanted_of(controller.chance, partitions, limit)
+    wanted = wanted_of(controller.rng, partitions, limit)
     for _ in range(troubled):
         before = controller.moving()
         reconcile(controller, wanted)
         assert controller.moving() <= max(limit, before)
-        if controller.chance.random() < 0.2:
-            key = controller.chance.choice(sorted(controller.places))
+        if controller.rng.random() < 0.2:
+            key = controller.rng.choice(sorted(controller.places))
             controller.move(key, controller.some_replicas(), 1000)
         controller.some_arrive(0.3)
     for _ in range(CALM_LIMIT):
@@ -186,7 +186,7 @@ def test_cancelled_reassignment_reverts_its_moves_and_starts_none(
     seed: int, partitions: int, begun: int
 ) -> None:
     controller = Controller(random.Random(seed), partitions)
-    wanted = wanted_of(controller.chance, partitions, 5)
+    wanted = wanted_of(controller.rng, partitions, 5)
     for _ in range(begun):
         reconcile(controller, wanted)
         controller.some_arrive(0.3)
@@ -210,7 +210,7 @@ def test_paused_reassignment_starts_no_move_and_running_moves_complete(
     seed: int, partitions: int
 ) -> None:
     controller = Controller(random.Random(seed), partitions)
-    wanted = wanted_of(controller.chance, partitions, 3)
+    wanted = wanted_of(controller.rng, partitions, 3)
     reconcile(controller, wanted)
     paused = Wanted(wanted.targets, 3, paused=True)
     moving = controller.moving()
@@ -281,7 +281,7 @@ def test_status_counts_moves_and_names_impossible_ones() -> None:
     later = build_status(
         Held("NoLeader", "nobody leads", unreachable=True), now, total=2, generation=3, now=20.0
     )
-    assert (later.phase, later.moving) == ("Running", 1), "what was known last"
+    assert (later.phase, later.moving) == ("Running", 1), "the last known progress"
     reachable = {each.type: each.status for each in later.conditions}["QuorumReachable"]
     assert reachable == "False"
     arrived = Place((4, 2), (4, 2))

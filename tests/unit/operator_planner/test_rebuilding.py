@@ -34,7 +34,7 @@ def reconcile(model: RecoveryModel, times: int = 1) -> None:
         step = plan(seen)
         status = build_status(seen, step, MetadataQuorumStatus(), "")
         check_offer(model, status)
-        fate = model.chance.random()
+        fate = model.rng.random()
         if fate < 0.95:
             keep_marks(model, seen)
         if fate < 0.9:

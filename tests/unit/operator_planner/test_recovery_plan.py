@@ -47,7 +47,7 @@ def reconcile(model: RecoveryModel, times: int = 1) -> None:
         step = plan(seen)
         if [step] != model.steps[-1:]:  # most observations repeat the previous one
             build_status(seen, step, MetadataQuorumStatus(), "")
-        if model.chance.random() < 0.9:
+        if model.rng.random() < 0.9:
             model.apply(step)
 
 
@@ -75,8 +75,8 @@ def wait_for_offer(model: RecoveryModel) -> Confirmation:
     raise AssertionError(status_of(model).quorum_loss)
 
 
-def confirm(model: RecoveryModel, said: Confirmation | None) -> None:
-    model.wanted = replace(model.wanted, recovery=said)
+def confirm(model: RecoveryModel, reported: Confirmation | None) -> None:
+    model.wanted = replace(model.wanted, recovery=reported)
 
 
 @SETTINGS
@@ -131,7 +131,7 @@ def test_invalid_or_repeated_confirmation_has_no_effect(seed: int) -> None:
     lose_majority(model, draw)
     wait_for_offer(model)
     reconcile(model, 10)
-    assert model.recovered == 1, "the old confirmation names nobody any more"
+    assert model.recovered == 1, "the old confirmation names no replica any more"
 
 
 @SETTINGS
@@ -171,13 +171,13 @@ def test_phase_and_plan_name_the_pods_that_must_stop_first() -> None:
     model = formed(2, 3)
     lose_majority(model, random.Random(2), "mount-fails")
     confirm(model, wait_for_offer(model))
-    said = set()
+    reported = set()
     for _ in range(80):
         step = plan(model.observe())
-        said.add(status_of(model, step).phase)
+        reported.add(status_of(model, step).phase)
         model.apply(step)
         model.tick(0.5)
-    assert Phase.RECOVERING in said
+    assert Phase.RECOVERING in reported
     names = [type(each).__name__ for each in model.steps]
     begun = names.index("BeginRecovery")
     order = [names.index(each, begun) for each in ORDER]

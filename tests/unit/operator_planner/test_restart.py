@@ -65,7 +65,7 @@ def test_pod_that_crashed_with_a_replaced_configuration_is_recreated() -> None:
     crashed = member(3, **CRASHED)
     for created_at in (MADE_AT + 5, MADE_AT):
         step = plan(observation(crashed, config_created_at=created_at))
-        assert isinstance(step, RestartMember), "within one second nobody knows which came first"
+        assert isinstance(step, RestartMember), "the order within one second is unknown"
         assert step.pod_uid == "pod-3"
     for created_at in (None, MADE_AT - 5, MADE_AT - 1):
         same = plan(observation(crashed, config_created_at=created_at))

@@ -25,11 +25,11 @@ def went_back(acknowledged: int, offset: int) -> str:
 
 def test_replica_that_lost_records_is_reported_once_per_occurrence() -> None:
     quiet, first, second = status(None, None), went_back(90, 50), went_back(120, 60)
-    (told,) = news(status(None, first), quiet)
-    assert (told.kind, told.reason) == ("Warning", "RecordsLost")
-    assert "member 2 (uuid-2)" in told.message
-    assert "90" in told.message
-    assert "50" in told.message
+    (reported,) = news(status(None, first), quiet)
+    assert (reported.kind, reported.reason) == ("Warning", "RecordsLost")
+    assert "member 2 (uuid-2)" in reported.message
+    assert "90" in reported.message
+    assert "50" in reported.message
     assert news(status(None, first), status(None, first)) == []
     (again,) = news(status(None, second), status(None, first))
     assert "120" in again.message
@@ -42,9 +42,9 @@ def test_other_member_conditions_cause_no_event() -> None:
 
 def test_container_that_cannot_start_is_reported_once_per_reason() -> None:
     first, again = "CannotStart: StartError: limit too low", "CannotStart: StartError: try 2"
-    (told,) = news(status(first, None), status(None, None))
-    assert (told.kind, told.reason) == ("Warning", "MemberCannotStart")
-    assert "limit too low" in told.message
+    (reported,) = news(status(first, None), status(None, None))
+    assert (reported.kind, reported.reason) == ("Warning", "MemberCannotStart")
+    assert "limit too low" in reported.message
     assert news(status(again, None), status(first, None)) == []
     (other,) = news(status("CannotStart: ErrImagePull: x", None), status(again, None))
     assert "ErrImagePull" in other.message
@@ -67,7 +67,7 @@ def test_voters_from_before_a_recovery_are_reported_once() -> None:
         return MetadataQuorumStatus(conditions=[condition])
 
     calm, older = saying("a majority confirms"), saying(f"a majority; {OLDER_QUORUM} confirm 3")
-    (told,) = news(older, calm)
-    assert (told.kind, told.reason) == ("Warning", "OlderQuorum")
+    (reported,) = news(older, calm)
+    assert (reported.kind, reported.reason) == ("Warning", "OlderQuorum")
     assert news(older, older) == []
     assert news(calm, older) == []

@@ -43,19 +43,19 @@ def observation(
     silent: frozenset[int] = frozenset(),
     **wanted: object,
 ) -> Observation:
-    """The leader is 1; it hears all but the `silent`."""
+    """The leader is 1; all voters but the `silent` fetch from it."""
     voters = tuple(
         ReplicaView(Key(e.node_id, e.uuid or ""), e.node_id not in silent, e.node_id not in silent)
         for e in members
     )
-    asked = replace(Wanted(len(members), STORAGE, debounce_s=DEBOUNCE_S), **wanted)  # type: ignore[arg-type]
+    requested = replace(Wanted(len(members), STORAGE, debounce_s=DEBOUNCE_S), **wanted)  # type: ignore[arg-type]
     return observation_of(
-        members, view_of(voters), now=now, wanted=asked, known_voters=len(members)
+        members, view_of(voters), now=now, wanted=requested, known_voters=len(members)
     )
 
 
 @dataclass(frozen=True)
-class Look:
+class Finding:
     """What one reconcile finds of member 3. `ago_s`: by the clocks of others, which may be wrong by minutes."""
 
     after_s: float
@@ -67,7 +67,7 @@ class Look:
 
 
 LOOKS = st.builds(
-    Look,
+    Finding,
     after_s=st.sampled_from([0.5, 5.0, 12.0, 31.0]),
     shows=st.sampled_from([*["mount"] * 5, "host", "unusable", None]),
     pod=st.sampled_from([1, 1, 1, 1, 1, 2]),
@@ -77,7 +77,7 @@ LOOKS = st.builds(
 )
 
 
-def third(look: Look, now: float) -> Incarnation:
+def third(look: Finding, now: float) -> Incarnation:
     """Member 3 in this observation; its pod reports that it has been waiting for very long."""
     pod = PodFacts(
         f"pod-{look.pod}",
@@ -99,7 +99,9 @@ def third(look: Look, now: float) -> Incarnation:
 @pytest.mark.requirement("OP-04")
 @SETTINGS
 @given(st.lists(LOOKS, min_size=2, max_size=14), SIZES)
-def test_no_latch_without_a_failure_that_was_observed_to_last(looks: list[Look], size: int) -> None:
+def test_no_latch_without_a_failure_that_was_observed_to_last(
+    looks: list[Finding], size: int
+) -> None:
     """The operator is restarted between any two observations: only the status persists."""
     now, status = NOW, MetadataQuorumStatus()
     since: tuple[object, float] | None = None  # what shows, and since when it was seen to
@@ -124,7 +126,7 @@ def test_no_latch_without_a_failure_that_was_observed_to_last(looks: list[Look],
             assert now - since[1] >= DEBOUNCE_S
             return
         lasted = since is not None and now - since[1] >= DEBOUNCE_S + 1
-        assert not (lasted and look.confirmed), "what lasts does count"
+        assert not (lasted and look.confirmed), "a lasting failure was ignored"
 
 
 def reconciled(
@@ -159,18 +161,18 @@ PROOFS = {
 @SETTINGS
 @given(
     proof=st.sampled_from(sorted(PROOFS)),
-    heard=st.booleans(),
+    received=st.booleans(),
     paused=st.booleans(),
     enabled=st.booleans(),
     cap=st.integers(0, 2),
 )
 def test_conclusive_failure_always_latches(
-    proof: str, heard: bool, paused: bool, enabled: bool, cap: int
+    proof: str, received: bool, paused: bool, enabled: bool, cap: int
 ) -> None:
     members = [member(1), member(2), member(3, **PROOFS[proof])]
     seen = observation(
         members,
-        silent=frozenset() if heard else frozenset({3}),
+        silent=frozenset() if received else frozenset({3}),
         paused=paused,
         repair_enabled=enabled,
         max_replacements_per_hour=cap,

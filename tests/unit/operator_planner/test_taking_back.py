@@ -75,7 +75,7 @@ def test_host_that_returns_before_the_replacement_keeps_its_voter(
     taken_back = [each for each in model.steps if isinstance(each, Unlatch)]
     assert len(taken_back) == (twins == [key])
     if taken_back:
-        assert len(model.sets) == replicas, "the successor left"
+        assert len(model.sets) == replicas, "the replacement was not removed"
 
 
 @SETTINGS

@@ -15,7 +15,7 @@ def body(created: int, *, quorum: str = "q", phase: str | None = None, **spec: A
     }
 
 
-class Woken(list[Place]):
+class NotifiedPlaces(list[Place]):
     """Whom the turns woke since the last look."""
 
     def taken(self) -> list[Place]:
@@ -24,8 +24,8 @@ class Woken(list[Place]):
         return found
 
 
-def made() -> tuple[Turns, Woken]:
-    woken = Woken()
+def made() -> tuple[Turns, NotifiedPlaces]:
+    woken = NotifiedPlaces()
     return Turns(woken.append), woken
 
 

@@ -1,4 +1,4 @@
-"""Members that the leader does not hear are removed when specified, and never at the cost of the majority."""
+"""Members that do not fetch from the leader are removed if the spec says so, and never if that ends the majority."""
 
 from dataclasses import replace
 from itertools import combinations
@@ -248,7 +248,7 @@ def test_heard_or_answering_member_is_not_unreachable() -> None:
     small.members[3, 1] = on_host(small.members[3, 1], NOW - 99_999)
     assert Situation(small.seen()).reachability.unreachable == {}
     small.members[3, 1] = replace(small.members[3, 1], report=None)
-    assert Situation(small.seen()).reachability.unreachable == {}, "the leader hears it"
+    assert Situation(small.seen()).reachability.unreachable == {}, "the leader receives its fetches"
     step = small.run()
     assert isinstance(step, steps.Nothing)
     assert "host h3 of member 3 is not ready, but the member fetches from the leader" in step.reason
@@ -271,11 +271,13 @@ def test_one_of_two_unreachable_members_is_replaced_at_a_time() -> None:
     small.members[5, 1] = replace(small.members[5, 1], unreachable_since=NOW - AFTER_S - 9)
     step = plan(small.seen())
     assert isinstance(step, steps.CreateMember)
-    assert step.node_id == 5, "the one that is away longest"
+    assert step.node_id == 5, "not the member that is unreachable longest"
     made = member(5, 2, replaces=1)
     small.members[5, 2] = made
     small.members[4, 1] = replace(small.members[4, 1], unreachable_since=NOW - 99_999)
-    assert [each.key.id for each in Situation(small.seen()).leaving] == [5], "begun is finished"
+    assert [each.key.id for each in Situation(small.seen()).leaving] == [5], (
+        "a removal that has begun was not finished"
+    )
     assert isinstance(small.run(), steps.Nothing)
     assert {Key(4, "U42"), Key(5, "U52")} <= set(small.voters)
 
@@ -324,9 +326,9 @@ def test_status_lists_unreachable_members_with_the_start_time() -> None:
     small.members[3, 1] = replace(small.members[3, 1], unreachable_since=None)
     first = small.seen()
     status = build_status(first, plan(first), MetadataQuorumStatus(), "")
-    told = status.members[2]
-    assert told.unreachable_since == text_of(NOW)
-    assert told.condition == f"Unreachable: host h3 is not ready, since {text_of(NOW)}"
+    reported = status.members[2]
+    assert reported.unreachable_since == text_of(NOW)
+    assert reported.condition == f"Unreachable: host h3 is not ready, since {text_of(NOW)}"
     found = {each.type: each for each in status.conditions}
     assert found["MembersUnreachable"].status == "True"
     assert found["Degraded"].status == "True"
@@ -348,8 +350,8 @@ def test_quorum_is_ready_although_the_pod_of_a_retired_member_cannot_terminate()
     step = small.run()
     status = build_status(small.seen(), step, MetadataQuorumStatus(), "")
     assert status.phase.value == "Ready"
-    told = {each.id: each.condition for each in status.members}
-    assert (told[3] or "").startswith("Left: ")
+    reported = {each.id: each.condition for each in status.members}
+    assert (reported[3] or "").startswith("Left: ")
     assert {each.type: each.status for each in status.conditions}["Degraded"] == "False"
 
 

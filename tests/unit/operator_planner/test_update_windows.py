@@ -66,9 +66,9 @@ def test_one_open_window_suffices_and_the_next_one_is_named() -> None:
     windows = [said("0 2 * * sat"), said("0 4 * * sun")]
     assert update_windows.hold(windows, at("2026-11-28T02:30")) is None
     assert update_windows.hold(windows, at("2026-11-29T04:30")) is None
-    told = update_windows.hold(windows, at("2026-11-28T03:00"))
-    assert told is not None
-    assert "2026-11-29T04:00:00Z" in told
+    reported = update_windows.hold(windows, at("2026-11-28T03:00"))
+    assert reported is not None
+    assert "2026-11-29T04:00:00Z" in reported
     never = update_windows.hold([said("0 0 30 2 *")], at("2026-11-28T03:00"))
     assert never is not None
     assert "none of them opens" in never

@@ -216,7 +216,9 @@ def test_canary_runs_alone_for_its_soak_time(change: dict[str, Any]) -> None:
     assert world.reason() == "Soaking"
     assert world.config()["node.properties"] == before["node.properties"]
     world.come_back(3)
-    assert world.updated() == {2}, "a pod that is made again meanwhile has what is proven"
+    assert world.updated() == {2}, (
+        "a pod that is recreated in the meantime has the accepted template"
+    )
     world.now += 59
     world.settle()
     assert world.restarted == [2]
@@ -227,10 +229,10 @@ def test_canary_runs_alone_for_its_soak_time(change: dict[str, Any]) -> None:
     assert world.reason() == "AllMembersUpdated"
     record = world.identity.update
     assert record is not None
-    assert record.tried is None, "and this is proven now"
+    assert record.tried is None, "the template is accepted now"
     data = world.config()
     assert data["node.properties"] == data["candidate.properties"]
-    assert world.step() == plan(world.seen()), "nothing more"
+    assert world.step() == plan(world.seen()), "no further step"
 
 
 def failing(world: World, how: Callable[[World], None]) -> None:
@@ -252,7 +254,7 @@ def restarts_once(world: World) -> None:
 def is_never_ready(world: World) -> None:
     world.crash(2, exit_code=None, waiting_reason="ImagePullBackOff", not_ready_since=world.now)
     world.settle()
-    assert world.restarted == [2], "an image may take its time"
+    assert world.restarted == [2], "pulling an image may take long"
     world.now += 120
 
 
@@ -260,7 +262,7 @@ def never_catches_up(world: World) -> None:
     world.now += 60
     world.members[2].in_sync = False
     world.settle()
-    assert world.restarted == [2], "it may just have fallen behind"
+    assert world.restarted == [2], "the member may only be behind"
     world.now += 120
 
 
@@ -286,13 +288,13 @@ def test_failed_canary_is_rolled_back_and_no_member_follows(how: Callable[[World
     assert world.reason() == "CanaryFailed"
     message = world.message()
     assert "q-2-1 failed" in message
-    assert "spec.update.attempt" in message, "what to do"
+    assert "spec.update.attempt" in message, "the message has no advice"
     status = update_status(Situation(world.seen()))
     assert status is not None
     assert status.failed
     world.now += 100_000
     world.settle()
-    assert world.restarted == [2, 2], "it is not tried again by itself"
+    assert world.restarted == [2, 2], "it was tried again automatically"
 
 
 def test_failed_update_is_retried_on_request_or_after_a_change_or_revert() -> None:
@@ -308,7 +310,7 @@ def test_failed_update_is_retried_on_request_or_after_a_change_or_revert() -> No
     assert world.updated() == {2}, "another one"
     world.ask(image="r/n:1", config={"a": "1"})
     world.settle()
-    assert world.updated() == {1, 2, 3}, "what is proven needs no soak"
+    assert world.updated() == {1, 2, 3}, "an accepted template needs no soak time"
     assert world.reason() == "AllMembersUpdated"
 
 
@@ -429,7 +431,7 @@ def test_storage_move_waits_for_a_window_unless_it_has_started() -> None:
         incarnations=(*seen.incarnations, newest),
         view=replace(view, observers=(observer,)),
     )
-    assert isinstance(plan(begun), AddVoter), "it is brought to its end"
+    assert isinstance(plan(begun), AddVoter), "the update that has begun is finished"
 
 
 def test_replaced_canary_is_followed_by_another_canary() -> None:

@@ -95,7 +95,7 @@ def test_page_gives_the_reason_when_no_recovery_is_offered() -> None:
     loss = resource["status"]["quorumLoss"]
     del loss["offer"]
     loss["noOffer"] = "nobody answers"
-    assert "No recovery is offered: nobody answers" in status_page(resource, events, now)
+    assert "No recovery is offered: no replica answers" in status_page(resource, events, now)
 
 
 @pytest.mark.requirement("OP-10")
@@ -132,10 +132,10 @@ def test_paused_page_says_how_to_resume() -> None:
 def test_spec_change_not_yet_observed_by_the_operator_is_shown() -> None:
     resource, events, now = recorded("Ready")
     resource["metadata"]["generation"] = resource["status"]["observedGeneration"]
-    told = "has not seen the latest change"
-    assert told not in "\n".join(status_page(resource, events, now))
+    message = "has not seen the latest change"
+    assert message not in "\n".join(status_page(resource, events, now))
     resource["metadata"]["generation"] += 1
-    assert told in "\n".join(status_page(resource, events, now))
+    assert message in "\n".join(status_page(resource, events, now))
 
 
 def test_missing_status_is_explained_as_a_missing_operator() -> None:

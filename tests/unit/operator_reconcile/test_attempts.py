@@ -21,14 +21,18 @@ def test_alternating_values_are_not_contested() -> None:
     attempts = Attempts()
     last = written(attempts, ["3", "4"] * CONTESTED_TIMES)
     assert not [each for each in attempts.refusals(1, last) if each.tell]
-    assert not attempts.refusals(1, last + 1.0), "nothing holds the next write back"
+    assert not attempts.refusals(1, last + 1.0), "the next write was delayed"
 
 
 @pytest.mark.requirement("OP-01")
 def test_repeated_identical_writes_are_contested() -> None:
     attempts = Attempts()
     last = written(attempts, ["3"] * CONTESTED_TIMES)
-    (told,) = attempts.refusals(1, last)
-    assert told.tell
-    assert (told.reason, told.subject, told.times) == ("Contested", BUDGET, CONTESTED_TIMES)
-    assert "repeated 6 times within 5 s, each time reverted" in told.message
+    (reported,) = attempts.refusals(1, last)
+    assert reported.tell
+    assert (reported.reason, reported.subject, reported.times) == (
+        "Contested",
+        BUDGET,
+        CONTESTED_TIMES,
+    )
+    assert "repeated 6 times within 5 s, each time reverted" in reported.message

@@ -13,7 +13,7 @@ from support.in_memory_kube_api import (
     NAME,
     OWNER,
     SPACE,
-    KeptObjects,
+    InMemoryKubeApi,
     reconcile,
     running_quorum,
     time_text,
@@ -30,14 +30,18 @@ def _reconciles_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def api() -> KeptObjects:
+def api() -> InMemoryKubeApi:
     made = running_quorum(3)
     made.change_spec(backup=BACKUP)
     return made
 
 
 def ended(
-    api: KeptObjects, name: str, good: bool, seconds_ago: float, said: dict[str, object] | None
+    api: InMemoryKubeApi,
+    name: str,
+    good: bool,
+    seconds_ago: float,
+    reported: dict[str, object] | None,
 ) -> None:
     """A Job, and the pod of its last attempt."""
     kind, meta = "Complete" if good else "Failed", {"name": name, "namespace": SPACE}
@@ -48,8 +52,8 @@ def ended(
         "metadata": {**meta, "labels": LABELS},
         "status": {"conditions": [condition]},
     }
-    if said is not None:
-        state = {"terminated": {"exitCode": 0 if good else 1, "message": json.dumps(said)}}
+    if reported is not None:
+        state = {"terminated": {"exitCode": 0 if good else 1, "message": json.dumps(reported)}}
         labels = {**LABELS, "batch.kubernetes.io/job-name": name}
         api.objects[f"/api/v1/namespaces/{SPACE}/pods/{name}-x"] = {
             "metadata": {**meta, "labels": labels, "creationTimestamp": time_text(seconds_ago)},
@@ -57,27 +61,27 @@ def ended(
         }
 
 
-def told(api: KeptObjects) -> tuple[str, str, str]:
+def told(api: InMemoryKubeApi) -> tuple[str, str, str]:
     found = api.condition("BackupCurrent")
     return found["status"], found["reason"], found["message"]
 
 
-def reasons(api: KeptObjects) -> list[str]:
+def reasons(api: InMemoryKubeApi) -> list[str]:
     return [each["reason"] for each in api.events if each["reason"].startswith("Backup")]
 
 
 @pytest.mark.requirement("OP-10")
 def test_quorum_without_backups_creates_and_reads_no_backup_objects() -> None:
-    api, asked = running_quorum(3), list[str]()
-    api.refuse = lambda verb, path: asked.append(path)
+    api, requested = running_quorum(3), list[str]()
+    api.refuse = lambda verb, path: requested.append(path)
     reconcile(api)
-    assert not [path for path in asked if "/batch/" in path]
+    assert not [path for path in requested if "/batch/" in path]
     assert told(api)[:2] == ("False", "Disabled")
     assert "backup" not in api.status
 
 
 @pytest.mark.requirement("OP-10")
-def test_cron_job_is_created_repaired_and_removed(api: KeptObjects) -> None:
+def test_cron_job_is_created_repaired_and_removed(api: InMemoryKubeApi) -> None:
     reconcile(api)
     made = api.objects[CRON_JOB]
     assert made["metadata"]["ownerReferences"] == [OWNER.reference()]
@@ -91,7 +95,7 @@ def test_cron_job_is_created_repaired_and_removed(api: KeptObjects) -> None:
     assert api.objects[CRON_JOB]["spec"]["schedule"] == "@daily"
     api.change_spec(paused=True, backup=None)
     reconcile(api)
-    assert CRON_JOB in api.objects, "nothing is touched while the quorum is paused"
+    assert CRON_JOB in api.objects, "an object was changed while the quorum is paused"
     assert "when spec.paused is false" in told(api)[2]
     api.change_spec(paused=False)
     reconcile(api)
@@ -101,7 +105,7 @@ def test_cron_job_is_created_repaired_and_removed(api: KeptObjects) -> None:
 
 
 @pytest.mark.requirement("OP-10")
-def test_successful_and_failed_backups_are_reported(api: KeptObjects) -> None:
+def test_successful_and_failed_backups_are_reported(api: InMemoryKubeApi) -> None:
     summary: dict[str, object] = {"name": "backup-1", "endOffset": 47, "bytes": 1234}
     ended(api, "demo-backup-1", True, 7200, summary)
     reconcile(api)
@@ -128,7 +132,7 @@ def test_successful_and_failed_backups_are_reported(api: KeptObjects) -> None:
 
 
 @pytest.mark.requirement("OP-10")
-def test_outdated_backup_is_reported(api: KeptObjects) -> None:
+def test_outdated_backup_is_reported(api: InMemoryKubeApi) -> None:
     ended(api, "demo-backup-1", True, 7200, {"name": "backup-1"})
     api.change_spec(backup={**BACKUP, "overdueAfterSeconds": 3600})
     reconcile(api)
@@ -139,7 +143,7 @@ def test_outdated_backup_is_reported(api: KeptObjects) -> None:
 
 @pytest.mark.requirement("OP-10")
 def test_rejected_or_foreign_objects_are_reported_and_other_steps_continue(
-    api: KeptObjects,
+    api: InMemoryKubeApi,
 ) -> None:
     foreign: dict[str, Any] = {
         "kind": "CronJob",
@@ -166,7 +170,7 @@ def test_rejected_or_foreign_objects_are_reported_and_other_steps_continue(
 
 
 @pytest.mark.requirement("OP-10")
-def test_missing_object_store_secret_is_reported(api: KeptObjects) -> None:
+def test_missing_object_store_secret_is_reported(api: InMemoryKubeApi) -> None:
     store = {
         "bucket": "bucket",
         "endpoint": "https://store.example",

@@ -16,8 +16,8 @@ from quorum_operator.reconcile import Reconciler
 from support.in_memory_kube_api import (
     NAME,
     SPACE,
-    KeptObjects,
-    SoundNodes,
+    HealthyNodes,
+    InMemoryKubeApi,
     pod_path,
     running_quorum,
     set_path,
@@ -26,7 +26,7 @@ from support.in_memory_kube_api import (
 LATCH = {names.ANNOTATION_FAILED: json.dumps({"reason": "StorageFailed", "at": 1})}
 
 
-class CountedNodes(SoundNodes):
+class CountedNodes(HealthyNodes):
     """`reports` and `described`: how often nodes were queried."""
 
     reports = 0
@@ -46,7 +46,7 @@ class Env:
 
     def __init__(self) -> None:
         self.live = running_quorum()
-        self.kept = KeptObjects({})
+        self.kept = InMemoryKubeApi({})
         self.nodes = CountedNodes(3)
         unchecked: Any = self.live
         nodes: Any = self.nodes
@@ -93,7 +93,7 @@ def test_no_action_is_taken_on_an_outdated_cache_only() -> None:
         if "/persistentvolumes/" in path or "/nodes/" in path or path == pod_path(3):
             del env.kept.objects[path]
     env.look(3)
-    assert env.live.calls["list"] > 0, "the live look was made"
+    assert env.live.calls["list"] > 0, "the live read was not made"
     assert env.live.writes == []
 
 
@@ -130,7 +130,7 @@ def test_watched_changes_are_acted_upon_after_a_live_read() -> None:
     env = Env()
     env.fail_a_disk()
     env.look()
-    assert env.live.writes == [], "nobody has brought it yet"
+    assert env.live.writes == [], "the watch has not delivered the failure yet"
     env.bring()
     env.look()
     assert env.live.calls["list"] > 0
@@ -158,14 +158,14 @@ def test_waiting_repair_makes_no_api_calls() -> None:
         env.look()
         if env.live.calls.total() == 0:
             break
-    assert env.live.objects.keys() >= {set_path(2, 2)}, "the newcomer has no pod yet"
+    assert env.live.objects.keys() >= {set_path(2, 2)}, "the new member has no pod yet"
     waits = env.live.status["plan"]["blockedBy"]
     assert "no pod yet" in waits
     read: list[str] = []
     env.kept.refuse = lambda verb, path: read.append(path)
     env.look(5)
     assert env.live.calls.total() == 0, env.live.calls
-    assert not [path for path in read if path.endswith("/events")], "of events there is no copy"
+    assert not [path for path in read if path.endswith("/events")], "events are not cached"
 
 
 def test_periodic_checks_are_done_by_the_read_before_an_action() -> None:
@@ -224,4 +224,4 @@ def test_all_nodes_are_queried_again_when_a_pod_or_the_leader_report_changes() -
     env.look()
     assert env.nodes.reports >= 3
     env.look()
-    assert env.nodes.reports >= 3, "nothing is kept while a node is silent"
+    assert env.nodes.reports >= 3, "an old answer was used while a node does not answer"

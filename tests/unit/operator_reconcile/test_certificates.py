@@ -16,8 +16,8 @@ from support.in_memory_kube_api import (
     NAME,
     OWNER,
     SPACE,
-    KeptObjects,
-    SoundNodes,
+    HealthyNodes,
+    InMemoryKubeApi,
     reconciler,
     running_quorum,
 )
@@ -50,7 +50,7 @@ def test_quorum_formed_with_certificates_gets_them() -> None:
         assert OWNER.host(f"demo-{node_id}-1") in leaf.dns_names
     assert env.ready()["status"] == "True"
     assert env.api.status["tls"]["authority"] == 1
-    assert env.nodes.pod_clients, "the pods are asked by TLS"
+    assert env.nodes.pod_clients, "the pods were not called over TLS"
 
 
 def test_valid_certificates_are_not_rewritten() -> None:
@@ -64,11 +64,11 @@ def test_valid_certificates_are_not_rewritten() -> None:
 def test_quorum_without_certificates_gets_none_and_reports_it() -> None:
     api = running_quorum(3)
     before = copy.deepcopy(api.objects)
-    asyncio.run(reconciler(api, SoundNodes(3)).reconcile(SPACE, NAME))
+    asyncio.run(reconciler(api, HealthyNodes(3)).reconcile(SPACE, NAME))
     assert [path for _, path in api.writes if "persistentvolumeclaims" not in path] == []
-    told = api.condition("TlsReady")
-    assert (told["status"], told["reason"]) == ("False", "Disabled")
-    assert "network policy" in told["message"]
+    condition = api.condition("TlsReady")
+    assert (condition["status"], condition["reason"]) == ("False", "Disabled")
+    assert "network policy" in condition["message"]
     assert "tls" not in api.status
     sets = [path for path in before if "/statefulsets/" in path]
     assert all(api.objects[path]["spec"] == before[path]["spec"] for path in sets)
@@ -81,11 +81,11 @@ def test_tls_only_cannot_be_reverted() -> None:
     api.change_spec(tls={"mode": "Disabled"})
     sets = {path: copy.deepcopy(each) for path, each in api.objects.items() if "sets/" in path}
     asyncio.run(env.operator().reconcile(SPACE, NAME))
-    told = api.condition("SpecInvalid")
-    assert told["status"] == "True"
+    condition = api.condition("SpecInvalid")
+    assert condition["status"] == "True"
     assert (
         "going back is not supported: set Managed, or create a new MetadataQuorum"
-        in told["message"]
+        in condition["message"]
     )
     assert all(api.objects[path]["spec"] == each["spec"] for path, each in sets.items())
 
@@ -111,7 +111,7 @@ def test_deleted_leaf_is_recreated_and_the_member_loads_it() -> None:
     assert after.fingerprint != before.fingerprint
     assert env.nodes.loaded[2][0] == after
     assert not [p for verb, p in env.api.writes if verb == "delete" and "/pods/" in p], (
-        "nobody restarts"
+        "a pod was restarted"
     )
 
 
@@ -325,9 +325,9 @@ def test_neither_status_nor_events_contain_a_key() -> None:
     env.settle()
     env.ask_for(2)
     env.settle()
-    said = f"{env.api.status}{env.api.events}"
-    assert "PRIVATE" not in said
-    assert "BEGIN" not in said
+    message = f"{env.api.status}{env.api.events}"
+    assert "PRIVATE" not in message
+    assert "BEGIN" not in message
 
 
 def _killed_at(env: Env, call: int) -> bool:
@@ -374,7 +374,7 @@ def test_new_operator_completes_the_writes_of_an_operator_killed_at_any_write(
     env.ask_for(2)
     for _ in range(6):
         _killed_at(env, call)
-        assert env.nodes.mistrusting() == []
+        assert env.nodes.trust_failures() == []
     env.settle()
     assert [env.authority_of(each) for each in MEMBERS] == [2, 2, 2]
     assert secret_path("demo-ca-3") not in env.api.objects
@@ -400,7 +400,7 @@ def test_annotation_is_processed_while_the_quorum_is_idle() -> None:
     """Watched changes are processed, and no Secret is read, until then."""
     env = Env()
     env.settle()
-    kept = KeptObjects({})
+    kept = InMemoryKubeApi({})
     operator = env.operator(kept)
     kept.objects = env.api.objects
     env.looks(3, operator)
@@ -418,7 +418,7 @@ def test_annotation_is_processed_while_the_quorum_is_idle() -> None:
 def test_secrets_are_reread_periodically() -> None:
     env = Env()
     env.settle()
-    kept = KeptObjects({})
+    kept = InMemoryKubeApi({})
     operator = env.operator(kept)
     kept.objects = env.api.objects
     env.looks(3, operator)
@@ -465,7 +465,7 @@ def test_two_concurrent_operators_create_one_authority() -> None:
     async def run() -> None:
         for _ in range(15):
             await asyncio.gather(*(each.reconcile(SPACE, NAME) for each in both))
-            assert env.nodes.mistrusting() == []
+            assert env.nodes.trust_failures() == []
 
     asyncio.run(run())
     env.settle()

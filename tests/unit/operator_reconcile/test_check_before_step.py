@@ -17,8 +17,8 @@ from quorum_operator.quorum_client import Described
 from support.in_memory_kube_api import (
     NAME,
     SPACE,
-    KeptObjects,
-    SoundNodes,
+    HealthyNodes,
+    InMemoryKubeApi,
     pod_path,
     reconciler,
     running_quorum,
@@ -37,7 +37,7 @@ WISHES: dict[str, dict[str, Any]] = {
 }
 
 
-class MovingNodes(SoundNodes):
+class MovingNodes(HealthyNodes):
     """Who is silent changes right after the first describe of each reconcile, and stays so until the next one."""
 
     def __init__(self, coming: list[frozenset[int]]) -> None:
@@ -45,7 +45,7 @@ class MovingNodes(SoundNodes):
         self.coming = coming
         self.removed: list[int] = []
         self.moved = False
-        self.api: Watched | None = None
+        self.api: WriteChecks | None = None
 
     def next_reconcile(self) -> None:
         self.moved = False
@@ -54,13 +54,13 @@ class MovingNodes(SoundNodes):
         return await super().report(ip, node_id)
 
     async def describe(self, ips: list[str]) -> Described:
-        told = await super().describe(ips)
+        reported = await super().describe(ips)
         if not self.moved:
             self.moved = True
             self.silent = tuple(self.coming.pop(0)) if self.coming else self.silent
         if len(self.silent) > SIZE - majority(SIZE):
             return Described(None, None)
-        return told
+        return reported
 
     async def remove_voter(self, ip: str, token: str, key: Key, at: VotersPosition) -> Answer:
         left = {n for n in range(1, SIZE + 1) if n != key.id} - set(self.silent)
@@ -74,7 +74,7 @@ class MovingNodes(SoundNodes):
         return Answer(False, "NOT_NOW", "")
 
 
-class Watched(KeptObjects):
+class WriteChecks(InMemoryKubeApi):
     """Looks at each write what it stops, and who is live at that very moment."""
 
     nodes: MovingNodes
@@ -95,7 +95,7 @@ class Watched(KeptObjects):
         live = set(range(1, SIZE + 1)) - set(self.nodes.silent)
         if node_id not in live:
             return
-        assert not stop, f"{path} is stopped, and the leader hears it"
+        assert not stop, f"{path} is stopped, although the leader receives its fetches"
         assert len(live - {node_id}) >= majority(SIZE), f"{path}: no live majority is left"
 
 
@@ -121,8 +121,8 @@ async def _rounds(
     coming: list[frozenset[int]], wish: dict[str, Any], latched: dict[int, str], enabled: bool
 ) -> None:
     api = running_quorum(SIZE)
-    api.__class__ = Watched
-    assert isinstance(api, Watched)
+    api.__class__ = WriteChecks
+    assert isinstance(api, WriteChecks)
     api.nodes = MovingNodes(list(coming))
     for node_id, reason in latched.items():
         text = facts.latch_text(FailureLatch(reason, "", 1.0, 1.0))
@@ -135,15 +135,15 @@ async def _rounds(
 
 
 def test_step_rejected_by_the_final_check_is_reported_if_it_persists() -> None:
-    """A voter is latched and silent at each read, and heard at each final check."""
+    """A voter is latched and silent at each read, and fetches at each final check."""
 
     class Flapping(MovingNodes):
         async def describe(self, ips: list[str]) -> Described:
             self.silent = () if self.moved else (2,)
             self.moved = True
-            return await SoundNodes.describe(self, ips)
+            return await HealthyNodes.describe(self, ips)
 
-    async def run() -> KeptObjects:
+    async def run() -> InMemoryKubeApi:
         api = running_quorum(SIZE)
         text = facts.latch_text(FailureLatch("StorageFailed", "", 1.0, 1.0))
         api.objects[set_path(2)]["metadata"]["annotations"][names.ANNOTATION_FAILED] = text

@@ -7,25 +7,25 @@ from typing import Any
 import pytest
 
 from quorum_operator.certificates.lifetimes import DAY_S
-from support.in_memory_kube_api import NAME, SPACE, KeptObjects
+from support.in_memory_kube_api import NAME, SPACE, InMemoryKubeApi
 from support.secured_quorum import TRUST, Env, leaf_path, secret_path
 
 WATCHED_S = 600
 MOST_WRITES = 30
 """In the watched time. Without a backoff it is one write for each reconcile, four in a second."""
 
-Revert = Callable[[KeptObjects], None]
+Revert = Callable[[InMemoryKubeApi], None]
 
 
-def _empty_trust(api: KeptObjects) -> None:
+def _empty_trust(api: InMemoryKubeApi) -> None:
     api.objects[TRUST]["data"] = {}
 
 
-def _cut_bundle(api: KeptObjects) -> None:
+def _cut_bundle(api: InMemoryKubeApi) -> None:
     api.objects[leaf_path(2)]["data"]["ca.crt"] = ""
 
 
-def _delete_authorities(api: KeptObjects) -> None:
+def _delete_authorities(api: InMemoryKubeApi) -> None:
     for path in [each for each in api.objects if "/secrets/demo-ca-" in each]:
         del api.objects[path]
 
@@ -39,7 +39,7 @@ def watched(env: Env, revert: Revert) -> int:
         while env.nodes.now < begin + WATCHED_S:
             revert(env.api)
             due = await operator.reconcile(SPACE, NAME)
-            assert env.nodes.mistrusting() == []
+            assert env.nodes.trust_failures() == []
             env.nodes.now += max(20.0 if due.after_s is None else due.after_s, 0.25)
 
     asyncio.run(run())

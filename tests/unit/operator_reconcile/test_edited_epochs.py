@@ -3,13 +3,13 @@
 import pytest
 
 from quorum_operator.quorum_client import Described, Seen
-from support.in_memory_kube_api import SoundNodes, reconciler, repeat, running_quorum
+from support.in_memory_kube_api import HealthyNodes, reconciler, repeat, running_quorum
 
 FAR = 1_000_000
 NOTHING_SEEN = Seen()
 
 
-class FencedNodes(SoundNodes):
+class FencedNodes(HealthyNodes):
     """Descriptions that are older than an earlier one are recognized, as by `QuorumClient`."""
 
     async def describe(self, ips: list[str], seen: Seen = NOTHING_SEEN) -> Described:

@@ -11,8 +11,8 @@ from quorum_operator.quorum_client import Described
 from support.in_memory_kube_api import (
     NAME,
     SPACE,
-    KeptObjects,
-    SoundNodes,
+    HealthyNodes,
+    InMemoryKubeApi,
     reconciler,
     running_quorum,
     set_path,
@@ -33,16 +33,16 @@ NOTES = sorted(
 )
 
 
-def reconciled(api: KeptObjects, times: int = 3, silent: tuple[int, ...] = ()) -> None:
+def reconciled(api: InMemoryKubeApi, times: int = 3, silent: tuple[int, ...] = ()) -> None:
     async def run() -> None:
-        operator = reconciler(api, SoundNodes(3, silent))
+        operator = reconciler(api, HealthyNodes(3, silent))
         for _ in range(times):
             await operator.reconcile(SPACE, NAME)
 
     asyncio.run(run())
 
 
-def notes(api: KeptObjects, path: str) -> dict[str, Any]:
+def notes(api: InMemoryKubeApi, path: str) -> dict[str, Any]:
     meta = api.objects[path]["metadata"]
     meta["annotations"] = meta.get("annotations") or {}
     found: dict[str, Any] = meta["annotations"]
@@ -70,14 +70,14 @@ def test_voter_with_an_edited_replica_uuid_is_not_a_replaced_disk(wrong: str) ->
     assert notes(api, CLAIM)[names.ANNOTATION_UUID] == "U2"
     notes(api, set_path(2))[names.ANNOTATION_UUID] = wrong
     reconciled(api, 1)
-    assert notes(api, CLAIM)[names.ANNOTATION_UUID] == "U2", "the wrong one is not spread"
+    assert notes(api, CLAIM)[names.ANNOTATION_UUID] == "U2", "the wrong UUID was copied"
     reconciled(api)
     assert notes(api, set_path(2))[names.ANNOTATION_UUID] == "U2"
     assert names.ANNOTATION_FAILED not in notes(api, set_path(2))
     assert not api.created("statefulsets")
 
 
-class Leaderless(SoundNodes):
+class Leaderless(HealthyNodes):
     """Every pod answers, and no majority confirms a leader."""
 
     async def describe(self, ips: list[str]) -> Described:
@@ -105,7 +105,7 @@ def test_claim_identifies_the_replica_while_its_process_does_not_answer() -> Non
     reconciled(api, silent=(2,))
     assert notes(api, set_path(2))[names.ANNOTATION_UUID] == "U2"
     assert notes(api, CLAIM)[names.ANNOTATION_UUID] == "U2"
-    assert not api.created("statefulsets"), "its voter is not missing"
+    assert not api.created("statefulsets"), "a replacement was created for an existing voter"
 
 
 @pytest.mark.requirement("OP-01")
@@ -115,4 +115,4 @@ def test_running_voter_marked_as_stopped_is_treated_as_a_member() -> None:
     reconciled(api)
     assert names.ANNOTATION_STOPPED not in notes(api, set_path(2))
     assert api.condition("Degraded")["status"] == "False"
-    assert not [path for verb, path in api.writes if verb == "delete"], "nothing restarts by that"
+    assert not [path for verb, path in api.writes if verb == "delete"], "a pod was restarted"

@@ -1,4 +1,4 @@
-"""Times and numbers that were edited, or that lie beyond the calendar: no reconcile fails because of them."""
+"""Times and numbers that were edited, or that are beyond the calendar: no reconcile fails because of them."""
 
 import copy
 import json
@@ -9,7 +9,7 @@ import pytest
 from quorum_operator.desired import names
 from support.in_memory_kube_api import (
     SPACE,
-    KeptObjects,
+    InMemoryKubeApi,
     pod_path,
     reconcile,
     running_quorum,
@@ -23,7 +23,7 @@ LONGEST = "9999999d"
 """The longest time that the definition accepts: 27 000 years."""
 
 
-def with_a_failed_member(note: str, **storage: str) -> KeptObjects:
+def with_a_failed_member(note: str, **storage: str) -> InMemoryKubeApi:
     """Its disk failed, its successor is a voter."""
     api = running_quorum(3, storage={"size": "1Gi", "storageClassName": "local", **storage})
     failed = api.objects[set_path(3)]
@@ -81,7 +81,7 @@ def test_volume_with_an_unknown_failure_time_is_kept(note: str) -> None:
     assert api.objects[set_path(3)]["metadata"]["uid"] not in uids
 
 
-def _start_again(api: KeptObjects) -> None:
+def _start_again(api: InMemoryKubeApi) -> None:
     """The successor runs, on a claim of its own."""
     successor = api.objects[set_path(3, 2)]
     successor["spec"]["replicas"] = 1
@@ -124,8 +124,8 @@ def test_edited_time_in_the_update_record_drops_the_record(at: str) -> None:
     api = running_quorum(3, update={"soakSeconds": 60})
     reconcile(api)
     path = f"/api/v1/namespaces/{SPACE}/configmaps/demo-identity"
-    told = f'{{"revision": "x", "parts": {{}}, "tried": "y", "outcome": "Failed", "at": {at}}}'
-    api.objects[path]["metadata"]["annotations"][names.ANNOTATION_UPDATE] = told
+    message = f'{{"revision": "x", "parts": {{}}, "tried": "y", "outcome": "Failed", "at": {at}}}'
+    api.objects[path]["metadata"]["annotations"][names.ANNOTATION_UPDATE] = message
     reconcile(api)
     assert (api.status["phase"], api.condition("Refused")["status"]) == ("Ready", "False")
 

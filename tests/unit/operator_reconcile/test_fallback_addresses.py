@@ -12,8 +12,8 @@ from quorum_operator.quorum_client import Described
 from support.in_memory_kube_api import (
     NAME,
     SPACE,
-    KeptObjects,
-    SoundNodes,
+    HealthyNodes,
+    InMemoryKubeApi,
     pod_path,
     reconciler,
     repeat,
@@ -24,7 +24,7 @@ ADMIN = paths.namespaced("services", SPACE, f"{NAME}-admin")
 SERVICE_IP = "10.96.0.7"
 
 
-class Reached(SoundNodes):
+class ReachableNodes(HealthyNodes):
     """Only these addresses respond; `asked`: all that were queried for a description."""
 
     def __init__(self, *reachable: str, cluster_id: str = "c1") -> None:
@@ -37,18 +37,18 @@ class Reached(SoundNodes):
 
     async def describe(self, ips: list[str]) -> Described:
         self.asked += ips
-        told = await super().describe([each for each in ips if each in self.reachable])
-        view = told.view
-        return replace(told, view=view and replace(view, cluster_id=self.cluster_id))
+        reported = await super().describe([each for each in ips if each in self.reachable])
+        view = reported.view
+        return replace(reported, view=view and replace(view, cluster_id=self.cluster_id))
 
 
-def without_pods(api: KeptObjects) -> None:
-    """Somebody has deleted the StatefulSets without their pods, and the pods' objects are not to be had."""
+def without_pods(api: InMemoryKubeApi) -> None:
+    """A user has deleted the StatefulSets without their pods, and the pods can't be read."""
     for node_id in (1, 2, 3):
         del api.objects[pod_path(node_id)]
 
 
-def phase_after(api: KeptObjects, nodes: SoundNodes, *, seen_before: bool) -> str:
+def phase_after(api: InMemoryKubeApi, nodes: HealthyNodes, *, seen_before: bool) -> str:
     async def run() -> None:
         operator = reconciler(api, nodes)
         if seen_before:
@@ -61,7 +61,7 @@ def phase_after(api: KeptObjects, nodes: SoundNodes, *, seen_before: bool) -> st
 
 
 def test_last_known_addresses_are_queried() -> None:
-    nodes = Reached("10.0.0.1", "10.0.0.2", "10.0.0.3")
+    nodes = ReachableNodes("10.0.0.1", "10.0.0.2", "10.0.0.3")
     api = running_quorum()
     assert phase_after(api, nodes, seen_before=True) != "QuorumLost"
     assert api.condition("QuorumConfirmed")["status"] == "True"
@@ -71,12 +71,14 @@ def test_last_known_addresses_are_queried() -> None:
 def test_admin_service_is_queried() -> None:
     api = running_quorum()
     api.objects[ADMIN]["spec"]["clusterIP"] = SERVICE_IP
-    assert phase_after(api, Reached(SERVICE_IP), seen_before=False) != "QuorumLost"
+    assert phase_after(api, ReachableNodes(SERVICE_IP), seen_before=False) != "QuorumLost"
     assert api.condition("QuorumConfirmed")["status"] == "True"
 
 
-@pytest.mark.parametrize("nodes", [Reached(), Reached(SERVICE_IP, cluster_id="another")])
-def test_quorum_is_lost_when_no_node_of_the_cluster_answers(nodes: Reached) -> None:
+@pytest.mark.parametrize(
+    "nodes", [ReachableNodes(), ReachableNodes(SERVICE_IP, cluster_id="another")]
+)
+def test_quorum_is_lost_when_no_node_of_the_cluster_answers(nodes: ReachableNodes) -> None:
     api = running_quorum()
     api.objects[ADMIN]["spec"]["clusterIP"] = SERVICE_IP
     assert phase_after(api, nodes, seen_before=False) == "QuorumLost"
@@ -87,7 +89,7 @@ def test_unreachable_addresses_are_retried_occasionally() -> None:
     api = running_quorum()
     api.objects[ADMIN]["spec"]["clusterIP"] = SERVICE_IP
     without_pods(api)
-    nodes = Reached()
+    nodes = ReachableNodes()
     repeat(reconciler(api, nodes), 5)
     assert PERIOD_S > 5
     assert nodes.asked.count(SERVICE_IP) == 1

@@ -8,8 +8,8 @@ from quorum_operator.kube import paths
 from support.in_memory_kube_api import (
     NAME,
     SPACE,
-    KeptObjects,
-    SoundNodes,
+    HealthyNodes,
+    InMemoryKubeApi,
     reconciler,
     running_quorum,
     set_path,
@@ -18,7 +18,7 @@ from support.in_memory_kube_api import (
 FOREIGN = set_path(4)
 
 
-def put_foreign(api: KeptObjects, path: str) -> None:
+def put_foreign(api: InMemoryKubeApi, path: str) -> None:
     name = path.rpartition("/")[2]
     owner = {"kind": "Deployment", "name": "theirs", "uid": "other", "controller": True}
     api.objects[path] = {
@@ -33,9 +33,9 @@ def put_foreign(api: KeptObjects, path: str) -> None:
     }
 
 
-def reconciled(api: KeptObjects, *, first_look: bool) -> None:
+def reconciled(api: InMemoryKubeApi, *, first_look: bool) -> None:
     async def run() -> None:
-        operator = reconciler(api, SoundNodes(3))
+        operator = reconciler(api, HealthyNodes(3))
         if first_look:
             await operator.reconcile(SPACE, NAME)
         put_foreign(api, FOREIGN)
@@ -62,7 +62,7 @@ def test_foreign_stateful_set_is_reported_and_its_number_is_skipped(first_look: 
 async def test_existing_unlabelled_claim_is_not_used_for_a_new_member() -> None:
     api = running_quorum()
     claim = paths.namespaced("persistentvolumeclaims", SPACE, f"data-{NAME}-4-1-0")
-    operator = reconciler(api, SoundNodes(3))
+    operator = reconciler(api, HealthyNodes(3))
     await operator.reconcile(SPACE, NAME)
     first = f"data-{NAME}-1-1-0"
     body = api.objects[paths.namespaced("persistentvolumeclaims", SPACE, first)]

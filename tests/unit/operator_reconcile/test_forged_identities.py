@@ -7,7 +7,13 @@ from typing import Any
 import pytest
 
 from quorum_operator.desired import names
-from support.in_memory_kube_api import SPACE, KeptObjects, SoundNodes, reconcile, running_quorum
+from support.in_memory_kube_api import (
+    SPACE,
+    HealthyNodes,
+    InMemoryKubeApi,
+    reconcile,
+    running_quorum,
+)
 from support.secured_quorum import Env
 
 Object = dict[str, Any]
@@ -17,7 +23,7 @@ UNFORMED = {"formed": "false"}
 ANOTHER = {"clusterId": "c9"}
 
 
-def copied(api: KeptObjects, index: int, data: Object, *, owned: bool = True) -> str:
+def copied(api: InMemoryKubeApi, index: int, data: Object, *, owned: bool = True) -> str:
     found = copy.deepcopy(api.objects[IDENTITY])
     found["metadata"].update(name=f"demo-identity-{index}", uid=f"uid-of-{index}")
     if not owned:
@@ -28,13 +34,13 @@ def copied(api: KeptObjects, index: int, data: Object, *, owned: bool = True) ->
     return path
 
 
-def running(api: KeptObjects) -> list[int]:
+def running(api: InMemoryKubeApi) -> list[int]:
     return [
         each["spec"]["replicas"] for path, each in api.objects.items() if "/statefulsets/" in path
     ]
 
 
-def restarts(api: KeptObjects) -> list[tuple[str, str]]:
+def restarts(api: InMemoryKubeApi) -> list[tuple[str, str]]:
     return [
         (verb, path)
         for verb, path in api.writes
@@ -59,11 +65,11 @@ def test_copied_identity_with_a_later_number_stops_no_member(
     reconcile(api, times=6)
     assert (running(api), restarts(api)) == ([1, 1, 1], [])
     assert api.status["phase"] == "Ready"
-    assert api.objects[path]["data"] == before, "somebody else's object is not changed"
+    assert api.objects[path]["data"] == before, "the object of another application was changed"
     if recorded:
-        told = api.condition("ForeignObjects")
-        assert told["status"] == "True"
-        assert f"ConfigMap/demo-identity-{index}" in told["message"]
+        condition = api.condition("ForeignObjects")
+        assert condition["status"] == "True"
+        assert f"ConfigMap/demo-identity-{index}" in condition["message"]
 
 
 @pytest.mark.requirement("OP-01")
@@ -73,7 +79,7 @@ def test_copied_identity_stops_no_member_while_no_node_answers(recorded: bool) -
     if not recorded:
         api.objects[IDENTITY]["metadata"]["annotations"] = {}
     copied(api, 2, {**UNFORMED, **ANOTHER})
-    reconcile(api, SoundNodes(3, silent=(1, 2, 3)), times=6)
+    reconcile(api, HealthyNodes(3, silent=(1, 2, 3)), times=6)
     assert (running(api), restarts(api)) == ([1, 1, 1], [])
 
 

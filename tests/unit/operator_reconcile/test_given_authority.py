@@ -42,8 +42,8 @@ def put(env: Env, path: str, data: Data) -> None:
 
 def env_with(made: Issued | None, **tls: Any) -> Env:
     env = Env(running_quorum(3, tls=True))
-    asked = {"caSecret": {"name": "corporate"}} if made is not None else {}
-    env.api.change_spec(tls={"mode": "Managed", **asked, **tls})
+    requested = {"caSecret": {"name": "corporate"}} if made is not None else {}
+    env.api.change_spec(tls={"mode": "Managed", **requested, **tls})
     if made is not None:
         put(env, GIVEN, data_of(made))
     return env
@@ -410,9 +410,9 @@ def test_expired_certificates_and_non_authorities_of_a_bundle_are_omitted() -> N
     put_map(env, bundle.decode())
     env.looks(6)
     assert trusted(env) == {OWN, "CN=Ok", "CN=Tools"}
-    told = blocked(env)[1]
-    assert "'CN=Old', which has expired at" in told
-    assert "'CN=leaf', which is not a CA certificate" in told
+    reported = blocked(env)[1]
+    assert "'CN=Old', which has expired at" in reported
+    assert "'CN=leaf', which is not a CA certificate" in reported
 
 
 @pytest.mark.requirement("OP-11")

@@ -9,9 +9,9 @@ from quorum_operator.kube.volumes import HOSTNAME
 from support.in_memory_kube_api import (
     NAME,
     SPACE,
-    KeptObjects,
+    HealthyNodes,
+    InMemoryKubeApi,
     Object,
-    SoundNodes,
     pod_path,
     reconciler,
     running_quorum,
@@ -20,19 +20,19 @@ from support.in_memory_kube_api import (
 NODES = "/api/v1/nodes"
 
 
-def set_ready(api: KeptObjects, host: str, status: str) -> None:
+def set_ready(api: InMemoryKubeApi, host: str, status: str) -> None:
     api.objects[f"{NODES}/{host}"]["status"] = {"conditions": [{"type": "Ready", "status": status}]}
 
 
-def silence(api: KeptObjects, node_id: int) -> None:
+def stop_answering(api: InMemoryKubeApi, node_id: int) -> None:
     """The conditions that the node controller writes to the pods of an unreachable host."""
     api.objects[pod_path(node_id)]["status"]["conditions"] = [
         {"type": "Ready", "status": "False", "lastTransitionTime": "2026-01-02T03:04:05Z"}
     ]
 
 
-def reconciled(api: KeptObjects, *silent: int) -> Object:
-    asyncio.run(reconciler(api, SoundNodes(3, silent)).reconcile(SPACE, NAME))
+def reconciled(api: InMemoryKubeApi, *silent: int) -> Object:
+    asyncio.run(reconciler(api, HealthyNodes(3, silent)).reconcile(SPACE, NAME))
     return api.status
 
 
@@ -43,22 +43,22 @@ def unreachable(status: Object) -> list[int]:
 @pytest.mark.parametrize("status", ["False", "Unknown"])
 def test_member_on_an_unready_host_is_unreachable(status: str) -> None:
     api = running_quorum()
-    silence(api, 3)
+    stop_answering(api, 3)
     set_ready(api, "h3", status)
     for host in ("h1", "h2"):
         set_ready(api, host, "True")
-    told = reconciled(api, 3)
-    assert unreachable(told) == [3]
+    reported = reconciled(api, 3)
+    assert unreachable(reported) == [3]
     condition = api.condition("MembersUnreachable")
     assert (condition["status"], condition["reason"]) == ("True", "HostsAway")
-    assert "host h3 is not ready" in told["plan"]["reason"]
-    since = told["members"][2]["unreachableSince"]
+    assert "host h3 is not ready" in reported["plan"]["reason"]
+    since = reported["members"][2]["unreachableSince"]
     assert reconciled(api, 3)["members"][2]["unreachableSince"] == since
 
 
 def test_host_that_is_ready_again_makes_no_member_unreachable() -> None:
     api = running_quorum()
-    silence(api, 3)
+    stop_answering(api, 3)
     set_ready(api, "h3", "False")
     reconciled(api, 3)
     set_ready(api, "h3", "True")
@@ -68,7 +68,7 @@ def test_host_that_is_ready_again_makes_no_member_unreachable() -> None:
 
 def test_host_of_a_missing_pod_is_found_by_its_volume() -> None:
     api = running_quorum()
-    silence(api, 3)
+    stop_answering(api, 3)
     api.objects[pod_path(3)]["spec"].pop("nodeName")
     node = api.objects.pop(f"{NODES}/h3")
     node["metadata"] |= {"name": "other-name", "labels": {HOSTNAME: "h3"}}
@@ -80,7 +80,7 @@ def test_host_of_a_missing_pod_is_found_by_its_volume() -> None:
 @pytest.mark.parametrize(("others", "away"), [("False", True), ("True", False)])
 def test_zone_is_away_when_all_its_hosts_are(others: str, away: bool) -> None:
     api = running_quorum(repair={"unreachableAfterSeconds": 10})
-    silence(api, 3)
+    stop_answering(api, 3)
     for host in ("h2", "h3"):
         api.objects[f"{NODES}/{host}"]["metadata"]["labels"][ZONE] = "z"
     set_ready(api, "h2", others)

@@ -5,7 +5,13 @@ from typing import Any
 
 import pytest
 
-from support.in_memory_kube_api import KeptObjects, pod_path, reconcile, running_quorum, set_path
+from support.in_memory_kube_api import (
+    InMemoryKubeApi,
+    pod_path,
+    reconcile,
+    running_quorum,
+    set_path,
+)
 
 RUNS: dict[str, Any] = {"state": {"running": {}}}
 DISK_FAILED: dict[str, Any] = {
@@ -18,7 +24,7 @@ INJECTED = ["a-proxy", "z-proxy"]
 
 
 def inject(
-    api: KeptObjects, node_id: int, name: str, *, node: dict[str, Any], proxy: dict[str, Any]
+    api: InMemoryKubeApi, node_id: int, name: str, *, node: dict[str, Any], proxy: dict[str, Any]
 ) -> None:
     pod = api.objects[pod_path(node_id)]
     pod["spec"] = copy.deepcopy(pod["spec"])
@@ -46,7 +52,7 @@ def test_exit_code_of_an_injected_container_is_no_disk_failure(name: str) -> Non
     assert ("merge", set_path(3)) not in api.writes
 
 
-def made_from_older_template(api: KeptObjects, node_id: int) -> None:
+def made_from_older_template(api: InMemoryKubeApi, node_id: int) -> None:
     """The template has changed since, in what no pod is restarted for."""
     api.objects[pod_path(node_id)]["metadata"]["labels"]["controller-revision-hash"] = "old"
     owned = api.objects[set_path(node_id)]

@@ -82,10 +82,10 @@ class Issuing:
 def test_every_holder_gets_the_certificate_of_the_issuer(below_a_root: bool) -> None:
     quorum = Issuing(below_a_root=below_a_root)
     quorum.settle()
-    asked = quorum.requests()
+    requested = quorum.requests()
     members = {f"demo-{each}-1-issued" for each in MEMBERS}
-    assert set(asked) == {*members, "demo-admin-issued", "demo-operator-issued"}
-    first = asked["demo-1-1-issued"]
+    assert set(requested) == {*members, "demo-admin-issued", "demo-operator-issued"}
+    first = requested["demo-1-1-issued"]
     assert first["metadata"]["ownerReferences"][0]["name"] == "demo"
     assert first["spec"]["uris"] == [f"urn:metadataquorum:{SPACE}:demo:member:1"]
     assert "localhost" in first["spec"]["dnsNames"]
@@ -94,10 +94,10 @@ def test_every_holder_gets_the_certificate_of_the_issuer(below_a_root: bool) -> 
         "kind": "Issuer",
         "group": "cert-manager.io",
     }
-    assert "dnsNames" not in asked["demo-admin-issued"]["spec"]
+    assert "dnsNames" not in requested["demo-admin-issued"]["spec"]
     below = " below" if below_a_root else ""
     assert quorum.signers() == {f"CN=Issuer{below}"}
-    assert quorum.trusted() == {"CN=Issuer"}, "what a Secret has as ca.crt is not trusted"
+    assert quorum.trusted() == {"CN=Issuer"}, "the ca.crt of a Secret was trusted"
     assert not [each for each in quorum.api.created("secrets") if "-ca-" in each]
     ready_ = quorum.env.ready()
     assert (ready_["status"], ready_["message"]) == (
@@ -150,7 +150,7 @@ def test_delayed_issuer_is_waited_for_and_named() -> None:
     ready_ = quorum.env.ready()
     assert (ready_["status"], ready_["reason"]) == ("False", "Issuing")
     assert "Certificate space/demo-1-1-issued is being issued" in ready_["message"]
-    assert quorum.blocked()[0] == "NothingBlocked", "it has some time"
+    assert quorum.blocked()[0] == "NothingBlocked", "the issuer still has time"
     for each in quorum.requests().values():
         each["status"] = waiting(quorum.nodes.now)
     quorum.nodes.now += 90
@@ -373,5 +373,5 @@ def test_two_concurrent_operators_get_the_same_result() -> None:
     for _ in range(8):
         asyncio.run(run())
         quorum.fulfil()
-        assert quorum.nodes.mistrusting() == []
+        assert quorum.nodes.trust_failures() == []
     quorum.settle()

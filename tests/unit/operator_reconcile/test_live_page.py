@@ -15,7 +15,7 @@ from quorum_operator.page_document import MOST_MOVES, MOST_QUORUMS, Move, Shown,
 from quorum_operator.settings import from_environment
 from quorum_operator.status_crd import LeaderStatus, MetadataQuorumStatus, Phase, PlanStatus
 from support.declared_metrics import full_status
-from support.in_memory_kube_api import NAME, SPACE, SoundNodes, reconciler, repeat, running_quorum
+from support.in_memory_kube_api import NAME, SPACE, HealthyNodes, reconciler, repeat, running_quorum
 
 NOW = "2026-11-23T22:00:00Z"
 EVIL = '<script>alert("x")</script>'
@@ -79,7 +79,7 @@ def test_live_page_is_one_document_without_scripts_and_with_escaped_values() -> 
     made.members[0].condition = made.cluster_id = EVIL
     text = document([Shown("a", EVIL, made, (Move(EVIL, EVIL, EVIL),))], NOW, works=True)
     shown = Reader(text)
-    assert shown.tags <= _OF_THIS_PAGE, "nothing that loads or runs"
+    assert shown.tags <= _OF_THIS_PAGE, "the page loads or runs code"
     assert shown.attributes <= {"lang", "charset", "http-equiv", "content", "class", "id"}
     assert "http:" not in text
     assert "//" not in text
@@ -180,8 +180,8 @@ def test_live_page_is_disabled_by_default_and_needs_a_token_on_other_addresses()
     page = "METADATAQUORUM_OPERATOR_PAGE"
     assert from_environment({page: "127.0.0.1:8081"}).page == PagePlace("127.0.0.1", 8081)
     assert from_environment({page: "[::1]:8081"}).page == PagePlace("::1", 8081)
-    told = from_environment({page: "0.0.0.0:1", f"{page}_TOKEN_FILE": "/t"}).page
-    assert told == PagePlace("0.0.0.0", 1, "/t")
+    reported = from_environment({page: "0.0.0.0:1", f"{page}_TOKEN_FILE": "/t"}).page
+    assert reported == PagePlace("0.0.0.0", 1, "/t")
     for wrong, words in (
         ("0.0.0.0:8081", "use kubectl port-forward"),
         ("8081", "is not host:port"),
@@ -193,7 +193,7 @@ def test_live_page_is_disabled_by_default_and_needs_a_token_on_other_addresses()
 @pytest.mark.requirement("OP-10")
 def test_live_page_lists_the_latest_reconcile_steps() -> None:
     api = running_quorum(3)
-    made = reconciler(api, SoundNodes(3))
+    made = reconciler(api, HealthyNodes(3))
     del api.objects[f"/api/v1/namespaces/{SPACE}/services/demo-admin"]
     repeat(made, 3)
     metrics = made._metrics

@@ -59,11 +59,11 @@ def test_clock_change_causes_no_restart(clock: Clock, set_by_s: float) -> None:
     clock.wall = set_by_s
     operator.metrics.end(GOOD, None)
     clock.wall *= 2
-    status, told = health(operator)
+    status, reported = health(operator)
     assert status == 200
-    assert told["lastReconcileAgeSeconds"] == 0
+    assert reported["lastReconcileAgeSeconds"] == 0
     clock.now += 2 * STALE_AFTER_S
-    assert health(operator)[0] == 503, "what stands still is told all the same"
+    assert health(operator)[0] == 503, "a blocked reconcile was not reported"
 
 
 @pytest.mark.parametrize("error", ["Forbidden", "Unavailable", "TimeoutError"])
@@ -74,9 +74,9 @@ def test_resource_that_always_fails_causes_no_restart(clock: Clock, error: str) 
         clock.now += 10
         operator.metrics.begin(BAD)
         operator.metrics.end(BAD, error)
-    status, told = health(operator)
+    status, reported = health(operator)
     assert status == 200
-    assert told["lastReconcileAgeSeconds"] == 1000, "it is told all the same"
+    assert reported["lastReconcileAgeSeconds"] == 1000, "it was not reported"
 
 
 def test_one_hanging_worker_does_not_fail_liveness(clock: Clock) -> None:

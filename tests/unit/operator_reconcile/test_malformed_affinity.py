@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from support.in_memory_kube_api import NAME, SPACE, SoundNodes, reconciler, running_quorum
+from support.in_memory_kube_api import NAME, SPACE, HealthyNodes, reconciler, running_quorum
 
 
 def required(terms: Any) -> dict[str, Any]:
-    told = {"nodeSelectorTerms": terms}
-    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": told}}
+    reported = {"nodeSelectorTerms": terms}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": reported}}
 
 
 MALFORMED: dict[str, dict[str, Any]] = {
@@ -26,7 +26,7 @@ MALFORMED: dict[str, dict[str, Any]] = {
 async def test_it_ends_no_reconcile(affinity: dict[str, Any]) -> None:
     """Where members may not share a host, their number is compared with the hosts before anything is sent."""
     api = running_quorum(3, spread="Required")
-    made = reconciler(api, SoundNodes(3))
+    made = reconciler(api, HealthyNodes(3))
     await made.reconcile(SPACE, NAME)
     api.change_spec(replicas=5, affinity=affinity)
     for _ in range(3):

@@ -10,8 +10,8 @@ from quorum_operator.kube import paths
 from support.in_memory_kube_api import (
     NAME,
     SPACE,
-    KeptObjects,
-    SoundNodes,
+    HealthyNodes,
+    InMemoryKubeApi,
     pod_path,
     reconciler,
     running_quorum,
@@ -26,8 +26,8 @@ MULTI_ATTACH = 'Multi-Attach error for volume "pv3" Volume is already used by po
 CONFIG = 'MountVolume.SetUp failed for volume "config" : failed to sync configmap cache'
 
 
-class WithEvents(KeptObjects):
-    """Events of pods as well; each by the pod's UID. Nobody may take a mark away that is not there."""
+class ApiWithEvents(InMemoryKubeApi):
+    """Events of pods as well; each by the pod's UID. A mark that does not exist must not be removed."""
 
     async def find(
         self, path: str, *, labels: str | None = None, fields: str | None = None
@@ -59,11 +59,11 @@ def event(uid: str, reason: str, message: str, age_s: float) -> dict[str, Any]:
     }
 
 
-def moved(*told: tuple[str, str, float]) -> WithEvents:
+def moved(*reported: tuple[str, str, float]) -> ApiWithEvents:
     """Member 3 with a pod created a minute ago; `told`: reason, message and age of its events."""
     api = running_quorum(3, repair={"debounceSeconds": 0})
-    api.__class__ = WithEvents
-    assert isinstance(api, WithEvents)
+    api.__class__ = ApiWithEvents
+    assert isinstance(api, ApiWithEvents)
     api.objects[paths.volume("pv3")]["spec"] = {"csi": {"driver": "network"}}
     pod = api.objects[pod_path(3)]
     pod["metadata"]["creationTimestamp"] = time_text(AGE_S)
@@ -72,14 +72,14 @@ def moved(*told: tuple[str, str, float]) -> WithEvents:
         "conditions": [{"type": "Ready", "status": "False"}],
         "containerStatuses": [{"state": {"waiting": {"reason": "ContainerCreating"}}}],
     }
-    items = [event(pod["metadata"]["uid"], *each) for each in told]
+    items = [event(pod["metadata"]["uid"], *each) for each in reported]
     api.objects["events"] = {"metadata": {"name": "events", "labels": {}}, "items": items}
     return api
 
 
-def latched_by(api: KeptObjects) -> str | None:
+def latched_by(api: InMemoryKubeApi) -> str | None:
     async def run() -> None:
-        operator = reconciler(api, SoundNodes(3, silent=(3,)))
+        operator = reconciler(api, HealthyNodes(3, silent=(3,)))
         for _ in range(8):
             due = await operator.reconcile(SPACE, NAME)
             await asyncio.sleep(min(due.after_s or 0.05, 0.2))
@@ -99,7 +99,7 @@ def test_lasting_failure_of_the_data_volume_counts() -> None:
 
 
 @pytest.mark.parametrize(
-    "told",
+    "reported",
     [
         [("FailedAttachVolume", MULTI_ATTACH, 1.0)],
         [("FailedAttachVolume", MULTI_ATTACH, 40.0), ("Pulling", "Pulling image", 5.0)],
@@ -113,5 +113,5 @@ def test_lasting_failure_of_the_data_volume_counts() -> None:
     ],
     ids=["attached elsewhere", "drained", "late ConfigMap", "pulls", "attached in the end", "old"],
 )
-def test_other_mount_events_condemn_no_disk(told: list[tuple[str, str, float]]) -> None:
-    assert latched_by(moved(*told)) is None
+def test_other_mount_events_condemn_no_disk(reported: list[tuple[str, str, float]]) -> None:
+    assert latched_by(moved(*reported)) is None

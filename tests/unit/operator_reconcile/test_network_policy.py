@@ -6,7 +6,7 @@ import pytest
 
 from quorum_operator.desired import names
 from quorum_operator.kube.errors import Forbidden
-from support.in_memory_kube_api import NAME, SPACE, KeptObjects, reconcile, running_quorum
+from support.in_memory_kube_api import NAME, SPACE, InMemoryKubeApi, reconcile, running_quorum
 
 POLICY = f"/apis/networking.k8s.io/v1/namespaces/{SPACE}/networkpolicies/demo-members"
 IDENTITY = f"/api/v1/namespaces/{SPACE}/configmaps/demo-identity"
@@ -14,7 +14,7 @@ IDENTITY = f"/api/v1/namespaces/{SPACE}/configmaps/demo-identity"
 CLAIM = f"/api/v1/namespaces/{SPACE}/persistentvolumeclaims/data-demo-2-1-0"
 
 
-def earlier() -> KeptObjects:
+def earlier() -> InMemoryKubeApi:
     """A quorum that was formed by the version before."""
     api = running_quorum(3)
     del api.objects[POLICY]

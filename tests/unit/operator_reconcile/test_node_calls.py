@@ -19,7 +19,7 @@ ANSWER_S = 0.25
 
 @pytest.fixture
 def port() -> Iterator[int]:
-    told = NodeDescription(
+    reported = NodeDescription(
         node_id=1,
         replica_uuid="u",
         cluster_id="c",
@@ -36,7 +36,7 @@ def port() -> Iterator[int]:
         started_at="2026-01-01T00:00:00Z",
         version="1",
     )
-    body = told.model_dump_json(by_alias=True)
+    body = reported.model_dump_json(by_alias=True)
 
     class Slow(BaseHTTPRequestHandler):
         def do_GET(self) -> None:

@@ -12,8 +12,8 @@ from quorum_operator.reconcile import Reconciler
 from support.in_memory_kube_api import (
     NAME,
     SPACE,
-    KeptObjects,
-    SoundNodes,
+    HealthyNodes,
+    InMemoryKubeApi,
     reconcile,
     repeat,
     running_quorum,
@@ -42,7 +42,7 @@ OWNERS: dict[str, list[dict[str, Any]]] = {
 }
 
 
-def put(api: KeptObjects, subject: str, owners: list[dict[str, Any]]) -> None:
+def put(api: InMemoryKubeApi, subject: str, owners: list[dict[str, Any]]) -> None:
     kind, _, name = subject.partition("/")
     labels = {"app.kubernetes.io/instance": NAME, "app.kubernetes.io/managed-by": "Helm"}
     meta = {**api.objects[PATHS[subject]]["metadata"], "uid": "theirs", "annotations": {}}
@@ -50,7 +50,7 @@ def put(api: KeptObjects, subject: str, owners: list[dict[str, Any]]) -> None:
     api.objects[PATHS[subject]] = {"kind": kind, "metadata": meta, **copy.deepcopy(CONTENT[kind])}
 
 
-def by_new_operators(api: KeptObjects, times: int = 5) -> None:
+def by_new_operators(api: InMemoryKubeApi, times: int = 5) -> None:
     for _ in range(times):
         reconcile(api, times=1)
 
@@ -63,7 +63,7 @@ def test_it_is_left_alone_and_told(subject: str, owners: list[dict[str, Any]]) -
     before = copy.deepcopy(api.objects[PATHS[subject]])
     unchecked: Any = api
     times = count(time.time())  # the next attempt is due each time
-    nodes: Any = SoundNodes(3)
+    nodes: Any = HealthyNodes(3)
     made = Reconciler(unchecked, nodes, Metrics(), clock=lambda: next(times))
     repeat(made, 5)
     assert api.objects[PATHS[subject]] == before

@@ -49,7 +49,9 @@ def test_adopted_quorum_continues_with_its_certificates() -> None:
     for node_id in (1, 2, 3):
         path = leaf_path(node_id)
         assert leaf_in(env.api.objects[path]).fingerprint == leaf_in(before[path]).fingerprint
-    assert {path: env.api.objects[path]["spec"] for path in sets} == sets, "nobody restarts"
+    assert {path: env.api.objects[path]["spec"] for path in sets} == sets, (
+        "a StatefulSet was changed"
+    )
 
 
 @pytest.mark.requirement("OP-01")

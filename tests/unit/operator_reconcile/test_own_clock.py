@@ -20,8 +20,8 @@ from quorum_operator.turns import Turns
 from support.in_memory_kube_api import (
     NAME,
     SPACE,
-    KeptObjects,
-    SoundNodes,
+    HealthyNodes,
+    InMemoryKubeApi,
     pod_path,
     running_quorum,
     set_path,
@@ -69,7 +69,7 @@ async def _debounced(pauses: list[float], errors: list[float], restarted: list[b
         clocks.at, clocks.error_s = clocks.at + pause_s, error_s
         if operator is None or restart:
             operator = Reconciler(
-                unchecked, SoundNodes(3, silent=(3,)), Metrics(), clock=clocks.server
+                unchecked, HealthyNodes(3, silent=(3,)), Metrics(), clock=clocks.server
             )
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(time, "time", clocks.own)
@@ -86,7 +86,7 @@ def test_timestamps_in_status_and_objects_use_the_api_server_clock(
 ) -> None:
     api, clocks = running_quorum(3), Clocks()
     clocks.error_s = error_s
-    nodes = SoundNodes(3)
+    nodes = HealthyNodes(3)
     nodes.refusing = {"10.0.0.2"}
     unchecked: Any = api
     operator = Reconciler(unchecked, nodes, Metrics(), clock=clocks.server)
@@ -130,16 +130,16 @@ def test_reassignment_timestamps_use_the_api_server_clock(error_s: float) -> Non
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(time, "time", clocks.own)
         asyncio.run(operator.reconcile(SPACE, "r"))
-    told = [each["lastTransitionTime"] for each in api.objects[path]["status"]["conditions"]]
-    _assert_reported_in_time(api, clocks, *told)
+    reported = [each["lastTransitionTime"] for each in api.objects[path]["status"]["conditions"]]
+    _assert_reported_in_time(api, clocks, *reported)
 
 
-def _assert_reported_in_time(api: KeptObjects, clocks: Clocks, *texts: str) -> None:
+def _assert_reported_in_time(api: InMemoryKubeApi, clocks: Clocks, *texts: str) -> None:
     assert api.events
     for text in (*texts, *(each["lastTimestamp"] for each in api.events)):
         at = datetime.fromisoformat(text).timestamp()
         assert SERVER_AT - 1 <= at <= clocks.at + 1, text
 
 
-def _latched(api: KeptObjects) -> bool:
+def _latched(api: InMemoryKubeApi) -> bool:
     return names.ANNOTATION_FAILED in api.objects[set_path(3)]["metadata"]["annotations"]

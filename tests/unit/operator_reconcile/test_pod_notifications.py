@@ -7,11 +7,11 @@ from quorum_operator.desired.names import ANNOTATION_CERTIFICATES
 from quorum_operator.kube.errors import NotFound
 from quorum_operator.metrics import Metrics
 from quorum_operator.reconcile import Reconciler
-from support.in_memory_kube_api import SPACE, KeptObjects, pod_path, repeat, running_quorum
+from support.in_memory_kube_api import SPACE, InMemoryKubeApi, pod_path, repeat, running_quorum
 from support.secured_quorum import SecuredNodes
 
 
-def settle(api: KeptObjects) -> None:
+def settle(api: InMemoryKubeApi) -> None:
     nodes: Any = SecuredNodes(api)
     unchecked: Any = api
     clock = lambda: float(nodes.now)  # noqa: E731

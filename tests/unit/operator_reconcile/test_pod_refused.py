@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from support.in_memory_kube_api import (
-    KeptObjects,
-    SoundNodes,
+    HealthyNodes,
+    InMemoryKubeApi,
     pod_path,
     reconcile,
     running_quorum,
@@ -21,7 +21,7 @@ QUOTA = (
 )
 
 
-class SetEvents(KeptObjects):
+class SetEvents(InMemoryKubeApi):
     """Events of StatefulSets; each by the UID of what it is about."""
 
     async def find(
@@ -52,24 +52,26 @@ def without_pod() -> SetEvents:
     return api
 
 
-def reconciled(api: KeptObjects, times: int = 1, nodes: SoundNodes | None = None) -> None:
-    reconcile(api, nodes or SoundNodes(3, silent=(3,)), times=times)
+def reconciled(api: InMemoryKubeApi, times: int = 1, nodes: HealthyNodes | None = None) -> None:
+    reconcile(api, nodes or HealthyNodes(3, silent=(3,)), times=times)
 
 
 def test_exceeded_quota_is_named_in_the_conditions_and_in_one_event() -> None:
     api = without_pod()
     reconciled(api, 3)
-    told = api.condition("Refused")
-    assert (told["status"], told["reason"]) == ("True", "QuotaExceeded")
+    condition = api.condition("Refused")
+    assert (condition["status"], condition["reason"]) == ("True", "QuotaExceeded")
     for word in ("StatefulSet/demo-3-1", "exceeded quota: few-pods", "Raise the ResourceQuota"):
-        assert word in told["message"]
+        assert word in condition["message"]
     degraded = api.condition("Degraded")["message"]
     assert "3: NoPod: QuotaExceeded: " in degraded
     events = [each for each in api.events if each["reason"] == "PodRefused"]
     assert [each["type"] for each in events] == ["Warning"]
     assert "few-pods" in events[0]["message"]
     changed = {path.split("/")[-2] for _, path in api.writes}
-    assert changed <= {"persistentvolumeclaims"}, "no disk is blamed for it, and nobody restarted"
+    assert changed <= {"persistentvolumeclaims"}, (
+        "a disk was reported as failed, or a pod restarted"
+    )
 
 
 def test_condition_is_removed_when_the_pod_exists() -> None:
@@ -77,6 +79,6 @@ def test_condition_is_removed_when_the_pod_exists() -> None:
     kept = running_quorum().objects[pod_path(3)]
     reconciled(api)
     api.objects[pod_path(3)] = kept
-    reconciled(api, nodes=SoundNodes(3))
+    reconciled(api, nodes=HealthyNodes(3))
     assert api.condition("Refused")["status"] == "False"
     assert api.status["phase"] == "Ready"

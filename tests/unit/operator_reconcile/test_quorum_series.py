@@ -40,10 +40,10 @@ def test_status_is_exported_as_metrics() -> None:
 )
 def test_backup_is_current_unless_one_is_missed(reason: str, current: float) -> None:
     metrics, status = busy(), full_status()
-    told = status.conditions[0].model_copy(
+    reported = status.conditions[0].model_copy(
         update={"type": "BackupCurrent", "status": "False", "reason": reason}
     )
-    status.conditions.append(told)
+    status.conditions.append(reported)
     metrics.set_status(*QUORUM[1:], status)
     assert value(metrics, "quorum_backup_current") == current
 

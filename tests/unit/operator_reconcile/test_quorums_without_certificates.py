@@ -7,7 +7,7 @@ import pytest
 
 from quorum_operator.desired import names
 from quorum_operator.remembered import Way
-from support.in_memory_kube_api import NAME, OWNER, SPACE, SoundNodes, reconciler, running_quorum
+from support.in_memory_kube_api import NAME, OWNER, SPACE, HealthyNodes, reconciler, running_quorum
 
 IDENTITY = f"/api/v1/namespaces/{SPACE}/configmaps/demo-identity"
 
@@ -20,7 +20,7 @@ def test_missing_identity_does_not_create_certificates(silent: tuple[int, ...]) 
     service = next(path for path in api.objects if path.endswith("/services/demo-admin"))
     ports = copy.deepcopy(api.objects[service]["spec"]["ports"])
     api.objects[service]["spec"]["ports"] = []
-    made = reconciler(api, SoundNodes(3, silent=silent))
+    made = reconciler(api, HealthyNodes(3, silent=silent))
 
     async def run() -> None:
         for _ in range(6):
@@ -34,9 +34,9 @@ def test_missing_identity_does_not_create_certificates(silent: tuple[int, ...]) 
 
 @pytest.mark.parametrize("damaged", [True, False])
 def test_note_of_tls_on_a_claim_closes_no_member_that_runs_in_clear_text(damaged: bool) -> None:
-    """By TLS nobody could call its members, and without their answers the identity would never be recreated."""
+    """Over TLS the members could not be called, and without their answers the identity would never be recreated."""
     api = running_quorum(3)
-    made = reconciler(api, SoundNodes(3))
+    made = reconciler(api, HealthyNodes(3))
     if damaged:
         api.objects[IDENTITY]["data"] = {}
     else:

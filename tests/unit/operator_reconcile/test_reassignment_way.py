@@ -15,8 +15,8 @@ from quorum_operator.turns import Turns
 from support.in_memory_kube_api import (
     NAME,
     SPACE,
-    KeptObjects,
-    SoundNodes,
+    HealthyNodes,
+    InMemoryKubeApi,
     reconciler,
     running_quorum,
 )
@@ -25,14 +25,14 @@ from support.secured_quorum import Env
 PATH = paths.namespaced("partitionreassignments", SPACE, "moves")
 
 
-def with_a_reassignment(api: KeptObjects) -> KeptObjects:
+def with_a_reassignment(api: InMemoryKubeApi) -> InMemoryKubeApi:
     moves = [{"topic": "t", "partition": 0, "replicas": [1]}]
     spec = {"quorum": NAME, "partitions": moves}
     api._keep(PATH, {"metadata": {"name": "moves", "namespace": SPACE}, "spec": spec})
     return api
 
 
-def clear_text_calls(api: KeptObjects, quorums: Any) -> list[str]:
+def clear_text_calls(api: InMemoryKubeApi, quorums: Any) -> list[str]:
     """The addresses that a reconcile of the reassignment has called in clear text, with the token."""
     called: list[str] = []
 
@@ -54,7 +54,7 @@ def clear_text_calls(api: KeptObjects, quorums: Any) -> list[str]:
     return called
 
 
-def told(api: KeptObjects) -> str:
+def told(api: InMemoryKubeApi) -> str:
     found = api.objects[PATH]["status"]["conditions"]
     return next(str(each["reason"]) for each in found if each["type"] == "QuorumReachable")
 
@@ -89,7 +89,7 @@ def test_quorum_whose_certificates_cannot_be_read_gets_no_token_in_clear_text() 
 
 def test_quorum_in_clear_text_is_called_once_it_was_observed() -> None:
     api = with_a_reassignment(running_quorum(3))
-    operator = reconciler(api, SoundNodes(3))
+    operator = reconciler(api, HealthyNodes(3))
     assert clear_text_calls(api, operator) == []
     asyncio.run(operator.reconcile(SPACE, NAME))
     assert clear_text_calls(api, operator)

@@ -14,8 +14,8 @@ from quorum_operator.workers import Workers
 from support.in_memory_kube_api import (
     NAME,
     SPACE,
-    KeptObjects,
-    SoundNodes,
+    HealthyNodes,
+    InMemoryKubeApi,
     pod_path,
     reconcile,
     reconciler,
@@ -31,7 +31,7 @@ DOWN = Unavailable(
 WEBHOOK = Unavailable(500, "InternalError", 'failed calling webhook "w": connection refused')
 
 
-def refusing(error: ApiError, *verbs_and_parts: tuple[str, str], api: KeptObjects) -> None:
+def refusing(error: ApiError, *verbs_and_parts: tuple[str, str], api: InMemoryKubeApi) -> None:
     def refuse(verb: str, path: str) -> None:
         if any(verb == one and part in path for one, part in verbs_and_parts):
             raise error
@@ -39,7 +39,7 @@ def refusing(error: ApiError, *verbs_and_parts: tuple[str, str], api: KeptObject
     api.refuse = refuse
 
 
-def with_a_failed_disk(api: KeptObjects, node_id: int) -> None:
+def with_a_failed_disk(api: InMemoryKubeApi, node_id: int) -> None:
     owned = api.objects[set_path(node_id)]
     owned["spec"]["replicas"] = 0
     owned["metadata"]["annotations"] |= {
@@ -49,12 +49,12 @@ def with_a_failed_disk(api: KeptObjects, node_id: int) -> None:
     del api.objects[pod_path(node_id)]
 
 
-def writes(api: KeptObjects) -> list[tuple[str, str]]:
+def writes(api: InMemoryKubeApi) -> list[tuple[str, str]]:
     """All writes but the annotations of claims that describe their volumes."""
     return [each for each in api.writes if "/persistentvolumeclaims/" not in each[1]]
 
 
-def run_worker(api: KeptObjects, nodes: SoundNodes, seconds: float) -> Metrics:
+def run_worker(api: InMemoryKubeApi, nodes: HealthyNodes, seconds: float) -> Metrics:
     metrics = Metrics()
 
     async def run() -> None:
@@ -73,9 +73,9 @@ def run_worker(api: KeptObjects, nodes: SoundNodes, seconds: float) -> Metrics:
 )
 @pytest.mark.requirement("OP-01")
 def test_rejected_first_object_is_reported_on_the_resource(error: ApiError, reason: str) -> None:
-    api = KeptObjects({"tls": {"mode": "Disabled"}})
+    api = InMemoryKubeApi({"tls": {"mode": "Disabled"}})
     refusing(error, ("create", "/configmaps/"), api=api)
-    reconcile(api, SoundNodes(0), times=1)
+    reconcile(api, HealthyNodes(0), times=1)
     refused = api.condition("Refused")
     assert (refused["status"], refused["reason"]) == ("True", reason)
     assert "ConfigMap/demo-identity" in refused["message"]
@@ -93,7 +93,7 @@ def test_rejected_template_does_not_block_the_replacement_of_a_failed_disk(error
     with_a_failed_disk(api, 3)
     api.change_spec(affinity={"podAntiAffinity": {}})
     refusing(error, ("patch", "/statefulsets/"), api=api)
-    reconcile(api, SoundNodes(5, silent=(3,)), times=2)
+    reconcile(api, HealthyNodes(5, silent=(3,)), times=2)
     assert api.created("statefulsets") == ["demo-3-2"]
     refused = api.condition("Refused")
     assert (refused["status"], "StatefulSet/demo-1-1" in refused["message"]) == ("True", True)
@@ -104,7 +104,7 @@ def test_repair_precedes_template_updates() -> None:
     api = running_quorum(5)
     with_a_failed_disk(api, 2)
     api.change_spec(tolerations=[{"key": "x", "operator": "Exists"}])
-    reconcile(api, SoundNodes(5, silent=(2,)), times=1)
+    reconcile(api, HealthyNodes(5, silent=(2,)), times=1)
     assert [verb for verb, _ in writes(api)] == ["create"]
 
 
@@ -113,7 +113,7 @@ def test_rejected_new_member_does_not_block_template_updates() -> None:
     api = running_quorum(3)
     api.change_spec(replicas=5, image="other:1")
     refusing(QUOTA, ("create", "/statefulsets/"), api=api)
-    reconcile(api, SoundNodes(3), times=4)
+    reconcile(api, HealthyNodes(3), times=4)
     patched = {path for verb, path in api.writes if verb == "patch"}
     assert patched == {set_path(each) for each in (1, 2, 3)}
     assert "demo-5-1" in api.condition("Refused")["message"]
@@ -125,7 +125,7 @@ def test_rejected_service_does_not_block_the_replacement_of_a_failed_member() ->
     with_a_failed_disk(api, 4)
     del api.objects[f"/api/v1/namespaces/{SPACE}/services/demo-admin"]
     refusing(QUOTA, ("apply", "/services/"), api=api)
-    reconcile(api, SoundNodes(5, silent=(4,)), times=1)
+    reconcile(api, HealthyNodes(5, silent=(4,)), times=1)
     assert api.created("statefulsets") == ["demo-4-2"]
 
 
@@ -137,7 +137,7 @@ def test_member_with_a_rejected_latch_is_skipped_and_others_are_repaired() -> No
     broken["containerStatuses"] = [{"state": {"terminated": {"exitCode": 74}}}]
     api.change_spec(image="other:1")
     refusing(POLICY, ("merge", "demo-4-1"), api=api)
-    nodes = SoundNodes(5, silent=(4, 5))
+    nodes = HealthyNodes(5, silent=(4, 5))
     reconcile(api, nodes, times=9)
     assert api.created("statefulsets") == ["demo-5-2"]
     assert not [path for _, path in api.writes if "demo-4-1" in path]
@@ -145,9 +145,9 @@ def test_member_with_a_rejected_latch_is_skipped_and_others_are_repaired() -> No
 
 @pytest.mark.requirement("OP-01")
 async def test_refusal_is_cleared_when_the_object_is_accepted() -> None:
-    api = KeptObjects({"tls": {"mode": "Disabled"}})
+    api = InMemoryKubeApi({"tls": {"mode": "Disabled"}})
     refusing(QUOTA, ("create", "/configmaps/"), api=api)
-    made = reconciler(api, SoundNodes(0))
+    made = reconciler(api, HealthyNodes(0))
     await made.reconcile(SPACE, NAME)
     assert api.condition("Refused")["status"] == "True"
     api.refuse = lambda verb, path: None
@@ -162,7 +162,7 @@ async def test_refusal_is_cleared_when_the_object_is_accepted() -> None:
 @pytest.mark.parametrize("error", [QUOTA, AlreadyExists(409, "AlreadyExists", "exists already")])
 @pytest.mark.requirement("OP-01")
 def test_rejected_write_is_retried_with_increasing_backoff(error: ApiError) -> None:
-    api = KeptObjects({"tls": {"mode": "Disabled"}})
+    api = InMemoryKubeApi({"tls": {"mode": "Disabled"}})
     attempts = 0
 
     def refuse(verb: str, path: str) -> None:
@@ -172,7 +172,7 @@ def test_rejected_write_is_retried_with_increasing_backoff(error: ApiError) -> N
             raise error
 
     api.refuse = refuse
-    run_worker(api, SoundNodes(0), 3.5)
+    run_worker(api, HealthyNodes(0), 3.5)
     assert 2 <= attempts <= 7
     assert sum(api.calls.values()) < 50 * 3.5
     assert len(api.events) <= 1
@@ -180,7 +180,7 @@ def test_rejected_write_is_retried_with_increasing_backoff(error: ApiError) -> N
 
 @pytest.mark.requirement("OP-01")
 def test_step_without_effect_makes_few_calls_and_is_reported() -> None:
-    """Somebody takes the template back each time, at once."""
+    """A user reverts the template each time, at once."""
     api = running_quorum(3)
     old = json.loads(json.dumps(api.objects[set_path(2)]))
     api.change_spec(image="other:1")
@@ -190,7 +190,7 @@ def test_step_without_effect_makes_few_calls_and_is_reported() -> None:
             api.objects[set_path(2)] = json.loads(json.dumps(old))
 
     api.refuse = undo
-    run_worker(api, SoundNodes(3), 7.0)
+    run_worker(api, HealthyNodes(3), 7.0)
     tries = [path for verb, path in api.writes if verb == "patch" and path == set_path(2)]
     assert 3 <= len(tries) <= 8
     refused = api.condition("Refused")
@@ -199,10 +199,10 @@ def test_step_without_effect_makes_few_calls_and_is_reported() -> None:
 
 
 def test_unavailable_api_server_is_not_a_refusal() -> None:
-    api = KeptObjects({"tls": {"mode": "Disabled"}})
+    api = InMemoryKubeApi({"tls": {"mode": "Disabled"}})
     refusing(DOWN, ("create", "/configmaps/"), api=api)
     with pytest.raises(Unavailable):
-        reconcile(api, SoundNodes(0), times=1)
+        reconcile(api, HealthyNodes(0), times=1)
     assert not api.condition("Refused")
 
 
@@ -212,7 +212,7 @@ def test_forbidden_read_is_reported() -> None:
     denied = Forbidden(403, "Forbidden", 'pods is forbidden: User "x" cannot list resource "pods"')
     refusing(denied, ("list", "/pods"), api=api)
     with pytest.raises(Forbidden):
-        reconcile(api, SoundNodes(3), times=1)
+        reconcile(api, HealthyNodes(3), times=1)
     refused = api.condition("Refused")
     assert (refused["status"], refused["reason"]) == ("True", "Forbidden")
     assert "cannot list" in refused["message"]
@@ -223,13 +223,13 @@ def test_forbidden_read_is_reported() -> None:
 def test_invalid_resource_is_reported_in_its_status() -> None:
     api = running_quorum(3)
     api.change_spec(replicas="many")
-    reconcile(api, SoundNodes(3), times=3)
-    told = api.condition("SpecInvalid")
-    assert told["status"] == "True"
-    assert "spec.replicas" in told["message"]
+    reconcile(api, HealthyNodes(3), times=3)
+    condition = api.condition("SpecInvalid")
+    assert condition["status"] == "True"
+    assert "spec.replicas" in condition["message"]
     assert len(api.events) == 1
     api.change_spec(replicas=3)
-    reconcile(api, SoundNodes(3), times=1)
+    reconcile(api, HealthyNodes(3), times=1)
     assert api.condition("SpecInvalid")["status"] == "False"
 
 
@@ -238,16 +238,16 @@ def test_unexpected_object_is_reported_on_the_resource() -> None:
     api = running_quorum(3)
     api.objects[set_path(2)]["metadata"]["creationTimestamp"] = "soon"
     with pytest.raises(ValueError, match="soon"):
-        reconcile(api, SoundNodes(3), times=1)
+        reconcile(api, HealthyNodes(3), times=1)
     assert api.condition("Refused")["reason"] == "InternalError"
 
 
 def test_invalid_status_is_rewritten() -> None:
     api = running_quorum(3)
-    reconcile(api, SoundNodes(3), times=1)
+    reconcile(api, HealthyNodes(3), times=1)
     assert api.status["newestEpoch"] == 4
     api.resource["status"]["members"] = "none"
-    reconcile(api, SoundNodes(3), times=1)
+    reconcile(api, HealthyNodes(3), times=1)
     assert len(api.status["members"]) == 3
     assert api.status["newestEpoch"] == 4
 
@@ -257,7 +257,7 @@ def test_invalid_status_is_rewritten() -> None:
 def test_equivalent_size_replaces_no_member(size: str) -> None:
     api = running_quorum(3)
     api.change_spec(storage={"size": size, "storageClassName": "local"})
-    reconcile(api, SoundNodes(3), times=3)
+    reconcile(api, HealthyNodes(3), times=3)
     assert not writes(api)
 
 
@@ -265,7 +265,7 @@ def test_equivalent_size_replaces_no_member(size: str) -> None:
 def test_equivalent_resources_restart_no_pod() -> None:
     api = running_quorum(3, resources={"limits": {"cpu": "500m", "memory": "1Gi"}})
     api.change_spec(resources={"limits": {"cpu": 0.5, "memory": "1024Mi"}})
-    reconcile(api, SoundNodes(3), times=3)
+    reconcile(api, HealthyNodes(3), times=3)
     assert not writes(api)
 
 
@@ -284,14 +284,14 @@ def test_replacement_uses_an_accepted_template_when_that_of_the_spec_is_rejected
 
     api.create = refusing_one  # type: ignore[method-assign]
     refusing(POLICY, ("patch", "/statefulsets/"), api=api)
-    reconcile(api, SoundNodes(5, silent=(3,)), times=1)
+    reconcile(api, HealthyNodes(5, silent=(3,)), times=1)
     made = api.objects[set_path(3, 2)]
     pod = made["spec"]["template"]["spec"]
     assert pod["nodeSelector"] == {"pool": "a"}
     assert "--override" in pod["containers"][0]["args"]
     assert "node.id=3" in pod["containers"][0]["args"]
     assert made["spec"]["template"]["metadata"]["labels"]["metadataquorum.dev/node-id"] == "3"
-    reconcile(api, SoundNodes(5, silent=(3,)), times=1)
+    reconcile(api, HealthyNodes(5, silent=(3,)), times=1)
     assert "demo-3-2" in api.condition("Refused")["message"], "its template is still to be updated"
 
 
@@ -299,5 +299,5 @@ def test_additional_member_waits_for_a_valid_spec() -> None:
     api = running_quorum(3)
     api.change_spec(replicas=5)
     refusing(Invalid(422, "Invalid", "no"), ("create", "/statefulsets/"), api=api)
-    reconcile(api, SoundNodes(3), times=2)
+    reconcile(api, HealthyNodes(3), times=2)
     assert api.condition("Refused")["reason"] == "Invalid"

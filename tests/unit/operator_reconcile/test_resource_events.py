@@ -100,7 +100,7 @@ async def test_reassignment_whose_final_phase_is_cleared_begins_anew(
     await until(lambda: not workers.has(*PLACE))
     if final_seen:
         operator.reassignment_changed(*PLACE, body(phase), gone=False)
-        assert not operator._reassigned, "it would be started at each change of the holder"
+        assert not operator._reassigned, "started again at a change of the holder"
     assert not workers.has(*PLACE)
     resource.there = True
     before = resource.reconciles

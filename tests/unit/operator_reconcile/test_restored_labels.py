@@ -37,9 +37,9 @@ def test_paused_resource_gets_no_labels_restored() -> None:
     assert api.objects[pod_path(1)]["metadata"]["labels"] == {}
     assert api.objects[service]["spec"]["selector"] == {"no": "body"}
     assert api.status["voters"] == 3
-    told = api.status["plan"]["reason"]
+    reported = api.status["plan"]["reason"]
     for word in ("spec.paused", "Pod/demo-1-1-0", "Service/demo-nodes"):
-        assert word in told, "what is put off is named"
+        assert word in reported, "the postponed label is not named"
     api.change_spec(paused=False)
     reconcile(api)
     assert api.objects[pod_path(1)]["metadata"]["labels"] == before

@@ -78,7 +78,7 @@ def test_first_revocation_restarts_members_one_at_a_time_and_the_file_exists_by_
         env.looks(1, operator)
         if deleted(env):
             break
-    assert deleted(env) == 1, "the next one waits until this one is back"
+    assert deleted(env) == 1, "two members restarted at once"
     assert serials(env) == {"a"}
     assert KEY in config(env)
 
@@ -88,14 +88,14 @@ def test_later_revocations_reach_the_members_without_a_restart() -> None:
     env = Env(running_quorum(3, tls=True, tls_spec={"mode": "Managed", "revoked": {}}))
     env.settle()
     assert serials(env) == set()
-    for asked, found in (
+    for requested, found in (
         ({"serials": ["0A"]}, {"a"}),
         ({"serials": ["0A", "serial=0B"]}, {"a", "b"}),
         ({"serials": []}, set()),
         ({"serials": ["0C"]}, {"c"}),
         ({}, set()),
     ):
-        ask(env, asked)
+        ask(env, requested)
         env.settle()
         assert serials(env) == found
     assert (deleted(env), templates_written(env)) == (0, 0)

@@ -11,8 +11,8 @@ from quorum_operator.kube import paths
 from support.in_memory_kube_api import (
     NAME,
     SPACE,
-    KeptObjects,
-    SoundNodes,
+    HealthyNodes,
+    InMemoryKubeApi,
     pod_path,
     reconciler,
     running_quorum,
@@ -29,7 +29,7 @@ async def _fail_and_return() -> None:
     api = running_quorum(3, repair={"debounceSeconds": 0})
     host = api.objects.pop(f"{paths.NODES}/h3")
     del api.objects[pod_path(3)]
-    operator = reconciler(api, SoundNodes(3, silent=(3,)))
+    operator = reconciler(api, HealthyNodes(3, silent=(3,)))
 
     async def until(holds: Callable[[], bool]) -> None:
         for _ in range(60):
@@ -53,6 +53,6 @@ async def _fail_and_return() -> None:
     assert "Unlatch" in [each["reason"] for each in api.events]
 
 
-def _replicas(api: KeptObjects, number: int) -> int | None:
+def _replicas(api: InMemoryKubeApi, number: int) -> int | None:
     found = api.objects.get(set_path(3, number))
     return None if found is None else int(found["spec"]["replicas"])

@@ -1,6 +1,4 @@
-"""A running quorum goes from clear text to TLS and back in the real reconcile: stage by stage, wherever it is cut
-off.
-"""
+"""A running quorum goes from clear text to TLS and back in the real reconcile: stage by stage, interrupted at any point."""
 
 import asyncio
 from typing import Any
@@ -89,7 +87,7 @@ class Env:
 def test_quorum_migrates_to_tls_when_specified() -> None:
     env = Env()
     env.rest()
-    assert (env.stage, env.nodes.seen) == ("Plain", [PLAIN]), "nothing by itself"
+    assert (env.stage, env.nodes.seen) == ("Plain", [PLAIN]), "a stage began automatically"
     env.ask("Managed")
     env.rest()
     assert env.nodes.seen == [PLAIN, ACCEPTING, DIALLING, CLOSED]
@@ -135,9 +133,7 @@ def test_migrating_mode_stops_before_the_last_stage_and_can_be_reverted() -> Non
     assert env.api.status["tls"]["stage"] == "Dialling"
     assert "spec.tls.mode: Managed, which disables" in env.told()
     assert "To go back set spec.tls.mode to Disabled" in env.told()
-    assert env.nodes.pod_clients == [], (
-        "as long as pods of both kinds are there they are asked in clear text"
-    )
+    assert env.nodes.pod_clients == [], "called over TLS while pods of both stages run"
     env.ask("Disabled")
     env.rest()
     assert env.nodes.seen == [PLAIN, ACCEPTING, DIALLING, ACCEPTING, PLAIN]
@@ -178,7 +174,7 @@ def test_member_that_fails_with_certificates_stops_the_migration_and_it_can_be_r
     env.ask("Managed")
     env.rest()
     stages = [env.nodes.stage(each) for each in (1, 2, 3)]
-    assert stages.count(ACCEPTING) == 1, "the others go on"
+    assert stages.count(ACCEPTING) == 1, "the other members do not continue"
     assert "have not restarted for this stage yet" in env.told()
     env.ask("Disabled")
     env.rest()

@@ -12,8 +12,8 @@ from quorum_operator.quorum_client import QuorumClient
 from support.in_memory_kube_api import (
     NAME,
     SPACE,
-    KeptObjects,
-    SoundNodes,
+    HealthyNodes,
+    InMemoryKubeApi,
     pod_path,
     reconciler,
     running_quorum,
@@ -22,18 +22,18 @@ from support.in_memory_kube_api import (
 SECRET = f"/api/v1/namespaces/{SPACE}/secrets/demo-admin"
 
 
-def deleted_pods(api: KeptObjects) -> list[str]:
+def deleted_pods(api: InMemoryKubeApi) -> list[str]:
     return [path for verb, path in api.writes if verb == "delete"]
 
 
 @pytest.mark.requirement("OP-01")
 def test_rejected_token_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    api, nodes = running_quorum(3), SoundNodes(3)
+    api, nodes = running_quorum(3), HealthyNodes(3)
     nodes.refusing = {"10.0.0.2"}
     asyncio.run(reconciler(api, nodes).reconcile(SPACE, NAME))
-    told = api.condition("Refused")
-    assert (told["status"], told["reason"]) == ("True", "TokenRefused")
-    assert "demo-2-1-0" in told["message"]
+    condition = api.condition("Refused")
+    assert (condition["status"], condition["reason"]) == ("True", "TokenRefused")
+    assert "demo-2-1-0" in condition["message"]
     assert not deleted_pods(api), "the kubelet may still bring it"
 
 
@@ -43,7 +43,7 @@ def test_only_the_node_that_keeps_rejecting_the_token_restarts(
 ) -> None:
     """The leader, too: it would refuse to transfer leadership."""
     monkeypatch.setattr(restart, "TOKEN_GRACE_S", 0.0)
-    api, nodes = running_quorum(3), SoundNodes(3)
+    api, nodes = running_quorum(3), HealthyNodes(3)
     nodes.refusing = {f"10.0.0.{refusing}"}
     asyncio.run(reconciler(api, nodes).reconcile(SPACE, NAME))
     assert deleted_pods(api) == [pod_path(refusing)]
@@ -51,7 +51,7 @@ def test_only_the_node_that_keeps_rejecting_the_token_restarts(
 
 def test_no_pod_restarts_for_a_token_while_a_voter_is_down(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(restart, "TOKEN_GRACE_S", 0.0)
-    api, nodes = running_quorum(3), SoundNodes(3, silent=(3,))
+    api, nodes = running_quorum(3), HealthyNodes(3, silent=(3,))
     nodes.refusing = {"10.0.0.1", "10.0.0.2"}
     asyncio.run(reconciler(api, nodes).reconcile(SPACE, NAME))
     assert not deleted_pods(api)
@@ -59,7 +59,7 @@ def test_no_pod_restarts_for_a_token_while_a_voter_is_down(monkeypatch: pytest.M
 
 
 def test_pod_that_accepted_the_token_is_queried_again_only_after_it_changes() -> None:
-    api, nodes = running_quorum(3), SoundNodes(3)
+    api, nodes = running_quorum(3), HealthyNodes(3)
     made = reconciler(api, nodes)
 
     async def run(times: int) -> None:
@@ -76,7 +76,7 @@ def test_pod_that_accepted_the_token_is_queried_again_only_after_it_changes() ->
 
 @pytest.mark.requirement("OP-01")
 def test_condition_is_cleared_when_the_node_has_read_the_token() -> None:
-    api, nodes = running_quorum(3), SoundNodes(3)
+    api, nodes = running_quorum(3), HealthyNodes(3)
     nodes.refusing = {"10.0.0.2"}
     made = reconciler(api, nodes)
     asyncio.run(made.reconcile(SPACE, NAME))
@@ -86,7 +86,7 @@ def test_condition_is_cleared_when_the_node_has_read_the_token() -> None:
     assert api.condition("Refused")["status"] == "False"
 
 
-class Refusing(SoundNodes):
+class Refusing(HealthyNodes):
     """Its leader answers 401 to changes."""
 
     async def remove_voter(self, *arguments: object) -> Answer:
@@ -101,8 +101,8 @@ def test_rejected_change_is_reported_and_retried_with_backoff() -> None:
     api.change_spec(replicas=1)
     made = reconciler(api, nodes)
     asyncio.run(made.reconcile(SPACE, NAME))
-    told = api.condition("Refused")
-    assert (told["status"], told["reason"]) == ("True", "TokenRefused")
+    condition = api.condition("Refused")
+    assert (condition["status"], condition["reason"]) == ("True", "TokenRefused")
     assert [each["type"] for each in api.events] == ["Warning"]
     for _ in range(10):
         asyncio.run(made.reconcile(SPACE, NAME))

@@ -11,7 +11,7 @@ from quorum_operator.planner.backups import BackupRun, carried_on
 from support.in_memory_kube_api import (
     NAME,
     SPACE,
-    SoundNodes,
+    HealthyNodes,
     pod_path,
     reconciler,
     repeat,
@@ -43,7 +43,7 @@ def test_annotation_that_is_unusable_json_fails_no_reconcile(
 ) -> None:
     api = running_quorum(3)
     api.objects[path]["metadata"].setdefault("annotations", {})[name] = note
-    made = reconciler(api, SoundNodes(3))
+    made = reconciler(api, HealthyNodes(3))
     repeat(made, 3)
     json.dumps(api.status, ensure_ascii=False).encode()
 
@@ -54,7 +54,7 @@ def test_termination_message_that_is_unusable_json_fails_no_reconcile(message: s
     ended = {"exitCode": 1, "message": message}
     container: dict[str, Any] = {"name": "node", "lastState": {"terminated": ended}, "state": {}}
     api.objects[pod_path(3)]["status"]["containerStatuses"] = [container]
-    made = reconciler(api, SoundNodes(3))
+    made = reconciler(api, HealthyNodes(3))
     asyncio.run(made.reconcile(SPACE, NAME))
     json.dumps(api.status, ensure_ascii=False).encode()
 
@@ -70,6 +70,6 @@ def test_unreadable_output_of_a_backup_counts_as_none(message: str, good: bool) 
 @pytest.mark.parametrize("number", [2**63, -1, True, 1.5, "7", None])
 def test_number_of_a_backup_that_the_api_server_refuses_is_left_out(number: object) -> None:
     """Otherwise no status could be written any more."""
-    said = json.dumps({"name": "b", "endOffset": number, "bytes": 2**63 - 1})
-    found = carried_on((BackupRun("job", NOW - 5, True, said),), None, NOW)
+    reported = json.dumps({"name": "b", "endOffset": number, "bytes": 2**63 - 1})
+    found = carried_on((BackupRun("job", NOW - 5, True, reported),), None, NOW)
     assert (found.name, found.end_offset, found.size_bytes) == ("b", None, 2**63 - 1)

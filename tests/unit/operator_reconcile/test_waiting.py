@@ -16,7 +16,7 @@ SUM = "metadataquorum_operator_reconcile_wait_seconds_sum"
 COUNT = "metadataquorum_operator_reconcile_wait_seconds_count"
 
 
-class Takes:
+class TimedReconcile:
     """Each reconcile takes so long; `begun` are the times at which they began."""
 
     def __init__(self, seconds: float, due: Callable[[], Next]) -> None:
@@ -33,7 +33,9 @@ def told(metrics: Metrics, name: str) -> float:
     return metrics.registry.get_sample_value(name) or 0.0
 
 
-def after(reconciling: Takes, seconds: float, names: str, woken_at: tuple[float, ...]) -> Metrics:
+def after(
+    reconciling: TimedReconcile, seconds: float, names: str, woken_at: tuple[float, ...]
+) -> Metrics:
     """The metric when so much time has passed; the first of them is triggered at these times."""
     metrics = Metrics()
 
@@ -54,7 +56,7 @@ def after(reconciling: Takes, seconds: float, names: str, woken_at: tuple[float,
 @pytest.mark.requirement("OP-03")
 def test_waiting_time_starts_at_the_due_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "SIDE_BY_SIDE", 1)
-    takes = Takes(5.0, Next)
+    takes = TimedReconcile(5.0, Next)
     metrics = after(takes, 50.0, "abc", ())
     assert takes.begun == [("a", 0.0), ("b", 5.0), ("c", 10.0)]
     assert (told(metrics, COUNT), told(metrics, SUM)) == (3, 15.0)
@@ -64,7 +66,7 @@ def test_trigger_during_a_reconcile_is_due_when_it_ends(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "SIDE_BY_SIDE", 1)
-    takes = Takes(5.0, Next)
+    takes = TimedReconcile(5.0, Next)
     metrics = after(takes, 50.0, "ab", (1.0, 20.0))
     assert takes.begun == [("a", 0.0), ("b", 5.0), ("a", 10.0), ("a", 20.0)]
     # b waited for a, then a for b: since it had ended.
@@ -76,7 +78,7 @@ def test_own_limits_and_pauses_do_not_count_as_waiting_for_others(
 ) -> None:
     monkeypatch.setattr(module, "RECONCILES_AT_ONCE", 1)
     monkeypatch.setattr(module, "RECONCILES_PER_S", 0.5)
-    metrics = after(Takes(0.0, lambda: Next(0.5)), 50.0, "a", ())
+    metrics = after(TimedReconcile(0.0, lambda: Next(0.5)), 50.0, "a", ())
     assert told(metrics, COUNT) == 25
     assert told(metrics, SUM) == 0.0
 
@@ -85,14 +87,14 @@ def test_backoff_after_an_error_does_not_count_as_waiting() -> None:
     def fail() -> Next:
         raise Unavailable(503, "ServiceUnavailable", "")
 
-    metrics = after(Takes(0.0, fail), 50.0, "a", (0.5, 1.5, 2.5))
+    metrics = after(TimedReconcile(0.0, fail), 50.0, "a", (0.5, 1.5, 2.5))
     assert (told(metrics, COUNT), told(metrics, SUM)) == (1, 0.0)
 
 
 @pytest.mark.requirement("OP-03")
 def test_periodic_reconciles_do_not_delay_triggered_ones() -> None:
     """Every call takes so long that idle reconciles would take all slots."""
-    takes = Takes(10.0, Next)
+    takes = TimedReconcile(10.0, Next)
     names = [f"q{number}" for number in range(100)]
     woken: list[tuple[str, float]] = []
 
@@ -114,7 +116,7 @@ def test_periodic_reconciles_do_not_delay_triggered_ones() -> None:
     for each in woken:
         assert each in takes.begun, each
     assert {name for name, begun in takes.begun if begun > 350.0} == set(names), (
-        "all have their turn"
+        "a quorum was not reconciled"
     )
 
 
@@ -126,7 +128,7 @@ def test_idle_reconcile_releases_its_slot_for_every_outcome(
     monkeypatch.setattr(module, "RESTING_AT_ONCE", 1)
 
     async def story(until: float) -> None:
-        workers = Workers("MetadataQuorum", Takes(10.0, Next), Metrics(), 10.0)
+        workers = Workers("MetadataQuorum", TimedReconcile(10.0, Next), Metrics(), 10.0)
         now = asyncio.get_running_loop().time
         for name in "abcde":
             workers.ensure("s", name)

@@ -127,7 +127,7 @@ def test_two_replicas_are_spread_and_updated_in_turn(helm: Path) -> None:
     assert spec["strategy"] == {"type": "RollingUpdate"}
     (spread,) = spec["template"]["spec"]["topologySpreadConstraints"]
     assert spread["labelSelector"] == spec["selector"]
-    assert spread["whenUnsatisfiable"] == "ScheduleAnyway", "one host must do"
+    assert spread["whenUnsatisfiable"] == "ScheduleAnyway", "one host must be enough"
     (identity,) = (
         e
         for e in spec["template"]["spec"]["containers"][0]["env"]

@@ -10,7 +10,7 @@ from quorum_operator.settings import from_environment
 from quorum_operator.usage import EXIT_CODES, VARIABLES
 
 
-class Noted(Mapping[str, str]):
+class RecordedEnvironment(Mapping[str, str]):
     """An environment without settings except those that cause further ones to be read; records what is read."""
 
     def __init__(self) -> None:
@@ -59,6 +59,6 @@ def test_invalid_setting_ends_with_the_documented_exit_code(
 
 
 def test_help_lists_every_setting() -> None:
-    environment = Noted()
+    environment = RecordedEnvironment()
     from_environment(environment)
     assert environment.names == set(VARIABLES)

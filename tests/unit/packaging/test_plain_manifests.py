@@ -150,7 +150,7 @@ def test_another_namespace_is_watched_with_the_same_rights() -> None:
     made = chart.objects(chart.WATCHED.read_text())
     kinds = []
     for document in made:
-        assert "namespace" not in document["metadata"], "kubectl is told it by -n"
+        assert "namespace" not in document["metadata"], "kubectl gets the namespace by -n"
         expected = own[document["kind"], document["metadata"]["name"]]
         document["metadata"]["namespace"] = chart.NAMESPACE
         assert document == expected

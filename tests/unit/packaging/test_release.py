@@ -156,5 +156,5 @@ def test_checksums_equal_those_of_sha256sum(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"a")
     checksums.write(tmp_path)
     digests = [hashlib.sha256(each).hexdigest() for each in (b"a", b"b")]
-    told = (tmp_path / checksums.NAME).read_text()
-    assert told == f"{digests[0]}  a\n{digests[1]}  b\n"
+    reported = (tmp_path / checksums.NAME).read_text()
+    assert reported == f"{digests[0]}  a\n{digests[1]}  b\n"

@@ -38,7 +38,7 @@ def test_merged_range_replaces_its_parts() -> None:
 def test_missing_records_are_allowed_after_damage_only(
     offsets: range | list[int], quarantined: set[int], expected: int | None
 ) -> None:
-    """Damage is one row for all that it hides; other missing or duplicate records are reported."""
+    """Damage is one row for all records that it makes unreadable; other missing or duplicate records are reported."""
     assert unexplained(RANGE, offsets, quarantined) == expected
 
 
@@ -66,7 +66,7 @@ def test_names_and_markers_are_parsed_as_written() -> None:
 def test_any_flipped_bit_of_a_marker_is_detected() -> None:
     sound = Marker(70, 2, 31)
     text = sound.text().encode()
-    told = 0
+    reported = 0
     for at in range(len(text)):
         for bit in range(8):
             damaged = bytearray(text)
@@ -74,10 +74,10 @@ def test_any_flipped_bit_of_a_marker_is_detected() -> None:
             try:
                 found = parse_marker(damaged.decode(errors="replace"))
             except ValueError:
-                told += 1
+                reported += 1
             else:
                 assert found == sound
-    assert told > len(text) * 7
+    assert reported > len(text) * 7
     assert parse_marker('{"rows": 70, "quarantined": 2, "delta_rows": 31}') == sound, "an older one"
 
 

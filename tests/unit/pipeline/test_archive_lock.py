@@ -24,7 +24,7 @@ def test_second_writer_is_rejected_until_the_first_one_ends(tmp_path: Path) -> N
         pytest.raises(PipelineError, match=f"another process writes the archive {archive}"),
         only_writer(archive),
     ):
-        raise AssertionError("nobody comes here")
+        raise AssertionError("unreachable")
     with only_writer(archive):
         assert os.listdir(archive) == [LOCK]
 

@@ -120,8 +120,8 @@ def test_invalid_archive_is_rejected(
     (root / "records").mkdir(parents=True)
     for path in (root, root / "missing"):
         assert main(["state", "--archive", str(path)]) == 2
-        told = f"quorum-pipeline state: {path} is not an archive, or is empty\n"
-        assert capsys.readouterr().err == told
+        message = f"quorum-pipeline state: {path} is not an archive, or is empty\n"
+        assert capsys.readouterr().err == message
     known = md.encode_metadata(md.NoOpRecord())
     writer.append_bytes([known, known[:2] + b"\x63" + known[3:]])
     writer.close()
@@ -137,8 +137,8 @@ def test_damaged_file_is_reported_by_name(writer: LogWriter, root: Path, left_by
     _, second = write_archive(root, writer.directory, 0, 7, writer.end_offset)
     file = min(second.glob("*.parquet"))
     file.write_bytes(file.read_bytes()[:left_bytes])
-    told = rf"^{file}: the checksum of its footer"
-    with pytest.raises(PipelineError, match=told):
+    message = rf"^{file}: the checksum of its footer"
+    with pytest.raises(PipelineError, match=message):
         image(root, Moment())
     file.unlink()
     with pytest.raises(PipelineError, match=r"has \d+ records, and its marker says \d+: files"):

@@ -99,10 +99,10 @@ def test_files_per_type_give_the_same_rows(tmp_path: Path, root: Path) -> None:
     (directory,) = write_archive(root, writer.directory, 0, writer.end_offset)
     assert len(list(directory.glob("*.parquet"))) > 1
     columns = {name: COLUMNS[name] for name in ("offset", "type", "topic", "partition_change")}
-    asked = from_arrow_schema(arrow_schema(columns))
-    log = MetadataLog({"path": str(writer.directory)}).reader(asked)
+    requested = from_arrow_schema(arrow_schema(columns))
+    log = MetadataLog({"path": str(writer.directory)}).reader(requested)
     assert isinstance(log, LogReader)
-    assert rows_of(batch_reader(root, asked)) == rows_of(log)
+    assert rows_of(batch_reader(root, requested)) == rows_of(log)
 
 
 def test_offsets_are_selected_as_in_a_log(writer: LogWriter, root: Path) -> None:
@@ -241,8 +241,8 @@ def test_merge_between_listing_and_opening_is_detected_and_a_later_one_is_harmle
         return found
 
     monkeypatch.setattr(module, "_covering", with_a_merge)
-    asked = pa.schema([("offset", pa.int64())])
-    rows: Iterator[pa.RecordBatch] = archived_rows(root, 0, end, asked, keep_problems=False)
+    requested = pa.schema([("offset", pa.int64())])
+    rows: Iterator[pa.RecordBatch] = archived_rows(root, 0, end, requested, keep_problems=False)
     first = next(rows)
     merge(root, writer.directory, 0, 30, end)
     found = [offset for each in [first, *rows] for offset in each["offset"].to_pylist()]

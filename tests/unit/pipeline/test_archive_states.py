@@ -64,7 +64,7 @@ def test_state_at_every_batch_and_time_equals_that_of_a_node(
                 assert not found.one_by_one
                 assert sum(each.summary.records for each in found.done) == (
                     offset - 30 if offset >= 30 else offset
-                ), "only what is behind the state"
+                ), "only records after the state"
         for start, stop in ((0, end), (7, 40), (35, end)):
             before, after = (
                 replay_directory(writer.directory, Moment(offset=each)) for each in (start, stop)
@@ -145,7 +145,7 @@ def test_incomplete_deltas_are_ignored(writer: LogWriter, root: Path, tmp_path: 
     end = writer.end_offset
     write_archive(root, writer.directory, 0, 30, end, deltas=True)
     assert kept(root) == end
-    assert kept(root) is None, "nothing is new since"
+    assert kept(root) is None, "a state was written although no records are new"
     (state,) = (root / STATES).iterdir()
     (state / MARKER).rename(tmp_path / "marker")
     for path in (root / DELTAS).glob(f"{OffsetRange(30, end).directory}/*"):
@@ -183,13 +183,13 @@ def test_damaged_delta_is_detected_and_records_give_the_same_state(
 
 def refused(root: Path, scratch: Path, moment: Moment) -> str:
     """Why there is no such state, and no timeline either."""
-    with history(root, scratch) as found, pytest.raises(PipelineError) as told:
+    with history(root, scratch) as found, pytest.raises(PipelineError) as reported:
         found.at(moment)
     with pytest.raises(PipelineError) as of_timeline:
         archived_timeline(root, STAGES)
-    assert "\n" not in f"{told.value}{of_timeline.value}"
-    assert str(of_timeline.value).partition(",")[0].partition(": ")[0] in str(told.value)
-    return str(told.value)
+    assert "\n" not in f"{reported.value}{of_timeline.value}"
+    assert str(of_timeline.value).partition(",")[0].partition(": ")[0] in str(reported.value)
+    return str(reported.value)
 
 
 @pytest.mark.requirement("SP-02")
@@ -219,15 +219,15 @@ def test_range_with_a_missing_file_is_reported(root: Path, tmp_path: Path, numbe
     (only,) = write_archive(root, writer.directory, 0, 6)
     (lost,) = only.glob(f"part-{number}-0.*.parquet")
     lost.unlink()
-    told = f"{only} has {5 - number} records, and its marker says 6"
-    assert refused(root, tmp_path, Moment()).startswith(told)
+    message = f"{only} has {5 - number} records, and its marker says 6"
+    assert refused(root, tmp_path, Moment()).startswith(message)
     (only / MARKER).write_text(Marker(5 - number, 0).text())
-    told = {
+    message = {
         0: "offset 0: offset 1 where 0 is expected",
         1: "offset 1: offset 3 where 1 is expected",
         2: "offset 3: the records from offset 3 to 6 are missing",
     }[number]
-    assert refused(root, tmp_path, Moment()).startswith(f"{only}, {told}")
+    assert refused(root, tmp_path, Moment()).startswith(f"{only}, {message}")
 
 
 @pytest.mark.requirement("SP-02")
@@ -240,8 +240,10 @@ def test_archive_with_a_missing_beginning_is_reported(
     first, *_ = write_archive(root, writer.directory, 0, 7, 30, end, deltas=True)
     assert kept(root) == end
     (first / MARKER).unlink()
-    told = f"{root} lacks offsets 0 to 7 but has later ones: directories were removed"
-    assert refused(root, tmp_path, Moment(offset=20)) == told
+    message = f"{root} lacks offsets 0 to 7 but has later ones: directories were removed"
+    assert refused(root, tmp_path, Moment(offset=20)) == message
     with history(root, tmp_path) as found:
         state = found.at(Moment())
-        assert b"".join(state.snapshot()) == images[end], "the whole state needs nothing before it"
+        assert b"".join(state.snapshot()) == images[end], (
+            "a complete state needs no earlier records"
+        )

@@ -87,9 +87,9 @@ def replayed(directory: Path) -> Replayed:
     return state
 
 
-@pytest.mark.parametrize("said", [True, False])
+@pytest.mark.parametrize("reported", [True, False])
 def test_memory_is_limited_by_the_overlap_of_files(
-    tmp_path: Path, written: tuple[Rows, bytes], said: bool
+    tmp_path: Path, written: tuple[Rows, bytes], reported: bool
 ) -> None:
     """Files of three tasks, with names in no order; with and without statistics in them."""
     rows, image = written
@@ -98,9 +98,11 @@ def test_memory_is_limited_by_the_overlap_of_files(
         write_files(tmp_path / name, rows[10 * number : 10 * number + 10 if number < 2 else None])
         for path in (tmp_path / name).glob("*.parquet"):
             table = pq.read_table(path)
-            pq.write_table(table, tmp_path / "all" / f"{name}-{path.name}", write_statistics=said)
+            pq.write_table(
+                table, tmp_path / "all" / f"{name}-{path.name}", write_statistics=reported
+            )
     found = list(read_records(tmp_path / "all", 2))
-    sizes = [10, 10, len(rows) - 20] if said else [len(rows)]
+    sizes = [10, 10, len(rows) - 20] if reported else [len(rows)]
     assert [len(each) for each in found] == sizes
     assert b"".join(replayed(tmp_path / "all").snapshot()) == image
 
@@ -198,7 +200,7 @@ def with_another_marker(first: Path, second: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "reported"),
     [
         (taken_away, "files were removed, added or replaced"),
         (put_twice, "files were removed, added or replaced"),
@@ -207,14 +209,14 @@ def with_another_marker(first: Path, second: Path) -> None:
     ],
 )
 def test_files_not_listed_in_the_marker_are_rejected(
-    ranges: list[Path], change: Callable[[Path, Path], None], told: str
+    ranges: list[Path], change: Callable[[Path, Path], None], reported: str
 ) -> None:
     """Otherwise records would be silently missing in a timeline or in differences."""
     first, second = ranges
     assert sum(map(len, read_records(first, 2))) == 30
     change(first, second)
     for read in (lambda: list(read_records(first, 2)), lambda: list(file_groups(first, 0, 99))):
-        with pytest.raises(PipelineError, match=told):
+        with pytest.raises(PipelineError, match=reported):
             read()
     assert list(read_records(second, 2))
 
@@ -224,11 +226,11 @@ def test_damaged_footer_is_reported_with_its_file(ranges: list[Path]) -> None:
     file = min(ranges[0].glob("*.parquet"))
     data = file.read_bytes()
     footer_bytes = int.from_bytes(data[-8:-4], "little")
-    told = 0
+    reported = 0
     for at in range(len(data) - 8 - footer_bytes, len(data), 139):
         file.write_bytes(data[:at] + bytes((data[at] ^ 0x80,)) + data[at + 1 :])
         try:
             list(read_records(ranges[0], 1))
         except PipelineError as error:
-            told += str(error).startswith(str(ranges[0]))
-    assert told > 2
+            reported += str(error).startswith(str(ranges[0]))
+    assert reported > 2

@@ -37,8 +37,8 @@ def test_excessive_count_is_reported_at_the_position_found_by_a_node(
     wrong: bytes, afterwards: bytes, in_transaction: bool
 ) -> None:
     begin, end = encoded(md.BeginTransactionRecord()), encoded(md.EndTransactionRecord())
-    told = [begin, wrong, end] if in_transaction else [wrong]
-    values = [*BEGUN, *told, afterwards]
+    reported = [begin, wrong, end] if in_transaction else [wrong]
+    values = [*BEGUN, *reported, afterwards]
     for cuts in ([], [6], [7], [3, 6, 7, 8]):
         for seed in (1, 2):
             outcome = merged(values, cuts, seed)

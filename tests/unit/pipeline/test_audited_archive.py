@@ -107,9 +107,9 @@ def test_archive_audit_command(
     log = open_log(node)
     write_archive(root, log.path, 0, log.end_offset())
     assert main(["audit", str(node), "--archive", str(root)]) == 0
-    told = capsys.readouterr().out
-    assert "2 logs, " in told
-    assert "in this process: 1 blocks, 0 of them compared batch by batch; " in told
+    output = capsys.readouterr().out
+    assert "2 logs, " in output
+    assert "in this process: 1 blocks, 0 of them compared batch by batch; " in output
     assert main(["audit"]) == 2
 
 
@@ -119,6 +119,6 @@ def test_archive_that_is_not_mounted_needs_a_spark_context(
     command: list[str], where: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*command, "--archive", "s3://lab/demo", *where]) == 2
-    told = capsys.readouterr().err
-    assert "an archive that is not in a mounted file system is read" in told
-    assert where[0] in told
+    output = capsys.readouterr().err
+    assert "an archive that is not in a mounted file system is read" in output
+    assert where[0] in output

@@ -78,7 +78,7 @@ def test_moved_replicas_may_share_a_rack_while_the_other_racks_are_excluded() ->
     (moved,) = make_plan(brokers, [Partition("t", 0, (3, 4))]).reassignments
     assert moved.after == (3, 1)
     (moved,) = make_plan(brokers, [Partition("t", 0, (1, 4))]).reassignments
-    assert set(moved.after) == {1, 2}, "rack b would be better, and nothing can go there"
+    assert set(moved.after) == {1, 2}, "rack b would be better, but accepts no replicas"
 
 
 @pytest.mark.requirement("SP-06")
@@ -98,8 +98,8 @@ def test_command_excludes_named_brokers(
     topic = md.TopicRecord(name="orders", topic_id=TOPIC_ID)
     writer.append(topic, *(partition(number, (1, 2)) for number in range(9)))
     writer.append(partition(9, (3, 1)))
-    told = md.BrokerRegistrationChangeRecord(broker_id=3, broker_epoch=3, **change)
-    writer.append(told)
+    reported = md.BrokerRegistrationChangeRecord(broker_id=3, broker_epoch=3, **change)
+    writer.append(reported)
     writer.close()
     out = tmp_path / "plan.json"
     arguments = ["plan", "--log", str(tmp_path), "--output", str(out)]
@@ -108,6 +108,6 @@ def test_command_excludes_named_brokers(
     assert [each for each in planned if 3 in each["replicas"]] == []
     assert f"{'excluded':20} brokers 3 ({why})" in capsys.readouterr().out
     assert main([*arguments, "--drain", "2"]) == 2
-    said = capsys.readouterr().err
-    assert f"3 ({why})" in said
-    assert "only 1 brokers are usable" in said
+    output = capsys.readouterr().err
+    assert f"3 ({why})" in output
+    assert "only 1 brokers are usable" in output

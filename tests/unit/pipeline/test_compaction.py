@@ -109,7 +109,7 @@ class _Source:
 
 
 @dataclass(frozen=True)
-class Merged:
+class MergedState:
     """A state, and whether records had to be taken one by one."""
 
     state: SparkState
@@ -126,12 +126,12 @@ class Merged:
         return self.state.in_transaction
 
 
-def compacting(values: Sequence[bytes], borders: Sequence[int] = (), block: int = 1) -> Merged:
-    """Merged from spans that end at the borders. Raises PipelineError."""
+def compacting(values: Sequence[bytes], borders: Sequence[int] = (), block: int = 1) -> MergedState:
+    """MergedState from spans that end at the borders. Raises PipelineError."""
     places = [0, *sorted({each for each in borders if each < len(values)} - {0}), len(values)]
     tasks = [_Values(*each, block) for each in _cut(values, places)]
     with JobHistory(StagesHere(1), _Source(_Plan(tuple(tasks)))) as history:
-        return Merged(history.at(Moment()), history.one_by_one)
+        return MergedState(history.at(Moment()), history.one_by_one)
 
 
 def _cut(values: Sequence[bytes], places: Sequence[int]) -> Iterator[tuple[int, Sequence[bytes]]]:
@@ -140,7 +140,7 @@ def _cut(values: Sequence[bytes], places: Sequence[int]) -> Iterator[tuple[int, 
             yield begin, values[begin:end]
 
 
-def assert_same(found: Merged, expected: ClusterImage) -> None:
+def assert_same(found: MergedState, expected: ClusterImage) -> None:
     assert found.records == list(expected.snapshot_records())
 
 

@@ -72,7 +72,7 @@ def as_a_node(values: list[bytes], cuts: list[int], block: int, count: int, roun
         buckets, is_open = state_of(values, cuts, block, count, rounds)
     except Unusual:
         return False
-    assert expected.wrong_at is None, "what a node refuses is not for the loops"
+    assert expected.wrong_at is None, "the loops accept records that a node refuses"
     assert is_open == expected.in_transaction
     assert frozenset().union(*(each.left_out for each in buckets)) == expected.image.left_out
     records = [record for each in buckets for record in decoded(each.records().run)]

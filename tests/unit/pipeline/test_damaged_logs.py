@@ -1,4 +1,4 @@
-"""Damage is found, named with file, byte and offset, and hides nothing but itself."""
+"""Damage is found and reported with file, byte and offset; all other records are read."""
 
 from pathlib import Path
 

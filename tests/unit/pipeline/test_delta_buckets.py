@@ -38,10 +38,10 @@ def bucket_outcomes(
         for each in zip(*(by_name(span, count) for span in spans), strict=True)
     ]
     nameless: list[int] = []
-    told = [names_of(outcome.delta, count) for outcome in topics]
+    reported = [names_of(outcome.delta, count) for outcome in topics]
     for number, outcome in enumerate(others):
         names = Names()
-        for each in told:
+        for each in reported:
             nameless += names.add(each[number])
         drop_configs(outcome.delta, names)
     return topics + others, nameless
@@ -95,7 +95,7 @@ def test_adjacent_summaries_are_combined() -> None:
     both = first.then(second)
     assert (both.start_offset, both.end_offset, both.records) == (0, 9, 9)
     assert (both.epoch, both.timestamp_ms, both.leader_id, both.kraft_version) == (2, 20, 1, 1)
-    assert both.then(Summary(9, 9)) == both, "an empty one tells no epoch and no time"
+    assert both.then(Summary(9, 9)) == both, "an empty bucket has an epoch or a time"
     missing = first.then(Summary(6, 9))
     assert missing.stop
     assert missing.wrong is not None

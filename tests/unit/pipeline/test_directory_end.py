@@ -43,11 +43,11 @@ def test_state_contains_the_committed_records(
     everything = list(range(1, END))
     assert shown_brokers(capsys, "--log", writer.directory) == everything[: COMMITTED - 1]
     assert main(["state", "--log", str(writer.directory)]) == 0
-    told = capsys.readouterr()
-    assert f"state at offset {COMMITTED}," in told.out
-    assert f"ends at offset {END}, but only records below offset {COMMITTED}" in told.err
-    asked = ["--log", writer.directory, "--at-offset", str(END)]
-    assert shown_brokers(capsys, *asked) == everything, "an offset that somebody names is read"
+    output = capsys.readouterr()
+    assert f"state at offset {COMMITTED}," in output.out
+    assert f"ends at offset {END}, but only records below offset {COMMITTED}" in output.err
+    requested = ["--log", writer.directory, "--at-offset", str(END)]
+    assert shown_brokers(capsys, *requested) == everything, "an explicit end offset was not read"
     late = ["--log", writer.directory, "--at-time", "2100-01-01T00:00:00Z"]
     assert shown_brokers(capsys, *late) == everything[: COMMITTED - 1]
 
@@ -100,9 +100,9 @@ def test_directory_without_a_committed_end_is_read_to_its_log_end(
     """As of stock Kafka, with a note."""
     change(writer.directory)
     assert main(["state", "--log", str(writer.directory)]) == 0
-    told = capsys.readouterr()
-    assert f"state at offset {END}," in told.out
-    assert "does not record which records are committed" in told.err
+    output = capsys.readouterr()
+    assert f"state at offset {END}," in output.out
+    assert "does not record which records are committed" in output.err
 
 
 def read_offsets(log: LogDirectory, limit: int | None) -> list[int]:
@@ -129,9 +129,9 @@ def test_timeline_ends_with_the_committed_records(
     writer: LogWriter, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["timeline", "--log", str(writer.directory)]) == 0
-    told = capsys.readouterr()
-    assert f"in offsets 0 to {COMMITTED}" in told.out
-    assert f"only records below offset {COMMITTED}" in told.err
+    output = capsys.readouterr()
+    assert f"in offsets 0 to {COMMITTED}" in output.out
+    assert f"only records below offset {COMMITTED}" in output.err
 
 
 # -- records that were synced and are missing

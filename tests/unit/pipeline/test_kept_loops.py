@@ -62,7 +62,7 @@ def test_process_gets_a_writable_copy(kept: Path, monkeypatch: pytest.MonkeyPatc
     ((remove, *arguments),) = ends
     assert callable(remove)
     remove(arguments[0], os.getpid() + 1)
-    assert copy.is_dir(), "it is not the business of a process that was forked"
+    assert copy.is_dir(), "a forked process removed the cache"
     remove(*arguments)
     assert not copy.exists()
 

@@ -82,7 +82,7 @@ def test_batch_missing_within_one_log_is_reported() -> None:
     c = replica("c", (0, 2), (4, 6))
     assert found(a, b, c) == [Finding("c", "", None, 2, "the batch is missing")]
     c.damaged.append((2, 4))
-    assert found(a, b, c) == [], "it was told with the reason"
+    assert found(a, b, c) == [], "already reported with the reason"
 
 
 def test_records_before_the_log_start_or_after_the_log_end_are_not_missing() -> None:
@@ -171,9 +171,9 @@ def test_archive_may_end_within_a_batch() -> None:
 def test_first_batches_of_a_completely_different_block_are_reported() -> None:
     a, b = long_log("a", 2, 16), long_log("b", 2, 16)
     c = Log("c", 0, [each._replace(crc=1) for each in a.marks])
-    told = found(a, b, c)
-    assert len(told) == 2 * (MOST_IN_A_BLOCK + 1)
-    more = [each for each in told if each.replica == "several replicas"]
+    reported = found(a, b, c)
+    assert len(reported) == 2 * (MOST_IN_A_BLOCK + 1)
+    more = [each for each in reported if each.replica == "several replicas"]
     assert {each.what.split()[0] for each in more} == {f"{4096 - MOST_IN_A_BLOCK:,}"}
     assert replace(more[0], what="") == Finding(
         "several replicas", "", None, 16 * (MOST_IN_A_BLOCK - 1), ""

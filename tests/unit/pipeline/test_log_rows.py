@@ -1,4 +1,4 @@
-"""Records as rows: whole, in order, in the declared columns; damage is reported and hides nothing else."""
+"""Records as rows: whole, in order, in the declared columns; damage is reported, and all other records are read."""
 
 import json
 from pathlib import Path
@@ -135,10 +135,10 @@ def test_unknown_record_is_reported_and_its_bytes_are_kept(writer: LogWriter) ->
     writer.close()
     found = read(writer.directory)
     assert offsets(found) == [0, 1, 2, 3]
-    told = problems(found)
-    assert told[0] == (1, "type 99 version 3 is not known")
-    assert told[1][0] == 3
-    assert "TopicRecord" in told[1][1]
+    reported = problems(found)
+    assert reported[0] == (1, "type 99 version 3 is not known")
+    assert reported[1][0] == 3
+    assert "TopicRecord" in reported[1][1]
     assert found[0].values[1] == md.encode_metadata(unknown)
     with pytest.raises(PipelineError, match=r"offset 1: type 99 version 3 is not known"):
         read(writer.directory, keep=False)

@@ -23,16 +23,14 @@ from support.written_log import TOPIC_ID, LogWriter, broker, partition
 def cluster(
     brokers: int, racks: int, partitions: int, replicas: int, seed: int = 1
 ) -> tuple[list[Broker], list[Partition]]:
-    """Rack aware, but placed by chance."""
-    chance = random.Random(seed)
+    """Rack aware, but placed randomly."""
+    rng = random.Random(seed)
     made = [Broker(number, f"rack-{number % racks}") for number in range(brokers)]
     by_rack = [[b.id for b in made if b.rack == f"rack-{r}"] for r in range(racks)]
     placed = []
     for number in range(partitions):
-        chosen = chance.sample(range(racks), replicas)
-        placed.append(
-            Partition("t", number, tuple(chance.choice(by_rack[rack]) for rack in chosen))
-        )
+        chosen = rng.sample(range(racks), replicas)
+        placed.append(Partition("t", number, tuple(rng.choice(by_rack[rack]) for rack in chosen)))
     return made, placed
 
 
@@ -74,7 +72,7 @@ def test_drained_broker_is_emptied_and_nothing_else_moves() -> None:
     assert plan.before.misplaced == 500
     assert plan.after.misplaced == 0
     assert plan.fewest == 500
-    assert plan.moved_replicas <= 505, "racks leave hardly ever another way than two moves"
+    assert plan.moved_replicas <= 505, "racks allow hardly ever fewer than two moves"
     assert plan.after.replicas.most - plan.after.replicas.least <= 1
     assert plan.after.leaders.most - plan.after.leaders.least <= 1
 
@@ -89,7 +87,7 @@ def test_new_brokers_get_their_share_with_the_fewest_moves() -> None:
     check(brokers, placed, plan)
     assert plan.after.replicas.most - plan.after.replicas.least <= 1
     assert plan.after.leaders.most - plan.after.leaders.least <= 1
-    assert plan.moved_replicas == plan.fewest == 3 * 9000 // 15, "racks stand in nobody's way"
+    assert plan.moved_replicas == plan.fewest == 3 * 9000 // 15, "racks restrict no move"
 
 
 @pytest.mark.requirement("SP-06")
@@ -120,7 +118,7 @@ def test_bytes_are_balanced_with_the_same_number_of_moves() -> None:
         for number in replicas:
             held[number] += each.size_bytes or 0
     assert with_sizes.after.bytes.most < 0.9 * max(held), (
-        "who knows no sizes spreads them by chance"
+        "without sizes the bytes are balanced by coincidence"
     )
     sizes = {each.number: each.size_bytes or 0 for each in heavy}
     moved = sum(sizes[each.number] * each.moved for each in with_sizes.reassignments)
@@ -187,9 +185,9 @@ def test_placement_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
         each["partition"]: each["replicas"] for each in json.loads(back.read_text())["partitions"]
     }
     assert undone == {number: [1, 2] for number in changed}
-    told = capsys.readouterr().out
-    assert "6 replicas move" in told
-    assert "0 to 9, mean 6.0  ->  6 to 6, mean 6.0" in told
+    output = capsys.readouterr().out
+    assert "6 replicas move" in output
+    assert "0 to 9, mean 6.0  ->  6 to 6, mean 6.0" in output
     assert main([*arguments, "--drain", "2"]) == 0
     drained = {
         each["partition"]: each["replicas"] for each in json.loads(out.read_text())["partitions"]
@@ -197,7 +195,7 @@ def test_placement_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert sorted(map(sorted, drained.values())) == [[1, 3]] * 9
     assert main([*arguments, "--keep-leaders"]) == 0
     for each in json.loads(out.read_text())["partitions"]:
-        assert set(each["replicas"]) != {1, 2}, "nobody only changes places"
+        assert set(each["replicas"]) != {1, 2}, "replicas only changed places"
     assert main([*arguments, "--drain", "8"]) == 2
     assert "broker 8 is not registered" in capsys.readouterr().err
     sizes = tmp_path / "sizes.csv"

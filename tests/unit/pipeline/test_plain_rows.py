@@ -100,8 +100,8 @@ def check(batches: list[Batch]) -> list[AnyRows]:
     expected = reference(batches)
     assert table.equals(expected), f"{table.to_pylist()}\n{expected.to_pylist()}"
     problems = {rows.offsets[n]: problem for rows in found for n, problem in rows.problems()}
-    told = zip(*(expected[name].to_pylist() for name in ("offset", "problem")), strict=True)
-    assert problems == {offset: problem for offset, problem in told if problem is not None}
+    reported = zip(*(expected[name].to_pylist() for name in ("offset", "problem")), strict=True)
+    assert problems == {offset: problem for offset, problem in reported if problem is not None}
     return found
 
 
@@ -188,8 +188,8 @@ def test_allocation_is_limited_by_the_records_that_fit_into_a_batch() -> None:
     batch = written([b"\1\x14\0\0"])
     assert may_be_plain(batch)
     most = (1 << 31) - 1
-    told = batch.header._replace(record_count=most, last_offset_delta=most - 1)
-    assert not may_be_plain(batch._replace(header=told))
+    reported = batch.header._replace(record_count=most, last_offset_delta=most - 1)
+    assert not may_be_plain(batch._replace(header=reported))
 
 
 @pytest.mark.parametrize(

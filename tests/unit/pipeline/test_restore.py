@@ -49,7 +49,7 @@ def test_restored_directory_is_opened_by_the_node(
     assert [(each.key.id, str(each.endpoints[0])) for each in after.voters.voters] == [
         (7, "CONTROLLER://host:9093")
     ]
-    assert after.voters.initial_voters == 1, "it waits for nobody"
+    assert after.voters.initial_voters == 1, "the restore waits for other nodes"
     assert after.voters.log_position == (offset - 1, before.epoch)
     assert "node.id=7" in (out / "meta.properties").read_text()
     assert main([*arguments, "--voter", "7@host:9093"]) == 2
@@ -66,7 +66,7 @@ def test_restored_directory_is_opened_by_the_node(
 def test_restored_data_must_equal_the_requested_state(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As on a disk that takes one thing and gives another: every checksum is right."""
+    """As on a disk that returns other data than was written, with valid checksums."""
     states = []
     for name in ("wanted", "other"):
         writer = LogWriter(tmp_path / name)
@@ -75,11 +75,11 @@ def test_restored_data_must_equal_the_requested_state(
         states.append(replay_directory(tmp_path / name, Moment()))
     wanted, other = states
 
-    def as_the_disk_gives_it(path: Path) -> SnapshotFile:
+    def with_changed_bytes(path: Path) -> SnapshotFile:
         path.write_bytes(b"".join(other.snapshot()))
         return open_snapshot(path)
 
-    monkeypatch.setattr(restored_directory, "open_snapshot", as_the_disk_gives_it)
+    monkeypatch.setattr(restored_directory, "open_snapshot", with_changed_bytes)
     voter = FirstVoter(1, parse_uuid(UUID_TEXT), "host", 9093)
     with pytest.raises(PipelineError, match="was read back and differs from what was written"):
         write_directory(tmp_path / "out", wanted, voter, "c")

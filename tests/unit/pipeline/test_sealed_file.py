@@ -50,7 +50,7 @@ def test_footer_without_checksum_is_read_and_its_errors_name_the_file(
     assert read(path).equals(TABLE)
     sound = path.read_bytes()
     begin = len(sound) - 8 - int.from_bytes(sound[-8:-4], "little")
-    told = list[str]()
+    reported = list[str]()
     for at in range(begin, len(sound)):
         damaged = bytearray(sound)
         damaged[at] ^= 0x80
@@ -58,9 +58,9 @@ def test_footer_without_checksum_is_read_and_its_errors_name_the_file(
         try:
             read(path)
         except PipelineError as error:
-            told.append(str(error))
-    assert len(told) > (len(sound) - begin) / 2
-    assert [each for each in told if not each.startswith(f"{path}: ") or "\n" in each] == []
+            reported.append(str(error))
+    assert len(reported) > (len(sound) - begin) / 2
+    assert [each for each in reported if not each.startswith(f"{path}: ") or "\n" in each] == []
 
 
 def test_files_of_another_program_get_checksums(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ def snapshot(id: SnapshotId) -> bytes:
 
 
 def download(ids: list[SnapshotId], gone_after: int, directory: Path) -> list[str]:
-    """The names of what lies there then."""
+    """The names of the files in it."""
     wanted = ids[-1]
     file = download_snapshot(cast(Quorum, Leaders(list(ids), gone_after)), directory)
     assert file.id == wanted

@@ -12,11 +12,11 @@ from quorum_pipeline.spark.standstill import (
 
 def looked_at(steps: list[object], from_s: float = 0.0) -> list[str]:
     """One check a second; the reports."""
-    told: list[str] = []
-    standstill = Standstill(told.append, from_s)
+    reported: list[str] = []
+    standstill = Standstill(reported.append, from_s)
     for number, seen in enumerate(steps):
         standstill.look(from_s + number, seen, lambda: "where it is")
-    return told
+    return reported
 
 
 def test_long_wait_is_reported_repeatedly() -> None:

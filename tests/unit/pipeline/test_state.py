@@ -341,8 +341,8 @@ def test_difference_as_text_and_json(
     assert "isr: [1, 2, 3] -> [2, 3]" in line
     assert summary == f"from offset {begin} to {end}: 1 changed in partitions"
     assert main([*arguments, "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert (told["before"]["leader"], told["after"]["leader"]) == (1, 2)
+    output = json.loads(capsys.readouterr().out)
+    assert (output["before"]["leader"], output["after"]["leader"]) == (1, 2)
 
 
 def test_state_commands(

@@ -74,7 +74,7 @@ def test_changes_as_rows_of_a_change_feed(places: list[Path]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "reported"),
     [
         ({}, "specify the path"),
         ({"path": "/x"}, "there are brokers, topics"),
@@ -88,8 +88,8 @@ def test_changes_as_rows_of_a_change_feed(places: list[Path]) -> None:
         ),
     ],
 )
-def test_state_options(given: dict[str, str], said: str) -> None:
-    with pytest.raises(PipelineError, match=said):
+def test_state_options(given: dict[str, str], reported: str) -> None:
+    with pytest.raises(PipelineError, match=reported):
         state_options(given)
 
 

@@ -93,9 +93,9 @@ def test_command_writes_a_page_and_a_table(
     assert (
         main(["timeline", "--log", str(written), "--html", str(page), "--parquet", str(table)]) == 0
     )
-    told = capsys.readouterr().out
-    assert "reassignment" in told
-    assert "1 min 2 s" in told
+    output = capsys.readouterr().out
+    assert "reassignment" in output
+    assert "1 min 2 s" in output
     rows = pq.read_table(table).to_pylist()
     events = read_timeline(written).events
     assert [each["duration_ms"] for each in rows] == [each.duration_ms for each in events]
@@ -105,17 +105,17 @@ def test_command_writes_a_page_and_a_table(
     text = page.read_text()
     assert "<script" not in text
     assert "http" not in text.replace("http://www.w3.org", "")
-    bars = list(ElementTree.fromstring(picture_of(text)).iter("rect"))
+    bars = list(ElementTree.fromstring(chart_of(text)).iter("rect"))
     assert len(bars) == len(rows)
 
 
-class Told:
+class TimelineBuilder:
     """A timeline of records that are added one by one, at seconds."""
 
     def __init__(self) -> None:
         self._records: list[tuple[int, object]] = []
 
-    def __call__(self, second: int, *records: object) -> "Told":
+    def __call__(self, second: int, *records: object) -> "TimelineBuilder":
         self._records += [(1000 * second, record) for record in records]
         return self
 
@@ -142,45 +142,51 @@ def change(**fields: Any) -> md.PartitionChangeRecord:
 
 @pytest.mark.requirement("SP-05")
 def test_voter_replacement_is_detected_in_either_record_order() -> None:
-    told = Told()
-    told(0, VotersRecord((voter(1, 101), voter(2, 102))))
-    told(1, VotersRecord((voter(2, 102),)))
-    told(5, VotersRecord((voter(2, 102), voter(1, 201))))
-    assert told.of("voter replaced") == [("node 1", 4)]
-    assert told.of("voter removed") == told.of("voter added") == []
-    told(6, VotersRecord((voter(2, 102), voter(1, 201), voter(3, 103))))
-    assert told.of("voter added") == [("node 3", 0)]
+    reported = TimelineBuilder()
+    reported(0, VotersRecord((voter(1, 101), voter(2, 102))))
+    reported(1, VotersRecord((voter(2, 102),)))
+    reported(5, VotersRecord((voter(2, 102), voter(1, 201))))
+    assert reported.of("voter replaced") == [("node 1", 4)]
+    assert reported.of("voter removed") == reported.of("voter added") == []
+    reported(6, VotersRecord((voter(2, 102), voter(1, 201), voter(3, 103))))
+    assert reported.of("voter added") == [("node 3", 0)]
 
 
 @pytest.mark.requirement("SP-05")
 def test_broker_is_down_until_it_returns_or_is_removed() -> None:
     registered, again = broker(1), replace(broker(1), fenced=True)
-    told = Told()(0, registered)(1, again)(3, registered)
-    assert told.of("broker down") == [("broker 1", 2)]
-    told(10, SHUTTING_DOWN)(12, fenced(1))(13, fenced(1))(20, fenced(-1))
-    assert told.of("controlled shutdown") == [("broker 1", 2)]
-    assert told.of("broker down")[1:] == [("broker 1", 8)]
-    told(30, fenced(1))(35, md.UnregisterBrokerRecord(broker_id=1, broker_epoch=1))
-    assert told.of("broker down")[2:] == [("broker 1", 5)]
-    assert told.of("broker unregistered") == [("broker 1", 0)]
-    told(40, again)
-    assert len(told.of("broker down")) == 3, "it is a new one, which was never up"
+    reported = TimelineBuilder()(0, registered)(1, again)(3, registered)
+    assert reported.of("broker down") == [("broker 1", 2)]
+    reported(10, SHUTTING_DOWN)(12, fenced(1))(13, fenced(1))(20, fenced(-1))
+    assert reported.of("controlled shutdown") == [("broker 1", 2)]
+    assert reported.of("broker down")[1:] == [("broker 1", 8)]
+    reported(30, fenced(1))(35, md.UnregisterBrokerRecord(broker_id=1, broker_epoch=1))
+    assert reported.of("broker down")[2:] == [("broker 1", 5)]
+    assert reported.of("broker unregistered") == [("broker 1", 0)]
+    reported(40, again)
+    assert len(reported.of("broker down")) == 3, "it is a new one, which was never up"
 
 
 @pytest.mark.requirement("SP-05")
 def test_partition_conditions_end_as_recorded_in_the_log() -> None:
-    told = Told()(0, md.TopicRecord(name="orders", topic_id=TOPIC_ID), partition(0, (1, 2)))
-    told(1, change(leader=-1))(3, change(isr=(2,)))(6, change(leader=2))
-    assert told.of("partition offline") == [("orders-0", 5)]
-    told(10, change(adding_replicas=(3,), removing_replicas=(1,)))
-    told(12, change(adding_replicas=()))(13, change(isr=(2, 3)))(17, change(removing_replicas=()))
-    assert told.of("reassignment") == [("orders-0", 7)]
-    told(17, change(adding_replicas=(3,)))(18, change(isr=(2, 3)))(19, change(adding_replicas=()))
-    assert told.of("reassignment")[1:] == [("orders-0", 2)]
-    told(20, change(leader=-1, leader_recovery_state=md.RECOVERING, adding_replicas=(4,)))
-    told(26, md.RemoveTopicRecord(topic_id=TOPIC_ID))
+    reported = TimelineBuilder()(
+        0, md.TopicRecord(name="orders", topic_id=TOPIC_ID), partition(0, (1, 2))
+    )
+    reported(1, change(leader=-1))(3, change(isr=(2,)))(6, change(leader=2))
+    assert reported.of("partition offline") == [("orders-0", 5)]
+    reported(10, change(adding_replicas=(3,), removing_replicas=(1,)))
+    reported(12, change(adding_replicas=()))(13, change(isr=(2, 3)))(
+        17, change(removing_replicas=())
+    )
+    assert reported.of("reassignment") == [("orders-0", 7)]
+    reported(17, change(adding_replicas=(3,)))(18, change(isr=(2, 3)))(
+        19, change(adding_replicas=())
+    )
+    assert reported.of("reassignment")[1:] == [("orders-0", 2)]
+    reported(20, change(leader=-1, leader_recovery_state=md.RECOVERING, adding_replicas=(4,)))
+    reported(26, md.RemoveTopicRecord(topic_id=TOPIC_ID))
     for kind in ("partition offline", "unclean election", "reassignment"):
-        assert told.of(kind)[-1:] == [("orders-0", 6)], kind
+        assert reported.of(kind)[-1:] == [("orders-0", 6)], kind
 
 
 def test_timeline_covers_the_log_range_and_its_leader_epochs(written: Path) -> None:
@@ -188,7 +194,7 @@ def test_timeline_covers_the_log_range_and_its_leader_epochs(written: Path) -> N
     assert (timeline.begin_ms, timeline.start_offset) == (BEGAN_MS, 0)
     assert timeline.end_ms == max(each.begin_ms for each in timeline.events)
     details = [each.detail for each in found(written, "election")]
-    assert details == ["epoch 2, after nobody", "epoch 3, after node 1"]
+    assert details == ["epoch 2, without a previous leader", "epoch 3, after node 1"]
 
 
 def test_median_of_durations() -> None:
@@ -210,7 +216,7 @@ def test_instantaneous_event_has_no_duration(written: Path) -> None:
 )
 def test_time_labels_distinguish_adjacent_ticks(span_ms: int, second_tick: str) -> None:
     page = "".join(html_report("a page", [], BEGAN_MS, BEGAN_MS + span_ms))
-    ticks = [each.text for each in ElementTree.fromstring(picture_of(page)).iter("text")]
+    ticks = [each.text for each in ElementTree.fromstring(chart_of(page)).iter("text")]
     assert ticks[1] == second_tick
     assert len(set(ticks)) == len(ticks) == 6
 
@@ -220,7 +226,7 @@ def test_long_name_is_shortened_in_the_middle() -> None:
     name = "a-topic-with-a-name-that-is-long-enough-"
     events = [Event(TOPIC_CREATED, f"{name}{n}", BEGAN_MS, BEGAN_MS, n, n) for n in (1, 2)]
     page = "".join(html_report("a page", events, BEGAN_MS, BEGAN_MS + 1))
-    texts = [each.text for each in ElementTree.fromstring(picture_of(page)).iter("text")]
+    texts = [each.text for each in ElementTree.fromstring(chart_of(page)).iter("text")]
     assert texts[:3] == [
         "topic created",
         "a-topic-with…ng-enough-1",
@@ -228,7 +234,7 @@ def test_long_name_is_shortened_in_the_middle() -> None:
     ]
 
 
-def picture_of(page: str) -> str:
+def chart_of(page: str) -> str:
     return page[page.index("<svg") : page.index("</svg>") + 6]
 
 

@@ -38,10 +38,10 @@ def plain(records: list[tuple[int, object]]) -> list[Event]:
 
 
 def check(values: list[bytes], more: list[tuple[int, object]], cuts: list[int]) -> None:
-    told: list[object] = [md.decode_metadata(each) for each in values]
+    reported: list[object] = [md.decode_metadata(each) for each in values]
     for place, record in more:
-        told.insert(min(place, len(told)), record)
-    records = [(1000 * number, record) for number, record in enumerate(told)]
+        reported.insert(min(place, len(reported)), record)
+    records = [(1000 * number, record) for number, record in enumerate(reported)]
     borders = sorted({each for each in cuts if 0 < each < len(records)})
     assert timeline_of(records, *borders) == plain(records)
 
@@ -116,9 +116,9 @@ def test_timeline_from_an_archive(tmp_path: Path, capsys: pytest.CaptureFixture[
             expected.end_offset,
         )
     assert main(["timeline", "--archive", str(root)]) == 0
-    told = capsys.readouterr().out
-    assert f"offsets 0 to {log.end_offset()}" in told
-    assert f"in this process: {log.end_offset()} records in 5 tasks" in told
+    output = capsys.readouterr().out
+    assert f"offsets 0 to {log.end_offset()}" in output
+    assert f"in this process: {log.end_offset()} records in 5 tasks" in output
 
 
 def test_damage_is_reported_with_its_location(

@@ -78,7 +78,9 @@ def test_transaction_is_one_version_and_an_aborted_one_is_none() -> None:
     first, second = config(TOPIC, "t", "k", "1"), config(TOPIC, "t", "k", "2")
     assert take(begin, first, second, end) == [("configs", 4, "2")]
     assert take(begin, first, abort) == []
-    assert take(first, begin, second, first, end) == [("configs", 1, "1")], "nothing has changed"
+    assert take(first, begin, second, first, end) == [("configs", 1, "1")], (
+        "a version was written without a change"
+    )
 
 
 def test_unchanged_state_gets_no_new_version() -> None:

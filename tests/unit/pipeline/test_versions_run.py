@@ -91,9 +91,9 @@ def as_a_node(writer: LogWriter, to: Path, start: int = 0) -> None:
         last: dict[Any, Row] = {}
         for row in versions[table.name]:
             key = tuple(row[name] for name in table.key)
-            told = {name: row[name] for name in (*columns_of(table), "deleted")}
-            assert last.get(key) != told, "a version begins where something changes"
-            last[key] = told
+            reported = {name: row[name] for name in (*columns_of(table), "deleted")}
+            assert last.get(key) != reported, "a version does not begin with a change"
+            last[key] = reported
     for offset in range(start, writer.end_offset + 1):
         assert tables_at(versions, offset) == node_tables(writer.directory, offset), offset
 
@@ -200,7 +200,9 @@ def test_output_of_an_interrupted_run_is_ignored(
     assert added.versions == sum(map(len, stored(to).values()))
     before = sorted(path.name for path in to.iterdir())
     assert add(writer, to).versions == 0
-    assert sorted(path.name for path in to.iterdir()) == before, "nothing is new"
+    assert sorted(path.name for path in to.iterdir()) == before, (
+        "rows were written although rows were written although nothing is new"
+    )
     writer.close()
 
 

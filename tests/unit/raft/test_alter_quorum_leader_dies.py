@@ -10,7 +10,7 @@ from quorum_node.records.batches import decode_records, split_batches
 from quorum_node.records.control import VotersRecord, decode_control
 from quorum_node.records.identity import ReplicaKey
 from support.raft.cores import CLUSTER_ID, Cores, Node
-from support.raft.mortal_leader import MortalLeader
+from support.raft.crashing_leader import CrashingLeader
 
 TARGET = (4, 5, 6)
 LIMIT_MS = 40_000
@@ -18,10 +18,10 @@ WRITE_EVERY_MS = 20
 
 
 class Swap:
-    """(1, 2, 3) becomes (4, 5, 6) while someone writes; a client repeats what got no answer."""
+    """(1, 2, 3) becomes (4, 5, 6) under load; a client repeats requests without an answer."""
 
-    def __init__(self, dies_at: int = 0) -> None:
-        self.cores = MortalLeader(dies_at)
+    def __init__(self, crash_at: int = 0) -> None:
+        self.cores = CrashingLeader(crash_at)
         self.writes: dict[int, str] = {}
         self.cores.quorum("1", "2", "3")
         for name in ("4", "5", "6"):
@@ -133,7 +133,7 @@ def outputs_of_leaders() -> int:
 def die_at(number: int, comes_back_after_ms: float | None) -> None:
     swap = Swap(number)
     leader = swap.play(comes_back_after_ms)
-    assert swap.cores.dead is not None, f"nobody died at output {number}"
+    assert swap.cores.dead is not None, f"no crash at output {number}"
     check(swap, leader)
 
 

@@ -169,7 +169,7 @@ def test_dead_voter_that_stays_blocks_the_plan_and_is_named() -> None:
     step = next_step(seen)
     assert isinstance(step, Wait)
     assert f"voters without contact: {key(3)}" in step.reason
-    assert "in place of" not in step.reason, "nothing is there that could take its place"
+    assert "in place of" not in step.reason, "there is no replacement for it"
 
 
 def test_dead_voter_with_a_new_replica_of_its_id_blocks_and_the_new_key_is_named() -> None:
@@ -262,7 +262,9 @@ def test_every_step_is_one_safe_change_towards_the_target(seen: Situation) -> No
             floor = max(0, (len(seen.target) - 1) // 2 - 1)
             assert tolerance(len(remaining), left) >= min(floor, tolerance(len(seen.voters), live))
             if len(plan.new) >= len(plan.removing) and leaving not in seen.witnesses:
-                assert leaving not in seen.live, "only a dead one may go before its successor comes"
+                assert leaving not in seen.live, (
+                    "only a dead voter may be removed before its replacement is added"
+                )
         case HandOver(successor):
             assert successor not in seen.witnesses
             assert successor in plan.retained

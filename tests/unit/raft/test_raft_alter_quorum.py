@@ -102,7 +102,7 @@ def test_cancelled_plan_leaves_the_voters_unchanged() -> None:
     assert history(one)[-1] == [1, 2, 4]
     end = one.replica.log_end
     assert alter(one, cores, None).error is RaftError.NONE
-    assert one.replica.log_end == end, "there is nothing to cancel any more"
+    assert one.replica.log_end == end, "no target is left to cancel"
 
 
 @pytest.mark.requirement("K595-24")
@@ -250,7 +250,7 @@ def test_target_is_rejected_while_a_voter_lacks_the_feature() -> None:
     stranger = replace(entry, private_features=0)
     record = VotersRecord((*voters.latest.voters.removed(key_of(3)), stranger), CLUSTER_ID)
     voters._entries[-1] = replace(voters.latest, voters=VoterSet(record.voters), record=record)
-    assert alter(one, cores, (1, 2, 3, 9)).error is RaftError.NONE, "3 speaks of answer rounds"
+    assert alter(one, cores, (1, 2, 3, 9)).error is RaftError.NONE, "3 supports answer rounds"
     alter(one, cores, None)
     role = one.replica.role
     role.progress[key_of(3)].stock = True  # type: ignore[union-attr]

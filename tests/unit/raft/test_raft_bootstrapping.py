@@ -41,7 +41,7 @@ def test_bootstrapping_procedure_in_six_steps() -> None:
     assert (one.replica.is_voter, nine.replica.is_voter) == (True, False)
     answer = cores.request(one, DiscoverBrokersRequest(ReplicaKey(-1)))
     assert isinstance(answer, DiscoverBrokersResponse)
-    assert {heard.key: heard.endpoint.host for heard in answer.brokers} == {
+    assert {received.key: received.endpoint.host for received in answer.brokers} == {
         key_of(1): "1",
         ReplicaKey(2): "2",
         ReplicaKey(3): "3",
@@ -116,9 +116,9 @@ def test_voters_with_different_configurations_form_no_quorum() -> None:
     start(cores, "2", static=("1", "2"))
     cores.advance(20_000)
     assert not any(node.is_leader for node in cores.nodes.values())
-    said = {output.why for output in seen if isinstance(output, FormationDelayed)}
-    assert "it is configured with the voters 1, 2, this node with 1, 2, 3" in said
-    assert any("refuses its vote" in why for why in said)
+    reported = {output.why for output in seen if isinstance(output, FormationDelayed)}
+    assert "it is configured with the voters 1, 2, this node with 1, 2, 3" in reported
+    assert any("refuses its vote" in why for why in reported)
 
 
 def test_unlisted_node_is_an_observer() -> None:

@@ -50,17 +50,17 @@ def sent_to_unknown_node(cores: Cores) -> Callable[[], int]:
 @pytest.mark.requirement("K595-11")
 @pytest.mark.parametrize("leader_id", [1, 2, 3, 77])
 @pytest.mark.parametrize("ahead", [0, 1, 500, 60_000])
-@pytest.mark.parametrize("asked", ["1", "2"])
+@pytest.mark.parametrize("requested", ["1", "2"])
 def test_follower_does_not_switch_from_its_leader_to_an_unconfirmed_one(
-    leader_id: int, ahead: int, asked: str
+    leader_id: int, ahead: int, requested: str
 ) -> None:
     """For any claimed identity, the epoch doesn't increase, the leader stays and the unknown node gets no request."""
     cores, one = formed_cores("1", "2", "3")
-    heard = sent_to_unknown_node(cores)
+    received = sent_to_unknown_node(cores)
     for _ in range(20):
-        begin(cores, cores.nodes[asked], leader_id, one.replica.epoch + ahead)
+        begin(cores, cores.nodes[requested], leader_id, one.replica.epoch + ahead)
         cores.advance(200)
-    assert heard() == 0
+    assert received() == 0
     assert cores.leader is one
     assert {node.replica.epoch for node in cores.nodes.values()} == {1}
     assert {node.replica.leader_id for node in cores.nodes.values()} == {1}
@@ -69,18 +69,18 @@ def test_follower_does_not_switch_from_its_leader_to_an_unconfirmed_one(
 @pytest.mark.requirement("K595-11")
 @pytest.mark.parametrize("leader_id", [2, 3, 77])
 def test_unknown_leader_is_not_followed_without_confirmation(leader_id: int) -> None:
-    """2 and 3 are there, and know nothing of it."""
+    """2 and 3 run, and have not received it."""
     cores = Cores()
     cores.quorum("1", "2", "3", "4", "5")
     for name in ("1", "4", "5"):
         cores.crash(cores.nodes[name])
-    heard = sent_to_unknown_node(cores)
+    received = sent_to_unknown_node(cores)
     for _ in range(40):
         cores.advance(100)
         epoch = cores.nodes["2"].replica.epoch
         answer = begin(cores, cores.nodes["2"], leader_id, epoch + 1)
         assert answer.error is not RaftError.NONE
-    assert heard() == 0
+    assert received() == 0
     assert cores.nodes["2"].replica.leader_id != leader_id
 
 
@@ -153,11 +153,11 @@ def test_leader_claim_fails_when_the_voter_itself_is_at_its_old_address() -> Non
     cores.advance(3000)
     cores.heal()
     epoch = two.replica.epoch + 1
-    heard = sent_to_unknown_node(cores)
+    received = sent_to_unknown_node(cores)
     assert begin(cores, two, 3, epoch).error is not RaftError.NONE
     assert two.replica.claim is None, "3 has answered"
     cores.advance(3000)
-    assert heard() == 0
+    assert received() == 0
     assert two.replica.leader_id in (2, 3)
     assert three.replica.leader_id == two.replica.leader_id
 
@@ -181,8 +181,8 @@ def with_a_saved_leader(leader_id: int) -> tuple[Cores, Node]:
 def answered_by(cores: Cores, two: Node, responder_id: int, leader_id: int) -> None:
     """That voter names the leader of epoch 7, in every answer."""
     for correlation, sent in list(two.replica.outstanding.items()):
-        asked = sent.peer is not None and sent.peer.id == responder_id
-        if asked and isinstance(sent.request, FetchRequest):
+        requested = sent.peer is not None and sent.peer.id == responder_id
+        if requested and isinstance(sent.request, FetchRequest):
             endpoint = endpoints_of(str(leader_id))[0] if leader_id > 0 else None
             leader = CurrentLeader(leader_id, 7, endpoint)
             answer = FetchResponse(RaftError.NOT_QUORUM_LEADER, leader)
@@ -257,7 +257,7 @@ def test_voter_without_reachable_voters_queries_its_bootstrap_servers(
     "place", [("", 9093), ("\0", 9093), ("a" * 300, 9093), ("1.2.3.4", 70_000), ("h", -1)]
 )
 def test_invalid_address_is_not_followed(place: tuple[str, int]) -> None:
-    """In a request, and in an answer of a peer that lies: the voters record has a better one."""
+    """In a request, and in a false answer of a peer: the voters record has a better one."""
     cores = Cores()
     cores.quorum("1", "2", "3")
     two = cores.nodes["2"]

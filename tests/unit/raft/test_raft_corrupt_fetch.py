@@ -13,7 +13,7 @@ from support.raft.cores import Cores, Node
 pytestmark = [pytest.mark.requirement("K595-02")]
 
 
-class Watched(Cores):
+class RecordingCores(Cores):
     """Cores that record the fetches of one node, and the reports of damage."""
 
     def __init__(self, watched: str) -> None:
@@ -55,7 +55,7 @@ def filled(cores: Cores) -> Node:
 
 
 def test_follower_reports_corruption_and_the_leader_checks_its_disk_and_stops() -> None:
-    cores = Watched("4")
+    cores = RecordingCores("4")
     one = filled(cores)
     spoil(one, -3)
     four = cores.start("4", bootstrap=["1"])
@@ -64,22 +64,22 @@ def test_follower_reports_corruption_and_the_leader_checks_its_disk_and_stops() 
     assert one.halted is not None
     assert one.halted.reason is HaltReason.STORAGE_FAILED
     others = [cores.nodes[name] for name in "23"]
-    assert [each.halted for each in others] == [None, None], "nobody else is condemned"
+    assert [each.halted for each in others] == [None, None], "another replica was reported"
     assert cores.leader in others
-    assert four.log_end == cores.leader.log_end, "it goes on with the next leader"
+    assert four.log_end == cores.leader.log_end, "it does not continue with the next leader"
     assert four.replica.describe(cores.now_ms).corrupt_fetch is None
 
 
 @pytest.mark.parametrize("says", [True, False])
 def test_leader_detects_corruption_by_a_report_or_a_repeated_fetch(says: bool) -> None:
     """A stock replica can't report it: it only fetches the same records again."""
-    cores = Watched("4")
+    cores = RecordingCores("4")
     one = filled(cores)
     spoil(one, -3)
-    asked = FetchRequest(
+    request = FetchRequest(
         one.replica.cluster_id, cores.nodes["2"].key, 1, 1, 1, max_wait_ms=0, answer=0
     )
-    stranger = replace(asked, replica=replace(asked.replica, id=9), fetch_offset=0)
+    stranger = replace(request, replica=replace(request.replica, id=9), fetch_offset=0)
     stranger = replace(stranger, last_fetched_epoch=0)
     cores.request(one, stranger)
     assert reason(one) is None
@@ -89,7 +89,7 @@ def test_leader_detects_corruption_by_a_report_or_a_repeated_fetch(says: bool) -
 
 def test_leader_with_a_valid_disk_continues_and_the_follower_backs_off() -> None:
     """The damage is on the way: here in what the harness reads, which no check of the disk can see."""
-    cores = Watched("4")
+    cores = RecordingCores("4")
     one = filled(cores)
     place = spoil(one, -3)
     good = one.batches[-3]
@@ -114,7 +114,7 @@ def test_leader_with_a_valid_disk_continues_and_the_follower_backs_off() -> None
     late = [at for at, _ in cores.fetches][-6:]
     gaps = [after - before for before, after in pairwise(late)]
     config = four.config
-    assert min(gaps) >= config.retry_backoff_max_ms / 2, "it does not ask on and on"
+    assert min(gaps) >= config.retry_backoff_max_ms / 2, "it repeats the request without a pause"
     assert all(request.corrupt for _, request in cores.fetches[-6:])
     assert cores.reports[-1] == CorruptionReported(four.key, cores.fetches[-1][1].fetch_offset)
     found = four.replica.describe(cores.now_ms).corrupt_fetch
@@ -129,7 +129,7 @@ def test_leader_with_a_valid_disk_continues_and_the_follower_backs_off() -> None
 
 def test_complete_batches_before_the_corruption_are_kept_and_flushed() -> None:
     """Its epoch or offset is damaged, which no checksum covers: the previous batches are accepted."""
-    cores = Watched("4")
+    cores = RecordingCores("4")
     one = filled(cores)
     batch = one.batches[-2]
     data = bytearray(batch.data)
@@ -144,7 +144,7 @@ def test_complete_batches_before_the_corruption_are_kept_and_flushed() -> None:
 
 def test_last_batch_with_a_smaller_base_offset_is_not_treated_as_a_duplicate() -> None:
     """No later batch would contradict it: only the end of the answer before the requested offset shows the damage."""
-    cores = Watched("4")
+    cores = RecordingCores("4")
     one = filled(cores)
     batch = one.batches[-1]
     data = bytearray(batch.data)
@@ -155,4 +155,4 @@ def test_last_batch_with_a_smaller_base_offset_is_not_treated_as_a_duplicate() -
     cores.advance(3_000)
     assert cores.told
     assert four.log_end == batch.base_offset
-    assert len(cores.fetches) < 50, "it does not ask on and on"
+    assert len(cores.fetches) < 50, "it repeats the request without a pause"

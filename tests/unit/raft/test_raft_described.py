@@ -8,7 +8,7 @@ from support.raft.cores import CLUSTER_ID, formed_cores
 
 @pytest.mark.requirement("K595-22")
 def test_fetch_alone_does_not_make_a_replica_caught_up() -> None:
-    """A replica that fetches from the same old offset is alive, and its last caught-up time does not change."""
+    """A replica that fetches from the same old offset is live, and its last caught-up time does not change."""
     cores, one = formed_cores("1", "2", "3")
     observer = cores.start("4", bootstrap=["1"])
     cores.advance(1000)

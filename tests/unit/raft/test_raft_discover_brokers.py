@@ -62,8 +62,8 @@ def ask(cores: Cores, node: Node, **request: object) -> DiscoverBrokersResponse:
 
 def addresses(cores: Cores, node: Node) -> dict[ReplicaKey, tuple[str, int]]:
     return {
-        heard.key: (heard.endpoint.host, heard.boot_timestamp_ms)
-        for heard in ask(cores, node).brokers
+        received.key: (received.endpoint.host, received.boot_timestamp_ms)
+        for received in ask(cores, node).brokers
     }
 
 
@@ -76,9 +76,9 @@ def test_voters_exchange_their_addresses_and_clients_query_them() -> None:
         assert answer.leader.leader_id == 1
         assert answer.leader.leader_epoch == leader.replica.epoch
         assert answer.cluster_id == CLUSTER_ID
-        found = {heard.key: heard.endpoint.host for heard in answer.brokers}
+        found = {received.key: received.endpoint.host for received in answer.brokers}
         assert found == {key_of(1): "1", key_of(2): "2", key_of(3): "3"}
-        assert all(heard.boot_timestamp_ms >= 0 for heard in answer.brokers)
+        assert all(received.boot_timestamp_ms >= 0 for received in answer.brokers)
     # The sentinel's other fields are ignored.
     ask(cores, leader, boot_timestamp_ms=10**9, endpoint=NEW)
     assert "new" not in {host for host, _ in addresses(cores, leader).values()}
@@ -173,7 +173,7 @@ def test_unresponsive_peer_is_retried_with_a_backoff() -> None:
     cores.advance(6000)
     sent.clear()
     cores.advance(60_000)
-    assert not sent, "everyone knows everything"
+    assert not sent, "a replica lacks an endpoint"
 
 
 def test_peer_without_the_api_is_not_queried_again() -> None:
@@ -192,8 +192,8 @@ def test_peer_without_the_api_is_not_queried_again() -> None:
 
 def _note_questions(sent: list[Send], to: str) -> Callable[[Node, Output], None]:
     def saw(node: Node, output: Output) -> None:
-        asked = isinstance(output, Send) and isinstance(output.request, DiscoverBrokersRequest)
-        if asked and output.destination.host == to:  # type: ignore[union-attr]
+        requested = isinstance(output, Send) and isinstance(output.request, DiscoverBrokersRequest)
+        if requested and output.destination.host == to:  # type: ignore[union-attr]
             sent.append(output)  # type: ignore[arg-type]
 
     return saw
@@ -211,9 +211,9 @@ def test_observer_finds_the_quorum_through_any_node_that_knows_it() -> None:
     entries = tuple(
         HeardEndpoint(key_of(n), 1, Endpoint("CONTROLLER", f"host-{n}", 1)) for n in range(100)
     )
-    for heard in entries:
-        ask(cores, lonely, replica=heard.key, boot_timestamp_ms=1, endpoint=heard.endpoint)
-    assert not lonely.replica.gossip.strangers, "whoever came by itself is not asked who leads"
+    for received in entries:
+        ask(cores, lonely, replica=received.key, boot_timestamp_ms=1, endpoint=received.endpoint)
+    assert not lonely.replica.gossip.strangers, "an incoming connection was asked for the leader"
     cores.partition(["1", "2", "3", "9"], ["8"])
     seven = cores.start("7")
     cores.partition(["1", "2", "3", "9"], ["7"], ["8"])
@@ -290,5 +290,5 @@ def announced(
 ) -> tuple[str, int] | None:
     """The stored endpoint of a key after its announcement."""
     cores.request(to, DiscoverBrokersRequest(key, boot_ms, Endpoint("CONTROLLER", host, 9093)))
-    heard = to.replica.gossip.get(key)
-    return None if heard is None else (heard.endpoint.host, heard.endpoint.port)
+    received = to.replica.gossip.get(key)
+    return None if received is None else (received.endpoint.host, received.endpoint.port)

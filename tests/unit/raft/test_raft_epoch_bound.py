@@ -24,30 +24,30 @@ TOO_FAR = (INT32_MAX, INT32_MAX - 1, INT32_MAX - EPOCH_DISTANCE, MAX_EPOCH, 1 <<
 KINDS = ("vote", "pre-vote", "begin", "end", "fetch", "fetch snapshot")
 
 
-def request_of(kind: str, sender: Node, asked: Node, epoch: int) -> Request:
+def request_of(kind: str, sender: Node, requested: Node, epoch: int) -> Request:
     match kind:
         case "begin":
             place = endpoints_of(sender.name)[0]
-            return BeginQuorumEpochRequest(CLUSTER_ID, sender.key.id, epoch, asked.key, place)
+            return BeginQuorumEpochRequest(CLUSTER_ID, sender.key.id, epoch, requested.key, place)
         case "end":
-            return EndQuorumEpochRequest(CLUSTER_ID, sender.key.id, epoch, (asked.key,))
+            return EndQuorumEpochRequest(CLUSTER_ID, sender.key.id, epoch, (requested.key,))
         case "fetch":
             return FetchRequest(CLUSTER_ID, sender.key, epoch, 0, 0)
         case "fetch snapshot":
             return FetchSnapshotRequest(CLUSTER_ID, sender.key, epoch, SnapshotId(1, 1), 0, 1000)
     pre_vote = kind == "pre-vote"
-    return VoteRequest(CLUSTER_ID, sender.key, epoch, 99, 99, asked.key, pre_vote=pre_vote)
+    return VoteRequest(CLUSTER_ID, sender.key, epoch, 99, 99, requested.key, pre_vote=pre_vote)
 
 
 @pytest.mark.requirement("K595-07")
 @pytest.mark.parametrize("epoch", TOO_FAR)
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("asked", ["1", "2"])
-def test_no_request_uses_up_the_remaining_epochs(kind: str, epoch: int, asked: str) -> None:
+@pytest.mark.parametrize("requested", ["1", "2"])
+def test_no_request_uses_up_the_remaining_epochs(kind: str, epoch: int, requested: str) -> None:
     """Neither from a leader nor from a follower, with and without a leader that lives."""
     for leaderless in (False, True):
         cores, one = formed_cores("1", "2", "3")
-        node = cores.nodes[asked]
+        node = cores.nodes[requested]
         if leaderless:
             cores.crash(one)
             cores.restart(one)
@@ -122,10 +122,10 @@ def test_elections_continue_when_only_responses_raise_the_epoch(
 
 
 @pytest.mark.requirement("K595-07")
-@pytest.mark.parametrize("told", [INT32_MAX, INT32_MAX - 1, MAX_EPOCH + 1, MAX_EPOCH, 1 << 30])
+@pytest.mark.parametrize("reported", [INT32_MAX, INT32_MAX - 1, MAX_EPOCH + 1, MAX_EPOCH, 1 << 30])
 @pytest.mark.parametrize("leader_id", [-1, 3])
-def test_single_response_leaves_enough_epochs(told: int, leader_id: int) -> None:
-    """Of a peer that lies, to a request of one's own; the quorum elects, and can be recovered."""
+def test_single_response_leaves_enough_epochs(reported: int, leader_id: int) -> None:
+    """In a false answer of a peer; the quorum elects a leader, and can be recovered."""
     cores = Cores()
     cores.quorum("1", "2", "3")
     two = cores.nodes["2"]
@@ -133,7 +133,7 @@ def test_single_response_leaves_enough_epochs(told: int, leader_id: int) -> None
         each for each, sent in two.replica.outstanding.items() if type(sent.request) is FetchRequest
     )
     place = endpoints_of("3")[0] if leader_id >= 0 else None
-    answer = FetchResponse(RaftError.FENCED_LEADER_EPOCH, CurrentLeader(leader_id, told, place))
+    answer = FetchResponse(RaftError.FENCED_LEADER_EPOCH, CurrentLeader(leader_id, reported, place))
     cores.do(two, ResponseReceived(fetch, answer))
     cores.advance(20_000)
     leader = cores.leader

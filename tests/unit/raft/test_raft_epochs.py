@@ -139,9 +139,9 @@ def test_candidate_may_end_its_epoch() -> None:
     """Only while no leader of that epoch is known, and no leader is deposed: a pre-vote goes first."""
     cores, two, three = leaderless()
     epoch = two.replica.epoch
-    asked: list[VoteRequest] = []
+    requested: list[VoteRequest] = []
     cores.observer = lambda node, output: (
-        asked.append(output.request)
+        requested.append(output.request)
         if isinstance(output, Send) and isinstance(output.request, VoteRequest)
         else None
     )
@@ -149,8 +149,8 @@ def test_candidate_may_end_its_epoch() -> None:
     assert getattr(two.replica.role, "election_deadline_ms") == cores.now_ms + 20, "the second"  # noqa: B009
     assert end(cores, three, -1, epoch, three, two).error is RaftError.NONE
     assert three.replica.role.name is RoleName.PROSPECTIVE, "the first campaigns at once"
-    assert all(request.pre_vote for request in asked)
-    assert {request.candidate for request in asked} == {three.key}
+    assert all(request.pre_vote for request in requested)
+    assert {request.candidate for request in requested} == {three.key}
     assert (two.replica.epoch, three.replica.epoch) == (epoch, epoch)
 
 
@@ -183,11 +183,11 @@ def leaderless() -> tuple[Cores, Node, Node]:
 @pytest.mark.requirement("K595-12")
 @pytest.mark.parametrize("leader_id", [-1, 2, 3, 7])
 @pytest.mark.parametrize("ahead", [0, 1, 2, 60_000])
-@pytest.mark.parametrize("asked", ["1", "2"])
-def test_epoch_is_ended_only_by_its_own_leader(leader_id: int, ahead: int, asked: str) -> None:
+@pytest.mark.parametrize("requested", ["1", "2"])
+def test_epoch_is_ended_only_by_its_own_leader(leader_id: int, ahead: int, requested: str) -> None:
     """For any other sender, no voter campaigns, the epoch doesn't increase and the leader stays."""
     cores, one = formed_cores("1", "2", "3")
-    node = cores.nodes[asked]
+    node = cores.nodes[requested]
     others = (each for each in cores.nodes.values() if each is not node)
     answer = end(cores, node, leader_id, one.replica.epoch + ahead, node, *others)
     assert answer.error is not RaftError.NONE

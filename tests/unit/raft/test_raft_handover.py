@@ -42,7 +42,7 @@ def test_successors_are_ordered_by_replicated_offset(order: tuple[str, ...]) -> 
     assert sent
     for _, request in sent:
         named = [str(key.id) for key in request.preferred_successors]
-        assert set(named[:3]) == set("567"), "they have everything"
+        assert set(named[:3]) == set("567"), "they have the whole log"
         assert tuple(named[3:]) == order
 
 
@@ -70,7 +70,7 @@ def test_shutdown_with_lost_requests_is_bounded_and_a_timeout_elects() -> None:
         cores.advance(1)
         assert cores.now_ms - began_ms <= one.config.election_timeout_ms
     assert one.halted.reason is HaltReason.SHUTDOWN
-    assert len(sent) == 2, "told, and not again"
+    assert len(sent) == 2, "notified once"
     cores.advance(4 * one.config.fetch_timeout_ms)
     assert cores.leader.name in "23"
     assert cores.leader.replica.epoch == 2
@@ -91,5 +91,5 @@ def test_shutdown_does_not_wait_for_an_unresponsive_voter(unreachable: str) -> N
     assert cores.now_ms - began_ms <= 30
     cores.heal()
     cores.advance(3000)
-    assert cores.leader.name == reachable, "only this one has everything"
+    assert cores.leader.name == reachable, "only this replica has the whole log"
     assert cores.leader.committed_values() == ["kept"]

@@ -25,7 +25,7 @@ from support.raft.node import key_of
 pytestmark = pytest.mark.requirement("K595-06")
 
 
-class Watched(Cores):
+class RecordingCores(Cores):
     """Cores that record the fetches that were sent, and the reports."""
 
     def __init__(self) -> None:
@@ -83,7 +83,7 @@ def five(cores: Cores) -> Node:
 
 
 def test_commit_does_not_count_a_lost_copy() -> None:
-    cores = Watched()
+    cores = RecordingCores()
     one, two = five(cores), cores.nodes["2"]
     image = Image(two)
     for name in "345":
@@ -105,7 +105,7 @@ def test_commit_does_not_count_a_lost_copy() -> None:
 
 
 def test_lost_records_are_reported_once_and_described() -> None:
-    cores = Watched()
+    cores = RecordingCores()
     one, two = five(cores), cores.nodes["2"]
     image, older = Image(two), two.log_end
     cores.propose(one, "a")
@@ -123,11 +123,11 @@ def test_lost_records_are_reported_once_and_described() -> None:
     assert went_back is not None
     assert (went_back.acknowledged_offset, went_back.offset) == (newer, older)
     assert set(found.values()) == {None}
-    assert not two.halted, "it condemns nobody"
+    assert not two.halted, "a replica was reported"
 
 
 def test_high_watermark_does_not_decrease() -> None:
-    cores = Watched()
+    cores = RecordingCores()
     one = five(cores)
     images = {name: Image(cores.nodes[name]) for name in "234"}
     cores.propose(one, "a")
@@ -144,7 +144,7 @@ def test_high_watermark_does_not_decrease() -> None:
 
 @pytest.mark.parametrize("times", [1, 3])
 def test_late_or_repeated_fetch_is_not_reported_and_costs_one_round_trip(times: int) -> None:
-    cores = Watched()
+    cores = RecordingCores()
     one, two = five(cores), cores.nodes["2"]
     early = cores.last_fetch_of(two)
     cores.propose(one, "a")
@@ -154,14 +154,14 @@ def test_late_or_repeated_fetch_is_not_reported_and_costs_one_round_trip(times: 
     assert counted(one, two) == one.log_end > early.fetch_offset
     for _ in range(times):
         cores.deliver(one, early)
-    assert counted(one, two) == one.log_end, "asked again, the replica says what it has"
+    assert counted(one, two) == one.log_end, "a second request returns the replica's end"
     write = cores.propose(one, "b")
     assert write in one.committed
     assert cores.reports == []
 
 
 def test_late_first_fetch_of_a_process_is_not_reported() -> None:
-    cores = Watched()
+    cores = RecordingCores()
     one, two = five(cores), cores.nodes["2"]
     cores.crash(two)
     cores.restart(two)
@@ -175,7 +175,7 @@ def test_late_first_fetch_of_a_process_is_not_reported() -> None:
     assert cores.reports == []
 
 
-def lone_fetches(cores: Watched, leader: Node) -> tuple[FetchRequest, FetchRequest]:
+def lone_fetches(cores: RecordingCores, leader: Node) -> tuple[FetchRequest, FetchRequest]:
     """Of a replica that echoed nothing yet, as its process or its link ended each time: of an empty log, and later."""
     known = cores.last_fetch_of(cores.nodes["2"])
     late = replace(known, replica=key_of(9), answer=-1, max_wait_ms=0)
@@ -187,7 +187,7 @@ def lone_fetches(cores: Watched, leader: Node) -> tuple[FetchRequest, FetchReque
 def test_late_first_fetch_is_not_reported_while_its_sender_has_echoed_no_round(
     times: int, behind_snapshot: bool
 ) -> None:
-    cores = Watched()
+    cores = RecordingCores()
     one = five(cores)
     first, newest = lone_fetches(cores, one)
     for request in (first, newest):
@@ -199,7 +199,7 @@ def test_late_first_fetch_is_not_reported_while_its_sender_has_echoed_no_round(
         one.replica.snapshot = one.replica.start = SnapshotId(held - 1, one.replica.epoch)
     for _ in range(times):
         cores.deliver(one, first)
-        assert progress.end_offset == 0, "nothing is counted that may be gone"
+        assert progress.end_offset == 0, "a copy that may be lost was counted"
     role = one.replica.role
     assert isinstance(role, Leader)
     cores.deliver(one, replace(newest, answer=role.answer_round))
@@ -209,7 +209,7 @@ def test_late_first_fetch_is_not_reported_while_its_sender_has_echoed_no_round(
 
 
 def test_replica_that_lost_its_log_before_its_first_echo_is_reported_at_the_echo() -> None:
-    cores = Watched()
+    cores = RecordingCores()
     one = five(cores)
     first, newest = lone_fetches(cores, one)
     cores.deliver(one, newest)
@@ -225,7 +225,7 @@ def test_replica_that_lost_its_log_before_its_first_echo_is_reported_at_the_echo
 @pytest.mark.parametrize("echoed", [False, True])
 def test_loss_is_reported_before_a_snapshot_replaces_the_lost_records(echoed: bool) -> None:
     """The replica has all its records again after the download: only its next fetch shows the loss."""
-    cores = Watched()
+    cores = RecordingCores()
     one = five(cores)
     first, newest = lone_fetches(cores, one)
     role = one.replica.role
@@ -251,7 +251,7 @@ def test_loss_is_reported_before_a_snapshot_replaces_the_lost_records(echoed: bo
 
 def test_echo_of_an_unsent_round_is_rejected() -> None:
     """No honest replica sends it. It would pass for newer than all that its owner sends, and confirm every later read."""
-    cores = Watched()
+    cores = RecordingCores()
     one, two = five(cores), cores.nodes["2"]
     before = replace(progress_of(one, two.key))
     role = one.replica.role
@@ -268,7 +268,7 @@ def test_echo_of_an_unsent_round_is_rejected() -> None:
 
 def test_late_fetches_of_an_ended_process_raise_nothing() -> None:
     """Its acknowledgement arrives only after the older image has spoken, and more than once."""
-    cores = Watched()
+    cores = RecordingCores()
     one, two = five(cores), cores.nodes["2"]
     image = Image(two)
     for name in "345":
@@ -290,7 +290,7 @@ def test_late_fetches_of_an_ended_process_raise_nothing() -> None:
 
 def test_unreceived_acknowledgement_from_before_the_restored_image_raises_nothing() -> None:
     """The leader has received no smaller offset: the image is not older than the last acknowledgement received."""
-    cores = Watched()
+    cores = RecordingCores()
     one, two = five(cores), cores.nodes["2"]
     image = Image(two)
     for name in "345":
@@ -309,7 +309,7 @@ def test_unreceived_acknowledgement_from_before_the_restored_image_raises_nothin
 
 @pytest.mark.parametrize("kind", ["diverging", "empty behind a snapshot"])
 def test_diverged_log_is_not_counted_either(kind: str) -> None:
-    cores = Watched()
+    cores = RecordingCores()
     one, two = five(cores), cores.nodes["2"]
     cores.propose(one, "a")
     cores.advance(20)
@@ -332,7 +332,7 @@ def test_diverged_log_is_not_counted_either(kind: str) -> None:
 
 def test_stock_kafka_replica_is_counted_by_order_of_arrival() -> None:
     """It echoes nothing. A late request is reported as well, as in stock Kafka."""
-    cores = Watched()
+    cores = RecordingCores()
     one, two = five(cores), cores.nodes["2"]
     cores.propose(one, "a")
     cores.advance(20)
@@ -352,7 +352,7 @@ def test_stock_kafka_replica_is_counted_by_order_of_arrival() -> None:
 
 def test_stock_kafka_and_this_software_are_counted_in_turn_under_one_key() -> None:
     """Restarted with stock Kafka in the same epoch, and then with ours again."""
-    cores = Watched()
+    cores = RecordingCores()
     one, two = five(cores), cores.nodes["2"]
     cores.propose(one, "a")
     cores.advance(20)
@@ -371,7 +371,7 @@ def test_stock_kafka_and_this_software_are_counted_in_turn_under_one_key() -> No
 
 
 def test_two_processes_on_copies_of_one_disk_count_as_the_latest_only() -> None:
-    cores = Watched()
+    cores = RecordingCores()
     one, two = five(cores), cores.nodes["2"]
     cores.propose(one, "a")
     cores.advance(20)
@@ -387,7 +387,7 @@ def test_two_processes_on_copies_of_one_disk_count_as_the_latest_only() -> None:
 
 
 def test_new_replica_that_lost_records_is_not_added_and_such_a_voter_is_not_live() -> None:
-    cores = Watched()
+    cores = RecordingCores()
     one = cores.quorum("1", "2", "3")
     three, four = cores.nodes["3"], cores.start("4", bootstrap=["1"])
     image = Image(four)
@@ -397,11 +397,11 @@ def test_new_replica_that_lost_records_is_not_added_and_such_a_voter_is_not_live
     image.put_back(cores, four)
     four.hold_flush = True
     cores.restart(four)
-    asked = 4711
+    requested = 4711
     request = AddVoterRequest(CLUSTER_ID, four.key, four.config.endpoints, 2000)
-    cores.do(one, RequestReceived(asked, request))
+    cores.do(one, RequestReceived(requested, request))
     cores.advance(1000)
-    assert asked not in one.answers, "it has not caught up any more"
+    assert requested not in one.answers, "it has not caught up any more"
 
     older = replace(cores.last_fetch_of(three), fetch_offset=1, last_fetched_epoch=1, answer=-1)
     cores.crash(three)
@@ -413,8 +413,8 @@ def test_new_replica_that_lost_records_is_not_added_and_such_a_voter_is_not_live
 
 
 def test_replica_that_lost_records_counts_as_heard_for_leadership_and_reads() -> None:
-    """A replica that lost records is alive: leadership and reads, which count no copies, continue."""
-    cores = Watched()
+    """A replica that lost records is live: leadership and reads, which count no copies, continue."""
+    cores = RecordingCores()
     one = cores.quorum("1", "2", "3")
     two = cores.nodes["2"]
     image = Image(two)

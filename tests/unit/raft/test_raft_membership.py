@@ -357,12 +357,12 @@ def test_only_the_newest_key_of_a_doubled_id_campaigns() -> None:
     )  # any traffic; nothing may make it campaign
     cores.crash(one)
     for name in ("2", "3"):
-        asked = cores.request(
+        request = cores.request(
             cores.nodes[name],
             VoteRequest(CLUSTER_ID, old.key, 9, 9, 999, voter=cores.nodes[name].key),
         )
-        assert isinstance(asked, VoteResponse)
-        assert not asked.vote_granted
+        assert isinstance(request, VoteResponse)
+        assert not request.vote_granted
     cores.advance(8000)
     assert cores.leader is not old
     assert not old.is_leader

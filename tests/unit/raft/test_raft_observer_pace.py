@@ -10,7 +10,7 @@ OBSERVERS = 40
 FIRST = 100
 
 
-def quorum_with_crowd() -> tuple[Cores, Node]:
+def quorum_with_observers() -> tuple[Cores, Node]:
     """Three voters, and forty observers' fetches parked at the leader (not whole replicas)."""
     cores, leader = formed_cores("1", "2", "3")
     cores.advance(1000)
@@ -46,7 +46,7 @@ def answered(outputs: list[object]) -> list[int]:
 
 
 def test_commit_does_not_wait_for_observers() -> None:
-    cores, leader = quorum_with_crowd()
+    cores, leader = quorum_with_observers()
     outputs: list[object] = []
     cores.observer = lambda node, output: outputs.append(output) if node is leader else None
     proposal = cores.propose(leader, "a")
@@ -60,28 +60,28 @@ def test_commit_does_not_wait_for_observers() -> None:
 
 
 def test_observers_are_served_in_turn_with_all_new_records() -> None:
-    cores, leader = quorum_with_crowd()
-    told: dict[int, int] = {}
+    cores, leader = quorum_with_observers()
+    reported: dict[int, int] = {}
 
     def hear(node: Node, output: object) -> None:
         if node is leader and isinstance(output, Respond) and output.request_id >= 1000:
             wanted = getattr(output.response, "range")  # noqa: B009
-            assert output.request_id not in told
-            told[output.request_id] = wanted.limit_offset
+            assert output.request_id not in reported
+            reported[output.request_id] = wanted.limit_offset
 
     cores.observer = hear
     for text in "abcdef":
         cores.propose(leader, text)
     interval_ms = leader.replica.config.observer_interval_ms
     cores.advance(OBSERVERS * interval_ms + 1)
-    assert len(told) == OBSERVERS
+    assert len(reported) == OBSERVERS
     assert observers_parked(leader) == 0
-    late = [end for end in told.values() if end == leader.replica.log_end]
+    late = [end for end in reported.values() if end == leader.replica.log_end]
     assert len(late) >= OBSERVERS - leader.replica.config.observer_burst
 
 
 def test_observer_pace_is_constant_under_steady_writes() -> None:
-    cores, leader = quorum_with_crowd()
+    cores, leader = quorum_with_observers()
     outputs: list[object] = []
     cores.observer = lambda node, output: outputs.append(output) if node is leader else None
     config, count = leader.replica.config, 0
@@ -97,7 +97,7 @@ def test_observer_pace_is_constant_under_steady_writes() -> None:
 
 
 def test_lagging_observer_is_answered_immediately() -> None:
-    cores, leader = quorum_with_crowd()
+    cores, leader = quorum_with_observers()
     for text in "abcdef":
         cores.propose(leader, text)
     cores.advance(100)

@@ -191,7 +191,7 @@ def test_describe_shows_target_and_progress() -> None:
     assert seen.target_voters == target_of((2, 4, 6))
     assert "(6, ?)" in seen.plan
     follower = cores.nodes["2"].replica.describe(cores.now_ms)
-    assert follower.target_voters == target_of((2, 4, 6)), "everyone has the record"
+    assert follower.target_voters == target_of((2, 4, 6)), "a replica lacks the record"
 
 
 @pytest.mark.requirement("K595-23")

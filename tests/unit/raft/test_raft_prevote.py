@@ -34,7 +34,7 @@ def test_removed_voter_never_raises_the_epoch() -> None:
     answer = cores.remove_voter(one, three.key)
     assert answer.position is not None
     cores.advance(20_000)
-    assert three.replica.is_voter, "it can't know"
+    assert three.replica.is_voter, "it has not received its removal"
     cores.heal()
     cores.advance(5000)
     assert one.is_leader
@@ -146,7 +146,7 @@ def test_voter_with_pre_vote_does_not_disturb_a_quorum_with_an_older_voter() -> 
 def test_voter_that_reaches_all_but_the_leader_never_raises_the_epoch(
     leader_hears_nobody: bool,
 ) -> None:
-    """A partition of one link: 2 is asked repeatedly, and hears the leader all the time."""
+    """A partition of one link: 2 gets repeated pre-vote requests, and fetches from the leader all the time."""
     cores, one = formed_cores("1", "2", "3")
     three = cores.nodes["3"]
     cores.cut = {("3", "1")} if leader_hears_nobody else {("1", "3"), ("3", "1")}

@@ -109,7 +109,7 @@ class Split(Cores):
         leader = next(node for node in old if node.is_leader)
         write = self.propose(leader, "acknowledged by the old majority")
         self.advance(100)
-        assert write in leader.committed, "what no epoch can prevent"
+        assert write in leader.committed, "an epoch can't prevent this"
         after = self.propose(self.founder, "after")
         self.advance(100)
         assert after in self.founder.committed
@@ -132,10 +132,10 @@ def test_observer_that_knows_the_recovery_ignores_the_old_majority() -> None:
     assert four.replica.epoch == epoch == new.replica.epoch
     assert four.replica.leader_id == NO_LEADER
     assert {name for name, _ in cores.refused} == {"4"}
-    assert old.replica.epoch < DISTANCE, "nobody raises its epoch either"
+    assert old.replica.epoch < DISTANCE, "a voter raised its epoch"
     assert old.name in {name for name, _ in cores.told}
     assert cores.told[0][1] == Superseded(four.key, recovered_epoch(new))
-    assert old.is_leader, "it is told, and goes on: anybody could have said so"
+    assert old.is_leader, "reported, but the node continues, because any peer could send this"
     cores.rejoin()
     assert four.replica.leader_id == new.key.id
 
@@ -153,7 +153,7 @@ def test_old_majority_is_rejected_with_epochs_above_the_recovered_ones() -> None
     old = next(cores.nodes[name] for name in "23" if cores.nodes[name].is_leader)
     assert old.replica.epoch > new.replica.epoch
     assert four.committed_values() == seen
-    assert four.replica.epoch == new.replica.epoch, "not even their epoch is taken"
+    assert four.replica.epoch == new.replica.epoch, "their epoch was adopted"
     assert not four.halted
     assert "4" in {name for name, _ in cores.refused}
     cores.restart(new)
@@ -188,55 +188,57 @@ def test_old_voter_that_knows_the_recovery_does_not_elect_another_old_voter() ->
     cores.partition(["1", "6"], [*(node.name for node in left), "5"])
     epoch = five.replica.epoch
     cores.advance(60_000)
-    assert not any(node.is_leader for node in left), "two of five elect nobody"
-    assert five.replica.epoch == epoch, "nor does it take their epochs"
+    assert not any(node.is_leader for node in left), "two of five elected a leader"
+    assert five.replica.epoch == epoch, "it adopted their epochs"
     assert five.replica.leader_id in (NO_LEADER, 1)
     assert recovered_epoch(five) == recovered_epoch(cores.founder)
 
 
 @pytest.mark.parametrize("pre_vote", [False, True])
 @pytest.mark.parametrize(
-    ("candidate", "told"),
+    ("candidate", "reported"),
     [
         pytest.param(key_of(2), 0, id="an old voter"),
         pytest.param(key_of(2), -1, id="an old voter that says nothing of recoveries"),
-        pytest.param(key_of(9), 0, id="a newcomer of the older quorum"),
+        pytest.param(key_of(9), 0, id="a new replica of the older quorum"),
     ],
 )
 def test_candidate_of_the_older_quorum_gets_no_vote(
-    candidate: ReplicaKey, told: int, pre_vote: bool
+    candidate: ReplicaKey, reported: int, pre_vote: bool
 ) -> None:
     cores = Split()
     new, _ = cores.split()
     four, epoch = cores.four, cores.four.replica.epoch
     cores.crash(new)
     cores.advance(60_000)
-    for asked in (epoch, epoch + 5):
+    for requested in (epoch, epoch + 5):
         request = VoteRequest(
             CLUSTER_ID,
             candidate,
-            asked,
-            asked,
+            requested,
+            requested,
             last_epoch_end_offset=1_000,
             voter=four.key,
             pre_vote=pre_vote,
-            recovered_epoch=told,
+            recovered_epoch=reported,
         )
         answer = cores.request(four, request)
         assert isinstance(answer, VoteResponse)
         assert not answer.vote_granted
-        assert answer.leader == CurrentLeader(NO_LEADER, 0), "it hears of no epoch either"
+        assert answer.leader == CurrentLeader(NO_LEADER, 0), "it adopted an epoch"
     assert four.replica.epoch == epoch
     assert four.replica.voted is None
 
 
-@pytest.mark.parametrize("told", [-1, "recovered"])
-def test_unknown_candidates_possibly_of_the_recovered_quorum_get_a_vote(told: int | str) -> None:
+@pytest.mark.parametrize("reported", [-1, "recovered"])
+def test_unknown_candidates_possibly_of_the_recovered_quorum_get_a_vote(
+    reported: int | str,
+) -> None:
     """A voter by a record that has not arrived here: stock Kafka without the field, or a replica that knows the recovery."""
     cores = Split()
     new, _ = cores.split()
     four, epoch = cores.four, cores.four.replica.epoch
-    seen = recovered_epoch(new) if told == "recovered" else -1
+    seen = recovered_epoch(new) if reported == "recovered" else -1
     cores.crash(new)
     cores.advance(60_000)
     request = VoteRequest(
@@ -271,7 +273,7 @@ def test_begin_epoch_of_an_older_quorum_leader_is_ignored() -> None:
 
 @pytest.mark.parametrize("kind", ["vote", "begin"])
 def test_response_of_the_older_quorum_sets_no_leader(kind: str) -> None:
-    """Somebody of the older quorum answers at the address of a voter of the recovered one."""
+    """A node of the older quorum answers at the address of a voter of the recovered one."""
     cores = Split()
     new, old = cores.split()
     cores.lift(*(cores.nodes[name] for name in "23"))
@@ -290,7 +292,7 @@ def test_response_of_the_older_quorum_sets_no_leader(kind: str) -> None:
     answer = cores.request(old, request)
     assert answer is not None
     assert answer.leader.leader_epoch > new.replica.epoch
-    assert answer.leader.recovered_epoch == 0, "it tells that it knows of none"
+    assert answer.leader.recovered_epoch == 0, "it reports that it knows of none"
     four = cores.four
     epoch = four.replica.epoch
     observe_leader(four.replica, answer.leader)

@@ -195,7 +195,7 @@ def test_late_response_to_a_repeated_read_offset_request_is_ignored() -> None:
         if isinstance(role, Leader) or (isinstance(role, Follower) and role.leader_id != 1):
             break
     else:
-        pytest.fail("nobody was elected")
+        pytest.fail("no leader was elected")
     assert all(each.question != old_question for each in follower.replica.remote_reads)
     assert leader is not cores.leader
 

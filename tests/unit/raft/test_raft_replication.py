@@ -414,9 +414,11 @@ def test_observer_knows_its_own_lag() -> None:
     observer = cores.start("4", bootstrap=["1"])
     cores.propose(one, "seen")
     cores.advance(1000)
-    told = observer.replica.describe(cores.now_ms).keeping_up
-    assert told == KeepingUp(0, 0)
-    assert cores.nodes["2"].replica.describe(cores.now_ms).keeping_up is None, "voters need it not"
+    reported = observer.replica.describe(cores.now_ms).keeping_up
+    assert reported == KeepingUp(0, 0)
+    assert cores.nodes["2"].replica.describe(cores.now_ms).keeping_up is None, (
+        "voters do not need it"
+    )
     behind = FetchRequest(CLUSTER_ID, observer.key, 1, one.replica.log_end - 1, 1, max_wait_ms=0)
     cores.partition(["1", "2", "3"], ["4"])
     cores.advance(5000)
@@ -435,9 +437,9 @@ def test_observer_gets_the_end_of_the_newest_snapshot_of_the_leader() -> None:
     for round_number in range(3):
         cores.propose(one, f"round {round_number}")
         cores.advance(1000)
-        told = observer.replica.describe(cores.now_ms).keeping_up
-        assert told is not None
-        assert told.dirty_offset == ends[-1]
+        reported = observer.replica.describe(cores.now_ms).keeping_up
+        assert reported is not None
+        assert reported.dirty_offset == ends[-1]
         take_snapshot(cores, one)
         ends.append(one.replica.high_watermark)
     assert len(set(ends)) == 4

@@ -45,7 +45,7 @@ def test_frozen_leader_is_replaced_after_half_the_fetch_timeout() -> None:
 
 @pytest.mark.requirement("K650-01")
 def test_one_voter_that_hears_the_leader_blocks_a_pre_vote() -> None:
-    """Of three, one does not hear the leader: for a minute nothing changes."""
+    """One of three gets no messages from the leader: for a minute nothing changes."""
     cores, one = formed_cores("1", "2", "3")
     cores.cut = {("1", "3"), ("3", "1")}
     assert moment_of_an_election(cores, 60_000) is None

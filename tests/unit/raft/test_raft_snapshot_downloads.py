@@ -8,7 +8,7 @@ from quorum_node.raft.outputs import ResetLog, Send
 from quorum_node.records.snapshot_id import NO_SNAPSHOT, SnapshotId
 from support.raft.cores import CLUSTER_ID, Node, key_of
 from support.raft.snapshot_env import (
-    Watched,
+    RecordingCores,
     delete_prefix,
     interrupt,
     left_behind,
@@ -23,7 +23,7 @@ K853_08 = pytest.mark.requirement("K853-08")
 
 @K853_08
 def test_slow_follower_gets_the_snapshot_and_then_the_log() -> None:
-    cores = Watched()
+    cores = RecordingCores()
     one = left_behind(cores, "1", "2", "3")
     cores.propose(one, "after")
     three = cores.nodes["3"]
@@ -45,7 +45,7 @@ def test_slow_follower_gets_the_snapshot_and_then_the_log() -> None:
 @K853_08
 @pytest.mark.requirement("K595-17")
 def test_new_replica_joins_from_snapshot_and_log_and_becomes_a_voter() -> None:
-    cores = Watched()
+    cores = RecordingCores()
     one = left_behind(cores, "1", "2", "3")
     cores.heal()
     four = cores.start("4", bootstrap=["1"])
@@ -65,7 +65,7 @@ def test_new_replica_joins_from_snapshot_and_log_and_becomes_a_voter() -> None:
 
 @K853_08
 def test_interrupted_download_is_resumed() -> None:
-    cores = Watched()
+    cores = RecordingCores()
     left_behind(cores, "1", "2", "3")
     small_parts(cores.nodes["3"])
     interrupt(cores, "3", 3)
@@ -78,7 +78,7 @@ def test_interrupted_download_is_resumed() -> None:
 
 @K853_08
 def test_download_is_resumed_after_a_restart() -> None:
-    cores = Watched()
+    cores = RecordingCores()
     left_behind(cores, "1", "2", "3")
     three = cores.nodes["3"]
     small_parts(three)
@@ -91,9 +91,9 @@ def test_download_is_resumed_after_a_restart() -> None:
     assert three.values() == cores.leader.values()
 
 
-def resume_from_another_leader(*, same_bytes: bool) -> tuple[Watched, Node]:
+def resume_from_another_leader(*, same_bytes: bool) -> tuple[RecordingCores, Node]:
     """1 fails in the middle of 3's download; 2 has a snapshot of the same id."""
-    cores = Watched()
+    cores = RecordingCores()
     left_behind(cores, "1", "2", "3")
     two, three = cores.nodes["2"], cores.nodes["3"]
     small_parts(three)
@@ -120,13 +120,13 @@ def test_download_of_the_same_snapshot_is_resumed_from_another_leader() -> None:
 @K853_08
 def test_different_bytes_under_the_same_snapshot_id_are_not_combined() -> None:
     cores, _ = resume_from_another_leader(same_bytes=False)
-    assert cores.written("3").count(0) == 2, "it began anew"
+    assert cores.written("3").count(0) == 2, "it restarted from the beginning"
 
 
 @K853_08
 @pytest.mark.parametrize("how", ["restart", "other leader"])
 def test_download_without_a_checksum_restarts_from_the_beginning(how: str) -> None:
-    cores = Watched()
+    cores = RecordingCores()
     left_behind(cores, "1", "2", "3")
     three = cores.nodes["3"]
     small_parts(three)
@@ -146,7 +146,7 @@ def test_download_without_a_checksum_restarts_from_the_beginning(how: str) -> No
 
 @K853_08
 def test_download_without_a_checksum_is_resumed_from_the_same_leader() -> None:
-    cores = Watched()
+    cores = RecordingCores()
     left_behind(cores, "1", "2", "3")
     small_parts(cores.nodes["3"])
     cores.nodes["1"].snapshots.tells_checksum = False
@@ -160,7 +160,7 @@ def test_download_without_a_checksum_is_resumed_from_the_same_leader() -> None:
 
 @K853_08
 def test_new_leader_may_have_the_log_instead() -> None:
-    cores = Watched()
+    cores = RecordingCores()
     one = cores.quorum("1", "2", "3")
     three = cores.nodes["3"]
     cores.propose(one, "kept")
@@ -184,7 +184,7 @@ def test_new_leader_may_have_the_log_instead() -> None:
 
 @K853_08
 def test_new_leader_may_have_another_snapshot() -> None:
-    cores = Watched()
+    cores = RecordingCores()
     one = left_behind(cores, "1", "2", "3")
     two, three = cores.nodes["2"], cores.nodes["3"]
     small_parts(three)
@@ -203,9 +203,9 @@ def test_new_leader_may_have_another_snapshot() -> None:
     assert three.values() == two.values()
 
 
-def newer_snapshot_after_a_cut(*, old_is_there: bool) -> tuple[Watched, Node, SnapshotId]:
+def newer_snapshot_after_a_cut(*, old_is_there: bool) -> tuple[RecordingCores, Node, SnapshotId]:
     """An observer's download is cut; by the time it is back there is a newer snapshot."""
-    cores = Watched()
+    cores = RecordingCores()
     one = left_behind(cores, "1", "2", "3")
     cores.heal()
     four = cores.start("4", bootstrap=["1"], run=False)
@@ -241,7 +241,7 @@ def test_interrupted_download_is_abandoned_when_its_snapshot_was_deleted() -> No
 
 @K853_08
 def test_snapshot_deleted_by_the_leader_during_the_download_is_replaced() -> None:
-    cores = Watched()
+    cores = RecordingCores()
     one = left_behind(cores, "1", "2", "3")
     three = cores.nodes["3"]
     small_parts(three)
@@ -262,7 +262,7 @@ def test_snapshot_deleted_by_the_leader_during_the_download_is_replaced() -> Non
 
 @K853_08
 def test_corrupted_download_is_repeated_and_never_used() -> None:
-    cores = Watched()
+    cores = RecordingCores()
     one = left_behind(cores, "1", "2", "3")
     three = cores.nodes["3"]
     small_parts(three)
@@ -280,7 +280,7 @@ def test_corrupted_download_is_repeated_and_never_used() -> None:
 
 @K853_08
 def test_leader_connection_stays_open_while_a_snapshot_is_verified() -> None:
-    cores = Watched()
+    cores = RecordingCores()
     one = left_behind(cores, "1", "2", "3")
     three = cores.nodes["3"]
     three.hold_finish = True
@@ -290,7 +290,7 @@ def test_leader_connection_stays_open_while_a_snapshot_is_verified() -> None:
     cores.crash(cores.nodes["2"])
     cores.advance(20_000)
     assert one.is_leader
-    assert one.replica.epoch == epoch, "neither side gave up"
+    assert one.replica.epoch == epoch, "one side stopped"
     assert not cores.of("3", ResetLog)
     sends = len(cores.of("3", Send))
     assert sends < 100, f"{sends} requests in 20 s"
@@ -301,7 +301,7 @@ def test_leader_connection_stays_open_while_a_snapshot_is_verified() -> None:
 
 @K853_08
 def test_snapshot_behind_the_log_resets_nothing() -> None:
-    cores = Watched()
+    cores = RecordingCores()
     one = cores.quorum("1", "2", "3")
     three = cores.nodes["3"]
     cores.partition(["1", "2"], ["3"])
@@ -325,7 +325,7 @@ def test_snapshot_behind_the_log_resets_nothing() -> None:
 
 @K853_08
 def test_slow_part_is_requested_again_in_smaller_parts() -> None:
-    cores = Watched()
+    cores = RecordingCores()
     left_behind(cores, "1", "2", "3", values=4)
     small_parts(cores.nodes["3"], 1 << 20)
     real = cores._respond

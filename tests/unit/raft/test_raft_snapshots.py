@@ -24,7 +24,7 @@ from quorum_node.records.identity import ReplicaKey
 from quorum_node.records.snapshot_id import NO_SNAPSHOT, SnapshotId
 from support.raft.cores import CLUSTER_ID, Cores, Node, endpoints_of, formed_cores, key_of
 from support.raft.snapshot_env import (
-    Watched,
+    RecordingCores,
     delete_prefix,
     left_behind,
     release_finish,
@@ -75,7 +75,7 @@ def test_voter_with_a_newer_epoch_is_followed() -> None:
     part(cores, one, replica=key_of(3), current_leader_epoch=one.replica.epoch + 1)
     cores.advance(1)
     assert one.replica.epoch == 1, (
-        "anybody could have sent that, so 3 is asked, which says nothing yet"
+        "any peer could have sent that, so 3 is asked, which has not answered yet"
     )
     three = cores.nodes["3"]
     three.state = QuorumState(2, cluster_id=CLUSTER_ID, formed=True)
@@ -228,7 +228,7 @@ def test_voters_record_after_the_snapshot_takes_precedence() -> None:
 
 @K853_08
 def test_snapshot_below_the_committed_offset_is_rejected() -> None:
-    cores = Watched()
+    cores = RecordingCores()
     one = left_behind(cores, "1", "2", "3")
     two = cores.nodes["2"]
     cores.propose(one, "x")
@@ -252,7 +252,7 @@ def test_snapshot_below_the_committed_offset_is_rejected() -> None:
 
 @K853_08
 def test_log_prefix_is_deleted_only_when_nothing_is_lost() -> None:
-    cores = Watched()
+    cores = RecordingCores()
     one = cores.quorum("1", "2", "3")
     cores.propose(one, "a")
     cores.advance(100)
@@ -284,7 +284,7 @@ def test_snapshot_is_kept_within_bounds_while_it_is_downloaded() -> None:
     config = one.config
     cores.advance(config.snapshot_download_idle_ms + 1)
     cores.do(one, PrefixObsolete(NO_SNAPSHOT))
-    assert one.replica.snapshots_in_use() == frozenset(), "nobody asked for long"
+    assert one.replica.snapshots_in_use() == frozenset(), "not requested for a long time"
     steps = int(config.snapshot_download_max_ms / 20_000) + 1
     one.replica.config = replace(config, fetch_timeout_ms=1e9)
     for _ in range(steps):

@@ -67,7 +67,7 @@ def test_two_of_three_static_voters_elect_no_leader_and_write_nothing() -> None:
     assert cores.leader.replica.formed
 
 
-class Mute:
+class FetchesCutOff:
     """Cuts the way from some nodes to a leader the moment it is elected: they fetch in vain."""
 
     def __init__(self, *names: str) -> None:
@@ -86,7 +86,7 @@ class Mute:
 
 @pytest.mark.requirement("K853-04", "K595-21")
 def test_leader_writes_nothing_until_it_knows_every_uuid() -> None:
-    mute = Mute("3")
+    mute = FetchesCutOff("3")
     cores = mute.cores
     one, _, _ = start(cores, *THREE)
     cores.advance(2000)
@@ -118,7 +118,7 @@ def test_leader_writes_nothing_until_it_knows_every_uuid() -> None:
 
 
 def test_next_leader_collects_the_uuids_again() -> None:
-    mute = Mute("3")
+    mute = FetchesCutOff("3")
     cores = mute.cores
     one, two, three = start(cores, *THREE)
     cores.advance(2000)
@@ -138,7 +138,7 @@ def test_next_leader_collects_the_uuids_again() -> None:
 
 
 def test_last_uuid_reported_for_an_id_is_written() -> None:
-    mute = Mute("3")
+    mute = FetchesCutOff("3")
     cores = mute.cores
     one, two, _ = start(cores, *THREE)
     cores.advance(2000)
@@ -380,7 +380,7 @@ def test_begin_quorum_epoch_by_id_counts_only_before_the_voters_are_known() -> N
 
 def test_newer_epoch_of_a_configured_voter_is_adopted() -> None:
     """It could never follow this leader, and without it nothing can be written."""
-    mute = Mute("3")
+    mute = FetchesCutOff("3")
     cores = mute.cores
     one, _, _ = start(cores, *THREE)
     cores.advance(2000)

@@ -41,8 +41,8 @@ ROWS = {
     "static-uuid-change": ("K853-04", "K853-06"),
     "static-late-starter": ("K853-04",),
     "too-few-voters-and-a-moved-one": ("K595-18",),
-    "slept-through-a-new-quorum": ("K595-11", "K595-17"),
-    "a-stranger-claims-to-lead": ("K595-11",),
+    "stopped-during-a-new-quorum": ("K595-11", "K595-17"),
+    "unknown-replica-claims-to-lead": ("K595-11",),
 }
 
 

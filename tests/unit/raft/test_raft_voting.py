@@ -28,18 +28,18 @@ def leaderless() -> tuple[Cores, Node, Node, Node]:
     return cores, one, two, three
 
 
-def ask(cores: Cores, asked: Node, **changes: Any) -> VoteResponse:
+def ask(cores: Cores, requested: Node, **changes: Any) -> VoteResponse:
     """A Vote of node 3 for an epoch beyond the voter's, with changes."""
     three = cores.nodes["3"]
     values: dict[str, Any] = {
         "cluster_id": CLUSTER_ID,
         "candidate": three.key,
-        "candidate_epoch": asked.replica.epoch + 1,
+        "candidate_epoch": requested.replica.epoch + 1,
         "last_epoch": three.replica.epochs.last_epoch,
         "last_epoch_end_offset": three.replica.log_end,
-        "voter": asked.key,
+        "voter": requested.key,
     }
-    answer = cores.request(asked, VoteRequest(**{**values, **changes}))
+    answer = cores.request(requested, VoteRequest(**{**values, **changes}))
     assert isinstance(answer, VoteResponse)
     return answer
 
@@ -49,8 +49,8 @@ def test_vote_is_durable_before_it_is_sent() -> None:
     cores, _, two, three = leaderless()
     request = VoteRequest(CLUSTER_ID, three.key, two.replica.epoch + 1, 9, 999, voter=two.key)
     outputs = two.replica.step(RequestReceived(1, request), cores.now_ms)
-    told = next(i for i, output in enumerate(outputs) if isinstance(output, Respond))
-    saved = [output for output in outputs[:told] if isinstance(output, PersistQuorumState)]
+    reported = next(i for i, output in enumerate(outputs) if isinstance(output, Respond))
+    saved = [output for output in outputs[:reported] if isinstance(output, PersistQuorumState)]
     assert saved[-1].state.voted == three.key
     assert saved[-1].state.leader_epoch == request.candidate_epoch
 
@@ -249,9 +249,9 @@ def test_observer_never_campaigns() -> None:
     cores, one = formed_cores("1", "2", "3")
     observers = [cores.start(name, bootstrap=["1", "2", "3"]) for name in ("4", "5")]
     cores.advance(600)
-    asked: list[str] = []
+    requested: list[str] = []
     cores.observer = lambda node, output: (
-        asked.append(node.name)
+        requested.append(node.name)
         if isinstance(output, Send) and isinstance(output.request, VoteRequest)
         else None
     )
@@ -261,7 +261,7 @@ def test_observer_never_campaigns() -> None:
         cores.request(observer, EndQuorumEpochRequest(CLUSTER_ID, 1, 1, (observer.key,)))
     cores.crash(one)
     cores.advance(60_000)
-    assert not set(asked) & {"4", "5"}
+    assert not set(requested) & {"4", "5"}
     assert [observer.replica.epoch for observer in observers] == [1, 1]
     assert not any(observer.is_leader for observer in observers)
 

@@ -178,7 +178,7 @@ def test_leader_that_is_a_witness_transfers_leadership_when_another_can_lead() -
     cores.advance(2500)
     make_witness(one)
     cores.advance(2500)
-    assert isinstance(one.replica.role, Leader), "nobody else may"
+    assert isinstance(one.replica.role, Leader), "no other replica may"
     cores.restart(cores.nodes["2"])
     cores.advance(2000)
     assert cores.leader.name == "2"
@@ -193,7 +193,7 @@ def test_witness_stores_which_candidate_logs_were_too_short() -> None:
     cores.crash(one)
     cores.heal()
     cores.advance(10_000)
-    assert not two.is_leader, "it lacks what is committed"
+    assert not two.is_leader, "it lacks committed records"
     assert three.replica.describe(cores.now_ms).refused_shorter == two.key
     cores.restart(one)
     cores.advance(5000)

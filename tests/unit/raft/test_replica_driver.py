@@ -242,7 +242,7 @@ def test_failed_background_flush_stops_the_replica_and_is_not_retried() -> None:
     driver.flush_failed(StorageFailure("EIO"))
     assert [halt.reason for halt in devices.halts] == [HaltReason.STORAGE_FAILED]
     assert devices.tickets == [0]
-    assert devices.done[-1] == "failed", "the proposal is told"
+    assert devices.done[-1] == "failed", "the failure of the proposal was not reported"
     assert "committed" not in devices.done
 
 

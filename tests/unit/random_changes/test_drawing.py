@@ -18,14 +18,14 @@ def test_same_seed_gives_the_same_round_in_another_process() -> None:
         "from support.random_changes.catalogue import DRAWN\nfrom support.random_changes.drawing import draw\n"
         "for seed in range(1, 9): print(draw(seed, DRAWN))"
     )
-    asked = subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-c", program],
         env={"PYTHONPATH": str(REPOSITORY / "tests"), "PYTHONHASHSEED": "7"},
         capture_output=True,
         text=True,
         check=True,
     )
-    assert asked.stdout.splitlines() == [
+    assert done.stdout.splitlines() == [
         line for seed in range(1, 9) for line in str(draw(seed, DRAWN)).splitlines()
     ]
 

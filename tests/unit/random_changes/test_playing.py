@@ -6,16 +6,16 @@ from typing import cast
 from support.random_changes import running
 from support.random_changes.act import Act, Doing, Drawn
 from support.random_changes.drawing import Round
-from support.random_changes.operations import NothingThere, Operations
-from support.random_changes.running import Diary
+from support.random_changes.operations import Operations, TargetMissing
+from support.random_changes.running import ActionLog
 
 _OPERATIONS = cast(Operations, None)
 
 
 def play(*drawn: Drawn) -> list[str]:
-    diary = Diary(lambda text: None)
-    running.play(_OPERATIONS, Round(1, 3, "Auto", "Retain", "None", drawn), diary)
-    return [line.partition("] ")[2] for line in diary.lines]
+    action_log = ActionLog(lambda text: None)
+    running.play(_OPERATIONS, Round(1, 3, "Auto", "Retain", "None", drawn), action_log)
+    return [line.partition("] ")[2] for line in action_log.lines]
 
 
 def drawn(
@@ -26,37 +26,37 @@ def drawn(
 
 
 def test_actions_overlap_and_temporary_faults_end_in_time() -> None:
-    told: list[str] = []
+    reported: list[str] = []
 
     def long(operations: Operations, drawn: Drawn) -> Doing:
-        told.append("long begins")
+        reported.append("long begins")
         yield "long"
-        told.append("long ends")
+        reported.append("long ends")
 
     def short(operations: Operations, drawn: Drawn) -> Doing:
-        told.append("short begins")
+        reported.append("short begins")
         yield "short"
-        told.append("short ends")
+        reported.append("short ends")
 
     play(drawn(long, 0.0, 0.2), drawn(short, 0.05, 0.05))
-    assert told == ["long begins", "short begins", "short ends", "long ends"]
+    assert reported == ["long begins", "short begins", "short ends", "long ends"]
 
 
 def test_permanent_action_is_not_reverted() -> None:
-    told: list[str] = []
+    reported: list[str] = []
 
     def stays(operations: Operations, drawn: Drawn) -> Doing:
         yield "stays"
-        told.append("taken back")
+        reported.append("taken back")
 
     assert play(drawn(stays, 0.0)) == ["stays: stays"]
-    assert told == []
+    assert reported == []
 
 
 def test_missing_object_is_noted_and_the_round_continues() -> None:
     def nothing(operations: Operations, drawn: Drawn) -> Doing:
         if drawn.lasts_s:
-            raise NothingThere("no pod")
+            raise TargetMissing("no pod")
         yield "never"
 
     def something(operations: Operations, drawn: Drawn) -> Doing:
@@ -69,11 +69,11 @@ def test_missing_object_is_noted_and_the_round_continues() -> None:
 
 
 def test_temporary_fault_is_reverted_if_a_later_action_fails() -> None:
-    told: list[str] = []
+    reported: list[str] = []
 
-    def nuisance(operations: Operations, drawn: Drawn) -> Doing:
+    def temporary_act(operations: Operations, drawn: Drawn) -> Doing:
         yield "begun"
-        told.append("taken back")
+        reported.append("taken back")
 
     def broken(operations: Operations, drawn: Drawn) -> Doing:
         if drawn.at_s:
@@ -81,7 +81,7 @@ def test_temporary_fault_is_reverted_if_a_later_action_fails() -> None:
         yield "never"
 
     try:
-        play(drawn(nuisance, 0.0, 9.0), drawn(broken, 0.01))
+        play(drawn(temporary_act, 0.0, 9.0), drawn(broken, 0.01))
     except KeyError:
-        told.append("raised")
-    assert told == ["taken back", "raised"]
+        reported.append("raised")
+    assert reported == ["taken back", "raised"]

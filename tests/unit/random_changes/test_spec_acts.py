@@ -20,7 +20,7 @@ ON_A_CLUSTER |= {"recovery-of-nothing"}
 ACTS = [each for each in (*spec_acts.ACTS, *update_acts.ACTS) if each.name not in ON_A_CLUSTER]
 
 
-class OnPaper(Operations):
+class UnreconciledOperations(Operations):
     """Changes a resource that no operator reconciles."""
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class OnPaper(Operations):
     def edit(self, path: str, change: Callable[[Json], None]) -> Json:
         assert path == "q"
         for name, value in self.good.items():
-            self.resource["spec"].setdefault(name, value)  # None deletes what is not there, too
+            self.resource["spec"].setdefault(name, value)  # None also deletes a missing field
         change(self.resource)
         spec = {k: v for k, v in self.resource["spec"].items() if v is not None}
         self.resource["spec"] = spec
@@ -46,17 +46,17 @@ def drawn(act: Act, choice: int = 0) -> Drawn:
     return Drawn(act, 0.0, None, 0, False, choice)
 
 
-def wanted(operations: OnPaper) -> Json:
+def wanted(operations: UnreconciledOperations) -> Json:
     return {key: value for key, value in operations.good.items() if value is not None}
 
 
 @pytest.mark.parametrize("act", ACTS, ids=lambda act: act.name)
 @pytest.mark.parametrize("choice", [0, 1, 2])
 def test_action_produces_a_valid_spec(act: Act, choice: int) -> None:
-    operations = OnPaper()
+    operations = UnreconciledOperations()
     operations.want(replicas=4)  # no action uses so many
-    said = next(act.do(operations, drawn(act, choice)))
-    assert said
+    reported = next(act.do(operations, drawn(act, choice)))
+    assert reported
     assert operations.spec.image
     if act.lasts_s is None:
         assert operations.resource["spec"] == wanted(operations)
@@ -66,7 +66,7 @@ def test_action_produces_a_valid_spec(act: Act, choice: int) -> None:
     "act", [each for each in ACTS if each.lasts_s is not None], ids=lambda act: act.name
 )
 def test_temporary_fault_keeps_concurrent_spec_changes(act: Act) -> None:
-    operations = OnPaper()
+    operations = UnreconciledOperations()
     doing = act.do(operations, drawn(act))
     next(doing)
     assert operations.resource["spec"] != FIRST
@@ -78,7 +78,7 @@ def test_temporary_fault_keeps_concurrent_spec_changes(act: Act) -> None:
 
 
 def test_later_action_keeps_update_settings_of_an_earlier_one() -> None:
-    operations = OnPaper()
+    operations = UnreconciledOperations()
     for act in (update_acts.update_by_a_canary, update_acts.window_that_is_open):
         next(act.do(operations, drawn(act)))
     update = operations.spec.update
@@ -93,7 +93,7 @@ def test_later_action_keeps_update_settings_of_an_earlier_one() -> None:
 @pytest.mark.parametrize("now", [0.0, 1_000_000_000.0, 1_772_150_340.0])
 def test_windows_are_open_closed_and_invalid_at_any_time(now: float) -> None:
     def hold(act: Act) -> str | None:
-        operations = OnPaper()
+        operations = UnreconciledOperations()
         next(act.do(operations, drawn(act)))
         found = update_wanted(operations.spec, now)
         assert found is not None
@@ -106,7 +106,7 @@ def test_windows_are_open_closed_and_invalid_at_any_time(now: float) -> None:
 
 
 def test_invalid_window_makes_the_spec_invalid() -> None:
-    operations = OnPaper()
+    operations = UnreconciledOperations()
     next(
         update_acts.window_that_can_not_be_read.do(
             operations, drawn(update_acts.window_that_can_not_be_read)

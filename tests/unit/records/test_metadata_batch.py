@@ -52,12 +52,12 @@ def fast(batch: Batch) -> Outcome:
 
 @settings(deadline=None, max_examples=40, suppress_health_check=list(HealthCheck))
 @given(histories(max_size=90).filter(bool), st.randoms(use_true_random=False))
-def test_result_equals_the_reference_path(values: list[bytes], chance: random.Random) -> None:
+def test_result_equals_the_reference_path(values: list[bytes], rng: random.Random) -> None:
     batch = of_values(values)
     assert decode_batch(batch) == reference(batch) is not None
     for _ in range(60):
         mangled = bytearray(batch.data)
-        mangled[chance.randrange(61, len(mangled))] = chance.randrange(256)
+        mangled[rng.randrange(61, len(mangled))] = rng.randrange(256)
         other = batch._replace(data=memoryview(bytes(mangled)))
         assert fast(other) == reference(other)
 

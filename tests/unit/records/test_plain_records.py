@@ -73,16 +73,16 @@ def test_plain_path_handles_the_records_of_metadata_writers(count: int, size: in
 @pytest.mark.parametrize("seed", range(8))
 def test_result_equals_the_reference_on_damaged_batches(seed: int) -> None:
     """Any byte behind the header is another one, or several are: checksums are not this path's business."""
-    chance = random.Random(seed)
-    values = [chance.randbytes(chance.choice((0, 2, 30, 57, 58, 70, 130))) for _ in range(6)]
+    rng = random.Random(seed)
+    values = [rng.randbytes(rng.choice((0, 2, 30, 57, 58, 70, 130))) for _ in range(6)]
     batch = batch_of(encode_values(base_offset=5, leader_epoch=1, timestamp_ms=9, values=values))
     taken = 0
     for _ in range(1500):
         mangled = bytearray(batch.data)
-        for _ in range(chance.choice((1, 1, 2))):
-            at = chance.randrange(HEADER_BYTES, len(mangled))
-            near = (mangled[at] ^ 1 << chance.randrange(8), chance.randrange(256))
-            mangled[at] = chance.choice(near)
+        for _ in range(rng.choice((1, 1, 2))):
+            at = rng.randrange(HEADER_BYTES, len(mangled))
+            near = (mangled[at] ^ 1 << rng.randrange(8), rng.randrange(256))
+            mangled[at] = rng.choice(near)
         taken += agrees(batch._replace(data=memoryview(bytes(mangled))))
     assert 100 < taken < 1500
 

@@ -1,4 +1,4 @@
-"""The walk over the records of a batch: what is well-formed passes, what is not is named."""
+"""The walk over the records of a batch: well-formed records pass, others are reported."""
 
 import random
 

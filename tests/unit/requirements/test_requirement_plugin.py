@@ -140,7 +140,7 @@ def test_change_makes_only_the_clauses_that_depend_on_it_stale(small: Repository
     assert small.run().code == 1
     assert small.states()["last"] == "1 clause shown, 0 stale, 2 open"
     answers.write_text("def right(): return 1\n")
-    assert small.states() == ALL_SHOWN, "what was broken on purpose is mended again"
+    assert small.states() == ALL_SHOWN, "the deliberate break was undone"
 
 
 @pytest.mark.parametrize("parallel", [(), ("-n", "2")], ids=["one-process", "workers"])
@@ -219,14 +219,14 @@ def test_strict_mode_fails_on_clauses_that_are_not_shown(small: Repository) -> N
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "reported"),
     [
         ("test_alone.py::test_alone", "test_alone.py::test_gone", "do not exist"),
         ("test_parameters[2]", "test_parameters[3]", "do not exist"),
     ],
 )
 def test_missing_named_test_stops_the_report(
-    small: Repository, old: str, new: str, told: str
+    small: Repository, old: str, new: str, reported: str
 ) -> None:
     (small.root / "tests/unit/test_alone.py").write_text(
         "def test_alone(): pass\ndef test_other(): pass\n"
@@ -236,13 +236,13 @@ def test_missing_named_test_stops_the_report(
         (small.root / "tests/unit/test_alone.py").write_text(FILES["tests/unit/test_alone.py"])
     table = small.run("--requirements-table")
     assert table.code != 0
-    assert told in table.output
+    assert reported in table.output
     assert new in table.output
 
 
 @pytest.mark.parametrize("parallel", [(), ("-n", "2")], ids=["one-process", "workers"])
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "reported"),
     [
         ("def test_alone(): pass\n", "is named by a clause of R-01 and lacks its mark"),
         (
@@ -253,9 +253,9 @@ def test_missing_named_test_stops_the_report(
     ids=["named", "marked"],
 )
 def test_disagreeing_marks_and_names_are_an_error(
-    small: Repository, text: str, told: str, parallel: tuple[str, ...]
+    small: Repository, text: str, reported: str, parallel: tuple[str, ...]
 ) -> None:
     (small.root / "tests/unit/test_alone.py").write_text(text)
     ran = small.run(*parallel)
     assert ran.code != 0
-    assert f"test_alone.py::test_alone {told}" in ran.output
+    assert f"test_alone.py::test_alone {reported}" in ran.output

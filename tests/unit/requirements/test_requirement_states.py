@@ -7,14 +7,14 @@ import pytest
 from support import requirement_page as page
 from support import requirement_results as results
 from support import requirement_rows as rows
-from support.requirement_results import FAILED, PASSED, Result, Standing, State
+from support.requirement_results import FAILED, PASSED, Result, ResultState, State
 
 NOW, BEFORE = "hash-now", "hash-before"
 EARLY, LATE = "2026-01-01T00:00:00+00:00", "2026-01-02T00:00:00+00:00"
 
 
-def standing(outcome: str, inputs: str = NOW) -> Standing:
-    return Standing(Result(outcome, EARLY, inputs), inputs == NOW)
+def standing(outcome: str, inputs: str = NOW) -> ResultState:
+    return ResultState(Result(outcome, EARLY, inputs), inputs == NOW)
 
 
 def clause(*tests: str) -> rows.Clause:
@@ -35,7 +35,7 @@ def clause(*tests: str) -> rows.Clause:
     ],
 )
 def test_clause_state_is_that_of_its_worst_test(
-    standings: dict[str, Standing], state: State
+    standings: dict[str, ResultState], state: State
 ) -> None:
     assert results.state_of_clause(clause("a", "b"), standings) is state
 

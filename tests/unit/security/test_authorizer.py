@@ -172,9 +172,9 @@ def test_each_operation_allows_and_denies_the_implied_ones() -> None:
         denying = denying.replay_add(entry(3, operation=int(held), permission_type=2))
         allowed, denied = (
             {
-                asked.name
-                for asked in asked_for
-                if authorize(ON, image, alice, asked, AclResource.TOPIC, "ab").allowed is answer
+                requested.name
+                for requested in asked_for
+                if authorize(ON, image, alice, requested, AclResource.TOPIC, "ab").allowed is answer
             }
             for image, answer in ((allowing, True), (denying, False))
         )
@@ -193,9 +193,9 @@ def test_wildcard_user_entry_matches_principals_of_every_type() -> None:
     """`User:*` denies a principal of another type as well; `Group:*` is a group of that name."""
     for_all = image_of(entry(0, principal="User:*"))
     group = Caller("Group:ops", "10.0.0.1", "L")
-    asked = (AclOperation.READ, AclResource.TOPIC, "ab")
-    assert authorize(ON, for_all, group, *asked).allowed
-    assert not authorize(ON, image_of(entry(0, principal="Group:*")), group, *asked).allowed
+    requested = (AclOperation.READ, AclResource.TOPIC, "ab")
+    assert authorize(ON, for_all, group, *requested).allowed
+    assert not authorize(ON, image_of(entry(0, principal="Group:*")), group, *requested).allowed
 
 
 @pytest.mark.parametrize(
@@ -216,10 +216,10 @@ def test_denied_host_is_denied_in_any_notation_of_its_address(written: str, aski
 
 def test_only_super_users_are_served_before_the_entries_are_loaded() -> None:
     image = image_of(entry(0))
-    asked = (AclOperation.READ, AclResource.TOPIC, "ab")
-    alice = authorize(ON, image, Caller("User:alice", "", ""), *asked, loaded=False)
+    requested = (AclOperation.READ, AclResource.TOPIC, "ab")
+    alice = authorize(ON, image, Caller("User:alice", "", ""), *requested, loaded=False)
     assert (alice.allowed, alice.reason) == (False, Reason.NOT_LOADED)
-    assert authorize(ON, image, Caller("User:root", "", ""), *asked, loaded=False).allowed
+    assert authorize(ON, image, Caller("User:root", "", ""), *requested, loaded=False).allowed
 
 
 def test_lookup_reads_only_entries_that_can_match(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -61,7 +61,7 @@ def test_invalid_server_response_is_rejected(answer: str, why: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "told",
+    "reported",
     [
         {"sasl.username": "alice", "sasl.password": SECRET},
         {"sasl.jaas.config": f'{MODULE} required username="alice" password="{SECRET}";'},
@@ -69,8 +69,8 @@ def test_invalid_server_response_is_rejected(answer: str, why: str) -> None:
         {"sasl.jaas.config": f'{MODULE} required password="hush\\-hush" username=alice;'},
     ],
 )
-def test_kafka_client_properties_are_parsed(told: dict[str, str]) -> None:
-    found = sasl_of({"sasl.mechanism": "SCRAM-SHA-512", "request.timeout.ms": "1", **told})
+def test_kafka_client_properties_are_parsed(reported: dict[str, str]) -> None:
+    found = sasl_of({"sasl.mechanism": "SCRAM-SHA-512", "request.timeout.ms": "1", **reported})
     assert (found.mechanism, found.user, found.password) == (
         ScramMechanism.SHA_512,
         "alice",
@@ -80,7 +80,7 @@ def test_kafka_client_properties_are_parsed(told: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "why"),
+    ("reported", "why"),
     [
         ({"sasl.mechanism": "PLAIN"}, "sasl.mechanism=PLAIN: write one of"),
         ({"sasl.username": "alice"}, "the user or the password is missing"),
@@ -91,7 +91,7 @@ def test_kafka_client_properties_are_parsed(told: dict[str, str]) -> None:
         ({"sasl.oauthbearer.token.endpoint.url": "x"}, "is not supported"),
     ],
 )  # fmt: skip
-def test_unusable_client_properties_are_rejected(told: dict[str, str], why: str) -> None:
+def test_unusable_client_properties_are_rejected(reported: dict[str, str], why: str) -> None:
     with pytest.raises(ClientSaslError, match=why) as raised:
-        sasl_of({"sasl.mechanism": "SCRAM-SHA-512", **told})
+        sasl_of({"sasl.mechanism": "SCRAM-SHA-512", **reported})
     assert SECRET not in str(raised.value)

@@ -1,4 +1,4 @@
-"""From files to a verdict: real handshakes in memory between contexts made of what `security/` has checked."""
+"""From files to a result: real handshakes in memory between contexts that `security/` made from checked files."""
 
 import ssl
 from datetime import UTC, datetime, timedelta
@@ -73,7 +73,7 @@ def context(settings: SslSettings, *, server: bool) -> ssl.SSLContext:
     return made
 
 
-def shaken(
+def handshake_result(
     server: ssl.SSLContext, client: ssl.SSLContext, host: str
 ) -> tuple[ssl.SSLObject, ssl.SSLObject]:
     """Both ends after the handshake. Raises ssl.SSLError."""
@@ -94,7 +94,9 @@ def shaken(
 def test_member_is_identified_by_its_certificate_and_votes_only_for_itself(tmp_path: Path) -> None:
     one = settings_for(tmp_path / "one", node(1))
     two = settings_for(tmp_path / "two", node(2))
-    at_one, at_two = shaken(context(one, server=True), context(two, server=False), "demo-1.ns.svc")
+    at_one, at_two = handshake_result(
+        context(one, server=True), context(two, server=False), "demo-1.ns.svc"
+    )
     der = at_one.getpeercert(binary_form=True)
     assert der is not None
     uris = alternative_uris(_certificate(der))
@@ -122,4 +124,4 @@ def test_certificate_of_another_authority_is_rejected_in_the_handshake(tmp_path:
     server = context(settings_for(tmp_path / "one", node(1)), server=True)
     stranger = context(settings_for(tmp_path / "two", node(2, foreign), foreign), server=False)
     with pytest.raises(ssl.SSLError):
-        shaken(server, stranger, "demo-1.ns.svc")
+        handshake_result(server, stranger, "demo-1.ns.svc")

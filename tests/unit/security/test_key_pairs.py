@@ -247,10 +247,10 @@ def test_host_names_of_a_certificate(hosts: tuple[str, ...], host: str, fits: bo
 
 
 def test_certificate_description() -> None:
-    told = summary(LEAF.certificate)
-    assert told.subject == "CN=demo-1-0"
-    assert told.not_after == NOW + 90 * DAY
-    assert len(told.sha256) == 64
+    reported = summary(LEAF.certificate)
+    assert reported.subject == "CN=demo-1-0"
+    assert reported.not_after == NOW + 90 * DAY
+    assert len(reported.sha256) == 64
     assert alternative_uris(LEAF.certificate) == ("urn:metadataquorum:ns:demo:member:1",)
     assert alternative_uris(issue(hosts=()).certificate) == ()
-    check_time(LEAF.certificate, told.not_after, "edge")
+    check_time(LEAF.certificate, reported.not_after, "edge")

@@ -1,4 +1,4 @@
-"""What listeners speak: Kafka's keys, which of them exclude each other, and that no secret is in a message."""
+"""The security protocols of listeners: Kafka's keys, which of them exclude each other, and that no secret is in a message."""
 
 import ssl
 

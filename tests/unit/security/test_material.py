@@ -109,7 +109,7 @@ def test_pair_that_becomes_valid_is_loaded_then() -> None:
     assert waiting.problem is not None
     assert waiting.problem.kind is ProblemKind.NOT_YET_VALID
     later = held_now(waiting, SETTINGS, contents, NOW + timedelta(minutes=1), 1)
-    assert later is waiting, "the clock goes on, and there is nothing new to tell"
+    assert later is waiting, "time passes, and there is nothing new to report"
     later = held_now(waiting, SETTINGS, contents, NOW + timedelta(minutes=4), 1)
     assert (holds(later, early), later.problem) == (True, None)
 

@@ -130,7 +130,9 @@ def test_listener_applies_revocations_even_if_its_pair_is_unusable() -> None:
         assert after.problem is not None
         assert after.problem.what == REVOKED
         assert after.material.revoked.holds(ONE)
-    assert held_now(after, SETTINGS, {**good, REVOKED: b""}, NOW) is after, "said once"
+    assert held_now(after, SETTINGS, {**good, REVOKED: b""}, NOW) is after, (
+        "reported more than once"
+    )
     comment = held_now(after, SETTINGS, {**good, REVOKED: b"# nobody\n"}, NOW)
     assert comment.problem is None
     assert len(comment.material.revoked) == 0
@@ -150,7 +152,7 @@ def test_reason_why_peers_reject_the_certificate_in_use() -> None:
     assert late is not None
     assert late.kind is ProblemKind.EXPIRED
     assert late.is_same(later)
-    assert str(late) != str(later), "the clock is told"
+    assert str(late) != str(later), "the time is reported"
     assert early is not None
     assert early.kind is ProblemKind.NOT_YET_VALID
     line = f"{mine.certificate.serial_number:x}\n".encode()

@@ -55,7 +55,7 @@ CALLERS = {
     "archiver": who(Role.ARCHIVER),
     "token": token_holder("10.0.0.9", "CONTROLLER"),
 }
-"""The bodies below speak for node 1."""
+"""The bodies below are those of node 1."""
 
 LOOKING = frozenset({"member", "operator", "admin", "reader", "archiver", "token"})
 EVERYBODY = frozenset(CALLERS)
@@ -254,11 +254,11 @@ def test_member_adds_and_replaces_itself_if_automatic_joining_is_enabled() -> No
 
 
 def test_broker_creates_internal_topics_only() -> None:
-    asked = CLOSED.request(who(Role.BROKER, 1), body_of(NAMES["CreateTopics"], node_id=1))
-    assert isinstance(asked, Asked)
-    assert not asked.ruling(AclOperation.CREATE, AclResource.CLUSTER).allowed
+    requested = CLOSED.request(who(Role.BROKER, 1), body_of(NAMES["CreateTopics"], node_id=1))
+    assert isinstance(requested, Asked)
+    assert not requested.ruling(AclOperation.CREATE, AclResource.CLUSTER).allowed
     for name, allowed in (*((name, True) for name in INTERNAL_TOPICS), ("orders", False)):
-        ruling = asked.ruling(AclOperation.CREATE, AclResource.TOPIC, name)
+        ruling = requested.ruling(AclOperation.CREATE, AclResource.TOPIC, name)
         assert (ruling.allowed, ruling.reason is Reason.ROLE) == (allowed, allowed)
     deleting = CLOSED.request(who(Role.BROKER, 1), body_of(NAMES["DeleteTopics"], node_id=1))
     assert isinstance(deleting, Asked)
@@ -277,9 +277,9 @@ def test_opened_connection_must_end_at_the_intended_member() -> None:
 def test_no_rights_are_checked_without_an_authorizer() -> None:
     open_authorizer = RequestAuthorizer(AccessSettings(AuthorizerSettings()), AclsImage())
     for api in APIS.values():
-        asked = open_authorizer.request(who(None), body_of(api, node_id=1))
-        assert isinstance(asked, Asked)
-        assert asked.ruling(AclOperation.ALTER, AclResource.TOPIC, "t").allowed
+        requested = open_authorizer.request(who(None), body_of(api, node_id=1))
+        assert isinstance(requested, Asked)
+        assert requested.ruling(AclOperation.ALTER, AclResource.TOPIC, "t").allowed
 
 
 class BrokenNode:

@@ -42,7 +42,7 @@ def token(data: bytes) -> SaslAuthenticateRequest:
     return SaslAuthenticateRequest(auth_bytes=data)
 
 
-def shaken() -> SaslSession:
+def handshake_result() -> SaslSession:
     found = step(NEW, 1, HANDSHAKE, CREDENTIALS)
     assert isinstance(found, GoesOn)
     assert found.answer == SaslHandshakeResponse(error_code=0, mechanisms=("SCRAM-SHA-512",))
@@ -50,7 +50,7 @@ def shaken() -> SaslSession:
 
 
 def challenged(user: str = "alice") -> tuple[SaslSession, bytes]:
-    found = step(shaken(), 2, token(first_message(user)), CREDENTIALS)
+    found = step(handshake_result(), 2, token(first_message(user)), CREDENTIALS)
     assert isinstance(found, GoesOn)
     assert isinstance(found.answer, SaslAuthenticateResponse)
     return found.session, found.answer.auth_bytes
@@ -90,7 +90,7 @@ def test_unsupported_mechanism_is_rejected() -> None:
 def test_message_out_of_order_closes_the_connection() -> None:
     for session, version, body in (
         (NEW, 0, HANDSHAKE),
-        (shaken(), 1, HANDSHAKE),
+        (handshake_result(), 1, HANDSHAKE),
         (challenged()[0], 1, HANDSHAKE),
         (NEW, 2, token(first_message("alice"))),
     ):
@@ -105,7 +105,7 @@ def test_api_versions_are_served_before_the_handshake_and_not_after() -> None:
     versions = ApiVersionsRequest()
     assert NEW.passes(versions)
     assert NEW.passes(None)
-    for session in (shaken(), challenged()[0]):
+    for session in (handshake_result(), challenged()[0]):
         assert not session.passes(versions)
         assert not session.passes(None)
         assert isinstance(step(session, 4, versions, CREDENTIALS), Ended)
@@ -115,7 +115,7 @@ def test_other_requests_are_rejected_before_the_login() -> None:
     allowed = {ApiVersionsRequest, SaslHandshakeRequest, SaslAuthenticateRequest}
     for api in APIS.values():
         if api.request not in allowed:
-            for session in (NEW, shaken(), challenged()[0]):
+            for session in (NEW, handshake_result(), challenged()[0]):
                 body = body_of(api, node_id=1)
                 assert not session.passes(body)
                 found = step(session, api.max_version, body, CREDENTIALS)

@@ -100,7 +100,7 @@ def test_unknown_user_is_indistinguishable_from_a_wrong_password(
 ) -> None:
     """The same steps, the same messages, a constant salt, and no password is accepted."""
     users = Users()
-    told = {}
+    reported = {}
     for user in ("user", "nobody"):
         bare = f"n={user},r=abc"
         answers = [
@@ -113,9 +113,9 @@ def test_unknown_user_is_indistinguishable_from_a_wrong_password(
         given = challenge(mechanism, f"n,,{bare}".encode(), users, DECOY, NONCE)
         with pytest.raises(ScramRefused) as refused:
             verdict(given, last_message(mechanism, bare, given.answer, "a guess"))
-        told[user] = refused.value.told
+        reported[user] = refused.value.told
         assert "no usable credential" in refused.value.reason or user == "user"
-    assert told["user"] == told["nobody"]
+    assert reported["user"] == reported["nobody"]
     salts = {
         challenge(mechanism, f"n,,n={user},r=abc".encode(), users, decoy, NONCE).answer
         for user in ("nobody", "somebody")

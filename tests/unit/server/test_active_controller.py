@@ -32,14 +32,14 @@ async def env_with_broker() -> tuple[Env, int]:
 async def test_response_is_sent_after_the_commit_and_not_before() -> None:
     env = Env()
     await env.lead()
-    asked = env.ask(registration(7))
+    pending = env.ask(registration(7))
     await env.turn()
-    assert asked.answers == []
+    assert pending.answers == []
     assert env.controller.pending is not None
     assert env.controller.pending.brokers.get(7) is not None
     assert env.committed.image.brokers.get(7) is None
     await env.commit()
-    assert asked.answer.error_code == 0
+    assert pending.answer.error_code == 0
 
 
 @pytest.mark.requirement("K631-03")
@@ -52,11 +52,11 @@ async def test_response_without_records_waits_for_the_offset_that_it_depends_on(
     assert broker is not None
     second = env.ask(heartbeat(7, broker.broker_epoch, -1))
     await env.turn()
-    assert second.answers == [], "it would tell of a registration that may never be"
+    assert second.answers == [], "it would show a registration that may never be committed"
     await env.commit()
     assert (first.answer.error_code, second.answer.error_code) == (0, 0)
     third = env.ask(heartbeat(7, broker.broker_epoch, -1))
-    assert third.answer.is_fenced, "nothing is on its way: at once"
+    assert third.answer.is_fenced, "no proposal is pending: answered at once"
 
 
 @pytest.mark.requirement("K631-03")
@@ -115,8 +115,8 @@ async def test_leader_of_a_new_epoch_starts_with_a_fresh_state() -> None:
     env.epoch = 5
     env.controller.check()
     assert not env.controller.is_active
-    asked = env.ask(heartbeat(7, epoch, epoch))
-    assert asked.answer.error_code == ErrorCode.NOT_CONTROLLER
+    pending = env.ask(heartbeat(7, epoch, epoch))
+    assert pending.answer.error_code == ErrorCode.NOT_CONTROLLER
     await env.lead(5)
     assert (env.controller.is_active, env.controller.epoch) == (True, 5)
 
@@ -145,8 +145,8 @@ async def test_controller_is_active_only_after_applying_all_committed_records() 
     await env.lose()
     await env.lead(5)
     assert not env.controller.is_active
-    asked = env.ask(heartbeat(7, epoch, epoch))
-    assert asked.answer.error_code == ErrorCode.NOT_CONTROLLER
+    pending = env.ask(heartbeat(7, epoch, epoch))
+    assert pending.answer.error_code == ErrorCode.NOT_CONTROLLER
     env.apply()
     await env.turn()
     assert env.controller.is_active
@@ -257,9 +257,11 @@ async def test_new_controller_grants_every_broker_a_full_lease() -> None:
 
 async def test_each_block_of_producer_ids_is_allocated_once() -> None:
     env, epoch = await env_with_broker()
-    asked = [env.ask(AllocateProducerIdsRequest(broker_id=7, broker_epoch=epoch)) for _ in range(3)]
+    requested = [
+        env.ask(AllocateProducerIdsRequest(broker_id=7, broker_epoch=epoch)) for _ in range(3)
+    ]
     await env.commit()
-    assert [each.answer.producer_id_start for each in asked] == [0, 1000, 2000]
+    assert [each.answer.producer_id_start for each in requested] == [0, 1000, 2000]
     await env.lose()
     await env.lead(2)
     answer = await env.do(AllocateProducerIdsRequest(broker_id=7, broker_epoch=epoch))
@@ -272,7 +274,7 @@ async def test_each_block_of_producer_ids_is_allocated_once() -> None:
 async def test_broker_epoch_is_the_offset_of_its_registration() -> None:
     env = Env(maintained=True)
     await env.lead()
-    asked = [env.ask(registration(each)) for each in (7, 8, 9)]
+    requested = [env.ask(registration(each)) for each in (7, 8, 9)]
     records = await env.commit()
     offsets = [n for n, each in enumerate(records) if isinstance(each, RegisterBrokerRecord)]
-    assert [each.answer.broker_epoch for each in asked] == offsets
+    assert [each.answer.broker_epoch for each in requested] == offsets

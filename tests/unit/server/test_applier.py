@@ -9,7 +9,7 @@ from quorum_node.records.batches import CorruptBatch, encode_batch
 from quorum_node.records.metadata import ConfigRecord, encode_metadata
 from quorum_node.server.observing.metrics import Metrics
 from quorum_node.server.partition.applier import Applier
-from support.applier_port import NotingPort
+from support.applier_port import RecordingPort
 
 
 def batch(base_offset: int) -> bytes:
@@ -57,7 +57,7 @@ def test_flipped_bit_of_a_base_offset_stops_the_replay(
 
     async def body() -> Applier:
         log = log_of([*batches[:damaged], bytes(broken), *batches[damaged + 1 :]])
-        port = NotingPort()
+        port = RecordingPort()
         applier = Applier(log, port, Metrics().partition(0))
         applier.advance(3)
         await port.noticed.wait()

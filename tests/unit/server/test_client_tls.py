@@ -61,7 +61,7 @@ def test_invalid_tls_folder_is_reported(
 
 
 def config(folder: Path, **changes: str | None) -> Path:
-    told: dict[str, str | None] = {
+    settings: dict[str, str | None] = {
         "security.protocol": "SSL",
         "ssl.keystore.type": "PEM",
         "ssl.keystore.location": str(folder / "keystore.pem"),
@@ -69,7 +69,9 @@ def config(folder: Path, **changes: str | None) -> Path:
         **{key.replace("_", "."): value for key, value in changes.items()},
     }
     path = folder / "client.properties"
-    path.write_text("".join(f"{key}={value}\n" for key, value in told.items() if value is not None))
+    path.write_text(
+        "".join(f"{key}={value}\n" for key, value in settings.items() if value is not None)
+    )
     return path
 
 

@@ -60,6 +60,6 @@ asyncio.run(main())
 
 
 def test_every_codec_is_compiled_and_those_for_leader_changes_first() -> None:
-    """In a process of its own: what other tests compile would hide it."""
+    """In a process of its own, because other tests may have compiled the functions."""
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -202,10 +202,10 @@ def test_invalid_value_is_named(key: str, value: str, why: str) -> None:
     ],
 )
 def test_controller_role_and_its_listener_are_required(key: str, value: str, why: str) -> None:
-    told = {**GOOD, "process.roles": "controller", "controller.listener.names": "CONTROLLER"}
-    check_config(dict(told))
+    settings = {**GOOD, "process.roles": "controller", "controller.listener.names": "CONTROLLER"}
+    check_config(dict(settings))
     with pytest.raises(ConfigError, match=why) as raised:
-        check_config({**told, key: value})
+        check_config({**settings, key: value})
     assert f"{key}={value}" in str(raised.value)
 
 
@@ -219,8 +219,8 @@ def test_controller_role_and_its_listener_are_required(key: str, value: str, why
 )
 def test_listener_protocol_is_set_by_the_kafka_protocol_map(value: str, why: str) -> None:
     key = "listener.security.protocol.map"
-    told = check_config({**GOOD, key: "CONTROLLER:PLAINTEXT,SSL:SSL"})
-    assert told == check_config(dict(GOOD))
+    settings = check_config({**GOOD, key: "CONTROLLER:PLAINTEXT,SSL:SSL"})
+    assert settings == check_config(dict(GOOD))
     with pytest.raises(ConfigError) as raised:
         check_config({**GOOD, key: value})
     assert f"{key}={value}: " in str(raised.value)
@@ -341,16 +341,16 @@ def under(listener: str, keys: dict[str, str]) -> dict[str, str]:
     ],
 )
 def test_tls_listener_requires_valid_settings(wrong: dict[str, str], why: str) -> None:
-    told = {**GOOD, "listener.security.protocol.map": "CONTROLLER:SSL", **KEYSTORE}
-    assert check_config(dict(told)).dialled.ssl is not None
+    settings = {**GOOD, "listener.security.protocol.map": "CONTROLLER:SSL", **KEYSTORE}
+    assert check_config(dict(settings)).dialled.ssl is not None
     with pytest.raises(ConfigError) as raised:
-        check_config({**told, **wrong})
+        check_config({**settings, **wrong})
     assert why in str(raised.value)
     assert "hush-hush" not in str(raised.value)
 
 
 def test_admin_port_uses_the_certificate_of_the_dialled_listener() -> None:
-    told = {
+    settings = {
         **GOOD,
         "listener.security.protocol.map": "CONTROLLER:SSL",
         **under("controller", {**KEYSTORE, "ssl.client.auth": "required"}),
@@ -358,21 +358,23 @@ def test_admin_port_uses_the_certificate_of_the_dialled_listener() -> None:
         "admin.advertised.listener": "https://node-1.local:8443",
         "health.listener": "http://0.0.0.0:8080",
     }
-    config = check_config(dict(told))
+    config = check_config(dict(settings))
     assert config.admin.ssl == config.dialled.ssl
     assert config.has_tls
-    assert not config.admin.needs_certificate, "the token will do"
-    own = {**told, "listener.name.admin.ssl.client.auth": "required"}
+    assert not config.admin.needs_certificate, "the token is enough"
+    own = {**settings, "listener.name.admin.ssl.client.auth": "required"}
     assert check_config(own).admin.needs_certificate
     assert config.health_listener is not None
     with pytest.raises(ConfigError, match="uses https"):
-        check_config({**told, "admin.advertised.listener": "http://node-1.local:8443"})
+        check_config({**settings, "admin.advertised.listener": "http://node-1.local:8443"})
     with pytest.raises(ConfigError, match=r"admin.listener=https.*store.location: not set"):
-        check_config({**GOOD, **{key: told[key] for key in told if key.startswith("admin.")}})
+        check_config(
+            {**GOOD, **{key: settings[key] for key in settings if key.startswith("admin.")}}
+        )
 
 
 def test_several_listeners_have_individual_protocols() -> None:
-    told = {
+    settings = {
         **GOOD,
         "listeners": "TOOLS://0.0.0.0:9094,CONTROLLER://0.0.0.0:9093",
         "advertised.listeners": "CONTROLLER://node-1.local:9093,TOOLS://node-1.local:9094",
@@ -380,7 +382,7 @@ def test_several_listeners_have_individual_protocols() -> None:
         "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,TOOLS:SSL",
         **under("tools", {**KEYSTORE, "max.connections": "20"}),
     }
-    config = check_config(dict(told))
+    config = check_config(dict(settings))
     dialled, tools = config.listeners
     assert (dialled.name, dialled.ssl, tools.name) == ("CONTROLLER", None, "TOOLS")
     assert config.dialled is dialled
@@ -397,4 +399,4 @@ def test_several_listeners_have_individual_protocols() -> None:
         ("listeners", "CONTROLLER://0.0.0.0:1,CONTROLLER://0.0.0.0:2", "is listed twice"),
     ):
         with pytest.raises(ConfigError, match=why):
-            check_config({**told, key: value})
+            check_config({**settings, key: value})

@@ -53,17 +53,17 @@ def test_connection_limit_closes_the_longest_idle_connection_and_not_the_oldest(
 
 def test_flood_of_silent_connections_displaces_no_active_connection() -> None:
     env = Env(max_connections=16)
-    asked = [env.open(f"10.0.0.{n}") for n in range(10)]
+    requested = [env.open(f"10.0.0.{n}") for n in range(10)]
     shown = env.open("10.0.0.99")
     shown.standing = 2
-    for client in asked:
+    for client in requested:
         client.standing = 1
     for number in range(500):
         env.open(f"10.0.1.{number}")
-    assert not any(each.closed for each in (*asked, shown))
+    assert not any(each.closed for each in (*requested, shown))
     for number in range(500):
         env.open(f"10.0.2.{number}").standing = 1
-    assert all(each.closed for each in asked)
+    assert all(each.closed for each in requested)
     assert not shown.closed
 
 

@@ -26,9 +26,9 @@ from support.hosted_replicas import ME, OTHER, HostedReplicas, answered, positio
 pytestmark = pytest.mark.virtual_time
 
 
-def described(hosted: HostedReplicas, *asked: tuple[str, int], may: May = anything) -> Any:
+def described(hosted: HostedReplicas, *requested: tuple[str, int], may: May = anything) -> Any:
     topics = tuple(
-        DescribeProducersTopic(name=name, partition_indexes=(index,)) for name, index in asked
+        DescribeProducersTopic(name=name, partition_indexes=(index,)) for name, index in requested
     )
     return answered(
         lambda inbound, body: inbound.reply(describe_producers(hosted.replicas, body, may)),
@@ -117,8 +117,8 @@ async def test_follower_describes_the_open_transaction_and_the_last_coordinator_
 async def test_partition_errors_are_those_of_a_stock_broker(tmp_path: Path) -> None:
     hosted = HostedReplicas(tmp_path)
     hosted.create("t", (ME,), (OTHER,))
-    asked = (("t", 1), ("t", 2), ("unknown", 0), ("a topic", 0), ("", 0), ("t", 0), ("t", -1))
-    topics = described(hosted, *asked)
+    requested = (("t", 1), ("t", 2), ("unknown", 0), ("a topic", 0), ("", 0), ("t", 0), ("t", -1))
+    topics = described(hosted, *requested)
     assert [each.name for each in topics] == ["t", "unknown", "a topic", ""]
     assert [each.partition_index for each in topics[0].partitions] == [1, 2, 0, -1]
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -141,8 +141,8 @@ async def test_caller_without_read_rights_cannot_detect_whether_a_topic_exists(
     hosted = HostedReplicas(tmp_path)
     hosted.create("t")
     hosted.create("readable")
-    asked = (("t", 0), ("t", 5), ("unknown", 0), ("a topic", 0), ("readable", 0))
-    topics = described(hosted, *asked, may=lambda name: name == "readable")
+    requested = (("t", 0), ("t", 5), ("unknown", 0), ("a topic", 0), ("readable", 0))
+    topics = described(hosted, *requested, may=lambda name: name == "readable")
     denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     assert codes(topics) == [
         [denied, denied],

@@ -1,4 +1,4 @@
-"""The admin token in clear text: refused from another host where members speak TLS, and nowhere else."""
+"""The admin token in clear text: refused from another host where members use TLS, and nowhere else."""
 
 import asyncio
 from types import SimpleNamespace

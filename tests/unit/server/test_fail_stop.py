@@ -37,7 +37,7 @@ def test_only_exceptions_in_stateful_modules_count_as_partial_state_changes() ->
 
 
 async def test_loop_reports_failed_callbacks_and_tasks_and_no_broken_connections() -> None:
-    told: list[BaseException] = []
+    reported: list[BaseException] = []
 
     def fail() -> None:
         raise OSError("in a callback")
@@ -46,7 +46,7 @@ async def test_loop_reports_failed_callbacks_and_tasks_and_no_broken_connections
         raise KeyError("in a task")
 
     loop = asyncio.get_running_loop()
-    watch_loop(loop, told.append)
+    watch_loop(loop, reported.append)
     loop.call_soon(fail)
     kept = loop.create_task(fail_later())
     watch_task(kept)
@@ -56,20 +56,20 @@ async def test_loop_reports_failed_callbacks_and_tasks_and_no_broken_connections
         {"message": "peer", "exception": ConnectionResetError(), "transport": object()}
     )
     assert kept.done()
-    assert [type(each) for each in told] == [OSError, KeyError]
+    assert [type(each) for each in reported] == [OSError, KeyError]
 
 
 def test_lookup_failure_after_a_cancelled_connect_is_no_bug() -> None:
     """The peer's request timed out first; then the name service reports an unknown name."""
-    told: list[BaseException] = []
-    heard: list[object] = []
+    reported: list[BaseException] = []
+    received: list[object] = []
 
     async def run() -> None:
         loop = asyncio.get_running_loop()
-        watch_loop(loop, told.append)
+        watch_loop(loop, reported.append)
 
         def handle(loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
-            heard.append(context.get("exception"))
+            received.append(context.get("exception"))
             assert watched is not None
             watched(loop, context)
 
@@ -81,19 +81,19 @@ def test_lookup_failure_after_a_cancelled_connect_is_no_bug() -> None:
         connect.cancel()
         del connect
         async with asyncio.timeout(20):
-            while not heard:
+            while not received:
                 gc.collect()
                 await asyncio.sleep(0.01)
 
     uvloop.run(run())
-    assert isinstance(heard[0], socket.gaierror)
-    assert told == []
+    assert isinstance(received[0], socket.gaierror)
+    assert reported == []
 
 
 def test_failed_thread_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[BaseException] = []
+    reported: list[BaseException] = []
     monkeypatch.setattr(threading, "excepthook", threading.excepthook)
-    watch_threads(told.append)
+    watch_threads(reported.append)
 
     def fail() -> None:
         raise ZeroDivisionError
@@ -101,7 +101,7 @@ def test_failed_thread_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     thread = threading.Thread(target=fail)
     thread.start()
     thread.join()
-    assert [type(each) for each in told] == [ZeroDivisionError]
+    assert [type(each) for each in reported] == [ZeroDivisionError]
 
 
 def test_listed_stateful_modules_exist() -> None:

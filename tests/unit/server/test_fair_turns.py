@@ -6,7 +6,7 @@ from quorum_node.server.listener.fair_turns import LIGHT_TURN_SECONDS, TURN_SECO
 from support.driven_loop import DrivenLoop
 
 
-class Clockwork(DrivenLoop):
+class TimedLoop(DrivenLoop):
     """Time passes while callbacks work, or until the next one is due."""
 
     def turn(self) -> float:
@@ -22,7 +22,7 @@ class Client:
 
     is_light = False
 
-    def __init__(self, turns: FairTurns, loop: Clockwork, pieces: int, cost: float) -> None:
+    def __init__(self, turns: FairTurns, loop: TimedLoop, pieces: int, cost: float) -> None:
         self.served_until = 0.0
         self._turns, self._loop, self._pieces, self._cost = turns, loop, pieces, cost
         self.in_flight = 0
@@ -39,7 +39,7 @@ class Client:
 
 
 def test_single_turn_of_the_loop_is_short() -> None:
-    loop = Clockwork()
+    loop = TimedLoop()
     turns = FairTurns(loop, clock=loop.clock)
     clients = [Client(turns, loop, 100, 0.001) for _ in range(50)]
     for client in clients:
@@ -50,7 +50,7 @@ def test_single_turn_of_the_loop_is_short() -> None:
 
 
 def test_occasional_client_is_served_before_sixty_busy_ones() -> None:
-    loop = Clockwork()
+    loop = TimedLoop()
     turns = FairTurns(loop, clock=loop.clock)
     for _ in range(60):
         turns.add(Client(turns, loop, 1000, 0.001))
@@ -59,11 +59,11 @@ def test_occasional_client_is_served_before_sixty_busy_ones() -> None:
     waits = []
     quiet = Client(turns, loop, 1, 0.0001)
     for _ in range(20):
-        asked = loop.now
+        requested_at = loop.now
         turns.add(quiet)
         while len(quiet.done_at) == len(waits):
             loop.turn()
-        waits.append(quiet.done_at[-1] - asked)
+        waits.append(quiet.done_at[-1] - requested_at)
         for _ in range(20):
             loop.turn()
     # At first it is as far as the others; from then on it is always behind them.
@@ -71,7 +71,7 @@ def test_occasional_client_is_served_before_sixty_busy_ones() -> None:
 
 
 def test_heavy_work_is_serialized_and_leaves_most_of_the_time_to_others() -> None:
-    loop = Clockwork()
+    loop = TimedLoop()
     turns = FairTurns(loop, clock=loop.clock)
     heavy = [Client(turns, loop, 100, 0.05) for _ in range(10)]
     for client in heavy:
@@ -79,11 +79,11 @@ def test_heavy_work_is_serialized_and_leaves_most_of_the_time_to_others() -> Non
     waits = []
     quiet = Client(turns, loop, 1, 0.0001)
     while loop.now < 10:
-        asked = loop.now
+        requested_at = loop.now
         turns.add(quiet)
         while len(quiet.done_at) == len(waits):
             loop.turn()
-        waits.append(quiet.done_at[-1] - asked)
+        waits.append(quiet.done_at[-1] - requested_at)
         loop.now += 0.002
     stalled = sum(wait > 0.001 for wait in waits)
     assert max(waits) <= 0.052
@@ -94,7 +94,7 @@ def test_heavy_work_is_serialized_and_leaves_most_of_the_time_to_others() -> Non
 
 @pytest.mark.parametrize("share", [0.1, 0.25, 0.5])
 def test_heavy_work_is_limited_to_its_share_of_time(share: float) -> None:
-    loop = Clockwork()
+    loop = TimedLoop()
     turns = FairTurns(loop, share=share, burst_seconds=0.05, clock=loop.clock)
     clients = [Client(turns, loop, 10_000, 0.001) for _ in range(5)]
     for client in clients:
@@ -109,7 +109,7 @@ def test_heavy_work_is_limited_to_its_share_of_time(share: float) -> None:
 
 
 def test_burst_after_a_pause_is_served_immediately() -> None:
-    loop = Clockwork()
+    loop = TimedLoop()
     turns = FairTurns(loop, share=0.2, burst_seconds=0.2, clock=loop.clock)
     client = Client(turns, loop, 1, 0.0001)
     assert turns.may_go_on(client)
@@ -128,7 +128,7 @@ class LightClient(Client):
 
 
 def test_concurrent_requests_of_many_clients_form_one_group() -> None:
-    loop = Clockwork()
+    loop = TimedLoop()
     turns = FairTurns(loop, clock=loop.clock)
     loop.turn()
     done = 0
@@ -146,7 +146,7 @@ def test_concurrent_requests_of_many_clients_form_one_group() -> None:
 
 
 def test_light_work_is_limited_and_does_not_prolong_the_turn_of_other_work() -> None:
-    loop = Clockwork()
+    loop = TimedLoop()
     turns = FairTurns(loop, clock=loop.clock)
     light, other = LightClient(turns, loop, 1, 0.0001), Client(turns, loop, 1, 0.0001)
     light.served_until = turns.spent(light, TURN_SECONDS)

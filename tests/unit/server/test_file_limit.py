@@ -24,7 +24,7 @@ def soft_limit_after(count: int, hard: int) -> tuple[int, str]:
 def test_open_file_limit_is_raised_as_far_as_needed_and_allowed() -> None:
     assert resource.getrlimit(resource.RLIMIT_NOFILE)[1] >= 4096
     assert soft_limit_after(1400, 4096) == (1912, "")
-    limit, said = soft_limit_after(5000, 4096)
+    limit, reported = soft_limit_after(5000, 4096)
     assert limit == 4096
-    assert "ulimit -n" in said
+    assert "ulimit -n" in reported
     assert soft_limit_after(10, 4096)[0] == 522

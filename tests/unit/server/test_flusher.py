@@ -21,7 +21,7 @@ from quorum_node.storage.synced_end import read_synced_end
 Result = int | StorageFailure | DiskFull
 
 
-class Heard:
+class FlushReports:
     """The reports of the flusher."""
 
     def __init__(self) -> None:
@@ -71,7 +71,7 @@ def test_synced_end_is_saved_after_the_response_and_not_for_every_flush(
         return flush_log()
 
     async def run() -> None:
-        heard, ended = Heard(), asyncio.Event()
+        received, ended = FlushReports(), asyncio.Event()
         loop = asyncio.get_running_loop()
 
         def settle(committed_end: int = 0) -> None:
@@ -85,16 +85,16 @@ def test_synced_end_is_saved_after_the_response_and_not_for_every_flush(
         monkeypatch.setattr(log, "flush", flush)
         if whole:
             monkeypatch.setattr(log, "begin_sync", lambda elsewhere: False)
-        flusher = LogFlusher(log, heard.done, Metrics().partition(0), lambda: 4)
+        flusher = LogFlusher(log, received.done, Metrics().partition(0), lambda: 4)
         for offset in range(5):
             data = encode_values(
                 base_offset=offset, leader_epoch=1, timestamp_ms=0, values=[b"value"]
             )
             log.append(data, offset, offset + 1, 1)
-            heard.told.clear()
+            received.told.clear()
             flusher.start(offset)
-            await asyncio.wait_for(heard.told.wait(), 10)
-            assert heard.results[-1] == offset + 1
+            await asyncio.wait_for(received.told.wait(), 10)
+            assert received.results[-1] == offset + 1
         while 4 not in settled:
             await asyncio.wait_for(ended.wait(), 10)
             ended.clear()
@@ -115,16 +115,16 @@ async def test_synced_end_that_cannot_be_saved_stops_the_replica(
     monkeypatch: pytest.MonkeyPatch, failure: StorageFailure | DiskFull
 ) -> None:
     monkeypatch.setattr(flusher_module, "_SETTLE_SECONDS", 0.0)
-    heard = Heard()
+    reports = FlushReports()
     log = RefusingLog(failure)
-    flusher = LogFlusher(log, heard.done, Metrics().partition(0), lambda: 4)
+    flusher = LogFlusher(log, reports.done, Metrics().partition(0), lambda: 4)
     flusher.settle_soon()
-    await asyncio.wait_for(heard.told.wait(), 10)
-    assert heard.results == [failure]
+    await asyncio.wait_for(reports.told.wait(), 10)
+    assert reports.results == [failure]
     for ticket in range(3):  # each ends after the operations started before
-        heard.told.clear()
+        reports.told.clear()
         flusher.start(ticket)
-        await asyncio.wait_for(heard.told.wait(), 10)
+        await asyncio.wait_for(reports.told.wait(), 10)
     assert log.settles == 1, "no sync is tried again"
     flusher.close()
 
@@ -143,11 +143,11 @@ async def test_failed_sync_is_reported_with_its_error(
         raise OSError(code, os.strerror(code))
 
     monkeypatch.setattr(os, "fdatasync", fail)
-    heard = Heard()
-    flusher = LogFlusher(log, heard.done, Metrics().partition(0), lambda: 4)
+    reports = FlushReports()
+    flusher = LogFlusher(log, reports.done, Metrics().partition(0), lambda: 4)
     flusher.start(1)
-    await asyncio.wait_for(heard.told.wait(), 10)
-    (result,) = heard.results
+    await asyncio.wait_for(reports.told.wait(), 10)
+    (result,) = reports.results
     assert isinstance(result, kind)
     assert errno.errorcode[code] in str(result)
     flusher.close()
@@ -173,7 +173,7 @@ def test_exception_in_a_flush_is_reported_before_the_thread_ends(
 
         monkeypatch.setattr(threading, "excepthook", handle)
         log = DefectiveLog(StorageFailure("unused"))
-        LogFlusher(log, Heard().done, Metrics().partition(0), lambda: 0).start(1)
+        LogFlusher(log, FlushReports().done, Metrics().partition(0), lambda: 0).start(1)
         await asyncio.wait_for(ended.wait(), 10)
 
     asyncio.run(run())

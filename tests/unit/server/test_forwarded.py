@@ -66,9 +66,9 @@ def forwarded(
         connection.data_received(encode_request(ENVELOPE, 0, 1, "a broker", envelope))
         return wire.written
 
-    heard = decode_response(ENVELOPE, 0, asyncio.run(play())[SIZE_BYTES:])
-    assert isinstance(heard, EnvelopeResponse)
-    return heard
+    received = decode_response(ENVELOPE, 0, asyncio.run(play())[SIZE_BYTES:])
+    assert isinstance(received, EnvelopeResponse)
+    return received
 
 
 def envelope(
@@ -80,27 +80,31 @@ def envelope(
 
 
 def test_forwarded_request_uses_the_client_principal_and_wraps_the_response() -> None:
-    said = ElectLeadersResponse(
+    reported = ElectLeadersResponse(
         error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, replica_election_results=()
     )
 
     def answer(request: ForwardedRequest) -> None:
         assert request.request.body == INSIDE
         assert (request.caller.principal, request.caller.host) == ("User:alice", "10.0.0.7")
-        request.reply(said)
+        request.reply(reported)
 
-    heard = forwarded(envelope(framed(ELECT_LEADERS, INSIDE)), answer)
-    assert heard.error_code == ErrorCode.NONE
-    assert heard.response_data is not None
+    received = forwarded(envelope(framed(ELECT_LEADERS, INSIDE)), answer)
+    assert received.error_code == ErrorCode.NONE
+    assert received.response_data is not None
     version = ELECT_LEADERS.max_version
-    assert decode_response(ELECT_LEADERS, version, heard.response_data) == said
+    assert decode_response(ELECT_LEADERS, version, received.response_data) == reported
 
 
 def test_non_controller_error_is_returned_to_the_broker_and_not_to_the_client() -> None:
     """The broker then retries at the next controller."""
-    said = ElectLeadersResponse(error_code=ErrorCode.NOT_CONTROLLER, replica_election_results=())
-    heard = forwarded(envelope(framed(ELECT_LEADERS, INSIDE)), lambda request: request.reply(said))
-    assert heard == EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
+    reported = ElectLeadersResponse(
+        error_code=ErrorCode.NOT_CONTROLLER, replica_election_results=()
+    )
+    received = forwarded(
+        envelope(framed(ELECT_LEADERS, INSIDE)), lambda request: request.reply(reported)
+    )
+    assert received == EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
 
 
 @pytest.mark.parametrize(

@@ -127,12 +127,12 @@ def at_a_port(
     play: Callable[[Port], Awaitable[None]],
     rules: str = "",
     asked: Certificates = Certificates.AS_CONFIGURED,
-    **told: Any,
+    **reported: Any,
 ) -> None:
     """On the loop that nodes run on. `told`: messages about the TLS configuration."""
 
     async def run() -> None:
-        port = Port(folder, rules=rules, asked=asked, **told)
+        port = Port(folder, rules=rules, asked=asked, **reported)
         await port.listener.start()
         try:
             await play(port)
@@ -253,12 +253,12 @@ def test_silent_handshakes_time_out_and_the_oldest_is_closed_first(tmp_path: Pat
     async def play(port: Port) -> None:
         sockets = open_sockets()
         silent = [socket.create_connection(("127.0.0.1", port.number)) for _ in range(6)]
-        told, crowded = port.reports.told, "too many handshakes at a time"
-        await until(lambda: len(told) == 2)
-        assert await port.asks(certificate_of("admin", None, CA)), "whoever is quick gets in"
-        assert [crowded in each for each in told] == [True] * 3
-        await until(lambda: len(told) == 6)
-        assert all("the handshake timed out" in each for each in told[3:])
+        reported, crowded = port.reports.told, "too many handshakes at a time"
+        await until(lambda: len(reported) == 2)
+        assert await port.asks(certificate_of("admin", None, CA)), "a fast client was refused"
+        assert [crowded in each for each in reported] == [True] * 3
+        await until(lambda: len(reported) == 6)
+        assert all("the handshake timed out" in each for each in reported[3:])
         for each in silent:
             each.close()
         await until(lambda: open_sockets() <= sockets)
@@ -278,8 +278,8 @@ def test_handshakes_are_rate_limited_with_fair_turns_per_address(tmp_path: Path)
         began = asyncio.get_running_loop().time()
         assert await port.asks(certificate_of("admin", None, CA))
         seconds = asyncio.get_running_loop().time() - began
-        assert seconds > 0.15, "the flood has used up what may begin at once"
-        assert not port.reports.told, "nobody of the flood was in the way for long"
+        assert seconds > 0.15, "the flood has used up the allowance for new handshakes"
+        assert not port.reports.told, "a handshake of the flood blocked others"
         for each in flood:
             each.close()
         await until(lambda: len(port.reports.told) == 20)

@@ -15,7 +15,7 @@ from support.listener_settings import listener_settings
 PIECE_BYTES = 256 << 10
 
 
-class Clockwork(DrivenLoop):
+class TimedLoop(DrivenLoop):
     """A turn of the loop takes a millisecond."""
 
     def turn(self) -> None:
@@ -42,7 +42,7 @@ class Flood:
 
 def flooded(connections: int, turns: int) -> tuple[list[Flood], list[int]]:
     """The connections after so many turns of the loop, and how many pieces were read in each."""
-    loop = Clockwork()
+    loop = TimedLoop()
     reads = LargeReads(loop, clock=loop.clock)
     floods = [Flood(reads) for _ in range(connections)]
     for each in floods:

@@ -34,8 +34,8 @@ def test_witness_without_leader_names_eligible_voters() -> None:
 
 
 def test_witness_with_the_longest_log_is_reported() -> None:
-    asked = description(leader_id=NO_LEADER, witness=True, refused_shorter=key_of(2))
-    assert "voter 2 asked for its vote, but lacks records" in leaderless(asked)
+    requested = description(leader_id=NO_LEADER, witness=True, refused_shorter=key_of(2))
+    assert "voter 2 asked for its vote, but lacks records" in leaderless(requested)
 
 
 def test_witness_as_last_voter_is_reported() -> None:

@@ -25,11 +25,11 @@ CONSUMER, DEBUGGING = -1, -2
 
 def offset(hosted: HostedReplicas, replica_id: int, timestamp: int) -> tuple[int, int]:
     """(error code, offset) of topic t."""
-    asked = ListOffsetsPartition(partition_index=0, timestamp=timestamp)
+    requested = ListOffsetsPartition(partition_index=0, timestamp=timestamp)
     body = ListOffsetsRequest(
         replica_id=replica_id,
         isolation_level=1,
-        topics=(ListOffsetsTopic(name="t", partitions=(asked,)),),
+        topics=(ListOffsetsTopic(name="t", partitions=(requested,)),),
     )
     ((found,),) = [
         topic.partitions

@@ -199,7 +199,7 @@ def test_each_listener_has_its_own_name_limits_and_counters() -> None:
             listener_settings("CONTROLLER", port=ports[0]),
             listener_settings("TOOLS", port=ports[1], max_request_bytes=1 << 10),
         )
-        listeners = KafkaListeners(settings, handler, metrics, lambda *told: None, tuple)
+        listeners = KafkaListeners(settings, handler, metrics, lambda *reported: None, tuple)
         await listeners.start()
         for port, closes in zip(ports, (False, True), strict=True):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -236,7 +236,9 @@ async def test_connections_of_one_principal_share_its_request_limit() -> None:
     s.connection.data_received(requests(1, 2, 3))
     other, wire = s.connect()
     other.data_received(requests(4))
-    assert (s.wire.reads, wire.reads) == (True, False), "who asks the fourth is not read"
+    assert (s.wire.reads, wire.reads) == (True, False), (
+        "the connection with the fourth request is not read"
+    )
     s.connection.data_received(requests(5))
     assert not s.wire.reads
     assert [each.request.correlation_id for each in s.asked] == [1, 2, 3, 4]

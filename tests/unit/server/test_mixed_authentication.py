@@ -140,17 +140,17 @@ def test_clear_text_clients_are_reported_while_connected_and_a_minute_longer(
 
 
 @pytest.mark.parametrize(
-    ("said", "is_tls"),
+    ("reported", "is_tls"),
     [(b"\x16\x03\x01", True), (HELLO, False), (b"GET / HTTP/1.1\r\n", False), (b"", False)],
 )
-def test_first_byte_selects_the_protocol_permanently(said: bytes, is_tls: bool) -> None:
+def test_first_byte_selects_the_protocol_permanently(reported: bytes, is_tls: bool) -> None:
     async def run() -> None:
         mine, theirs = socket.socketpair()
         mine.setblocking(False)
-        theirs.sendall(said)
+        theirs.sendall(reported)
         assert await speaks_tls(mine, 0.05) is is_tls
-        if said:
-            assert mine.recv(64) == said[:64]
+        if reported:
+            assert mine.recv(64) == reported[:64]
         mine.close()
         theirs.close()
 

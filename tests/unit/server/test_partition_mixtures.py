@@ -80,7 +80,7 @@ def over_the_wire(message: Message, version: int) -> Message:
 
 
 def no_clock() -> Instant:
-    raise AssertionError("only DescribeQuorum tells times")
+    raise AssertionError("only DescribeQuorum reports times")
 
 
 @pytest.mark.requirement("K595-31")
@@ -147,9 +147,9 @@ def test_each_partition_gets_its_own_response(parts: Parts, data: st.DataObject)
     answers = [data.draw(answers_to(request)) for _, request in parts]
     version = api_of(parts[0][1]).max_version
     body = over_the_wire(join(to_wire(parts, version), answers, no_clock), version)
-    asked = data.draw(st.permutations(range(len(parts))))
-    found = from_wire(body, [parts[index][0] for index in asked])
-    assert found == [expected(answers[index], parts[index][1]) for index in asked]
+    requested = data.draw(st.permutations(range(len(parts))))
+    found = from_wire(body, [parts[index][0] for index in requested])
+    assert found == [expected(answers[index], parts[index][1]) for index in requested]
 
 
 def test_partition_responses_are_found_in_any_order() -> None:

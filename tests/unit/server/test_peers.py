@@ -35,7 +35,7 @@ async def hang_up(request: Request, writer: asyncio.StreamWriter) -> None:
     writer.close()
 
 
-async def babble(request: Request, writer: asyncio.StreamWriter) -> None:
+async def send_garbage(request: Request, writer: asyncio.StreamWriter) -> None:
     writer.write(struct.pack(">ii", 8, request.correlation_id) + b"\xff\xff\xff\xff")
 
 
@@ -105,7 +105,7 @@ def test_refused_connection_is_reported_immediately() -> None:
 
 
 def test_invalid_response_closes_the_connection() -> None:
-    assert run(babble, [(VOTE_REQUEST, 60_000)]) == [FailureReason.CLOSED]
+    assert run(send_garbage, [(VOTE_REQUEST, 60_000)]) == [FailureReason.CLOSED]
 
 
 @pytest.mark.requirement("K650-03")
@@ -204,7 +204,7 @@ def test_peer_reconnects_after_a_failure() -> None:
     ]
 
 
-@pytest.mark.parametrize("handle", [grant, silence, hang_up, babble])
+@pytest.mark.parametrize("handle", [grant, silence, hang_up, send_garbage])
 def test_no_callback_after_the_pool_was_closed(handle: Handle) -> None:
     async def scenario() -> dict[int, object]:
         peer = Peer(handle)

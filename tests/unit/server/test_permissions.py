@@ -68,7 +68,7 @@ CALLERS = {
     "reader": who("User:CN=r", Role.READER),
     "archiver": who("User:CN=v", Role.ARCHIVER),
 }
-"""The requests speak for node 1."""
+"""The requests are those of node 1."""
 ROLES = frozenset(role.value for role in Role)
 EVERYBODY = frozenset(CALLERS)
 NAMED = "super user"
@@ -145,11 +145,11 @@ def test_every_api_is_allowed_directly_to_the_documented_callers(tmp_path: Path)
 
     async def scenario(node: Node) -> None:
         for api in APIS.values():
-            asked = await allowed(node, api, request_of(api))
-            assert asked == expected_of(rows[api.name], 1), api.name
+            requested = await allowed(node, api, request_of(api))
+            assert requested == expected_of(rows[api.name], 1), api.name
         for api in (FETCH, FETCH_SNAPSHOT):
-            asked = await allowed(node, api, request_of(api, -1))
-            assert asked == expected_of(rows[f"{api.name}, reading"], -1), api.name
+            requested = await allowed(node, api, request_of(api, -1))
+            assert requested == expected_of(rows[f"{api.name}, reading"], -1), api.name
 
     play(tmp_path, scenario)
 
@@ -157,13 +157,13 @@ def test_every_api_is_allowed_directly_to_the_documented_callers(tmp_path: Path)
 @pytest.mark.requirement("K631-12")
 def test_caller_without_the_right_is_rejected_and_nothing_changes(tmp_path: Path) -> None:
     async def scenario(node: Node) -> None:
-        asked = registration(7, cluster_id="c")
-        refused = await node.ask(CALLERS["stranger"], BROKER_REGISTRATION, asked)
+        requested = registration(7, cluster_id="c")
+        refused = await node.ask(CALLERS["stranger"], BROKER_REGISTRATION, requested)
         assert refused.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         pending = node.controller.controller.pending
         assert pending is not None
         assert pending.brokers.get(7) is None
-        taken = await node.ask(CALLERS["super user"], BROKER_REGISTRATION, asked)
+        taken = await node.ask(CALLERS["super user"], BROKER_REGISTRATION, requested)
         assert taken.error_code == ErrorCode.NONE
 
     play(tmp_path, scenario, frozenset())
@@ -171,10 +171,10 @@ def test_caller_without_the_right_is_rejected_and_nothing_changes(tmp_path: Path
 
 def envelope(api: Api, body: Message, principal: str) -> EnvelopeRequest:
     kind, _, name = principal.partition(":")
-    said = DefaultPrincipal(type=kind, name=name, token_authenticated=False)
+    reported = DefaultPrincipal(type=kind, name=name, token_authenticated=False)
     return EnvelopeRequest(
         request_data=encode_request(api, api.max_version, 3, "a client", body)[SIZE_BYTES:],
-        request_principal=encode_principal(said),
+        request_principal=encode_principal(reported),
         client_host_address=bytes((10, 1, 1, 1)),
     )
 

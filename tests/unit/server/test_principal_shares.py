@@ -116,8 +116,8 @@ def test_single_principal_has_no_time_limit_until_others_send_requests() -> None
             waited = waited or mine.is_used_up
         return waited
 
-    assert not any(a_second(0.0) for _ in range(10)), "nobody else works"
+    assert not any(a_second(0.0) for _ in range(10)), "no other principal is active"
     assert not any(a_second(0.01) for _ in range(10)), "heartbeats of others"
     assert a_second(0.1), "others need the loop"
     now[0] += 5.0
-    assert not a_second(0.0), "what was used while nobody waited is not charged later"
+    assert not a_second(0.0), "time used while no other principal waited is not charged later"

@@ -1,4 +1,4 @@
-"""Produce requests of a broker: the error code of each partition, and which of several faults is told, as by a stock broker."""
+"""Produce requests of a broker: the error code of each partition, and which of several faults is reported, as by a stock broker."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -9,7 +9,7 @@ from quorum_node.raft.errors import RaftError
 from quorum_node.server.observing.metrics import Metrics
 from quorum_node.server.partition.applier import Applier
 from quorum_node.server.partition.reads import ReadQueue
-from support.applier_port import NotingPort
+from support.applier_port import RecordingPort
 
 pytestmark = pytest.mark.requirement("K650-03")
 
@@ -42,7 +42,7 @@ class Answers:
 def scenario(test: Callable[[ReadQueue, Core, Answers], Coroutine[None, None, None]]) -> None:
     async def body() -> None:
         core, metrics = Core(), Metrics().partition(0)
-        applier = Applier(EmptyLog(), NotingPort(), metrics)
+        applier = Applier(EmptyLog(), RecordingPort(), metrics)
         queue = ReadQueue(core.requested.append, core.abandoned.append, applier, metrics)
         await test(queue, core, Answers())
 

@@ -113,7 +113,7 @@ def test_survivor_is_the_sole_voter_in_an_epoch_above_all_others(config: NodeCon
     assert replica.voters.latest.epoch == replica.epoch == 9 + EPOCH_DISTANCE
     assert (replica.voted, replica.formed, replica.cluster_id) == (RECOVERED, True, "c")
     assert replica.high_watermark == 4, (
-        "more than was known to be committed is not claimed before the election"
+        "an uncommitted end was reported as committed before the election"
     )
     assert set(replica.voters.latest.record.tombstones) == set(KEYS)
     assert replica.may_campaign()

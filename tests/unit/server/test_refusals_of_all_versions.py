@@ -30,10 +30,10 @@ Refuse = Callable[[Message, ErrorCode, str], Message]
 
 def refused_by(refuse: Refuse, among: Iterable[Api]) -> list[tuple[Api, Refuse]]:
     """The APIs that the function rejects."""
-    chance = random.Random(0)
+    rng = random.Random(0)
     found = []
     for api in among:
-        body = RandomMessages(chance, KNOWN).message(api.request, api.max_version)
+        body = RandomMessages(rng, KNOWN).message(api.request, api.max_version)
         try:
             refuse(body, ERROR, TEXT)
         except (KeyError, AssertionError):
@@ -67,8 +67,8 @@ def errors_in(message: object) -> set[int]:
     ("api", "refuse"), CASES, ids=[f"{api.name}-{refuse.__module__}" for api, refuse in CASES]
 )
 def test_rejection_can_be_encoded_in_each_version(api: Api, refuse: Refuse) -> None:
-    chance = random.Random(api.key)
-    messages = RandomMessages(chance, KNOWN)
+    rng = random.Random(api.key)
+    messages = RandomMessages(rng, KNOWN)
     for version in range(api.min_version, api.max_version + 1):
         for _ in range(REQUESTS_PER_VERSION):
             body = messages.message(api.request, version)

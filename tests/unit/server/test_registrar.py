@@ -120,7 +120,7 @@ def record_of(own: ControllerRegistrationRequest) -> RegisterControllerRecord:
 async def test_controller_registers_once_when_leader_and_level_are_known() -> None:
     node = Standby(level=CONTROLLER_REGISTRATION_LEVEL - 1)
     node.led_by(1, epoch=4)
-    assert node.asked == [], "the level knows no registrations"
+    assert node.asked == [], "the feature level has no registrations"
     level = CONTROLLER_REGISTRATION_LEVEL
     node.replay(FeatureLevelRecord(name=METADATA_VERSION, feature_level=level))
     assert await node.asks(1) == ["n1"]
@@ -195,7 +195,7 @@ async def test_observer_with_an_id_used_by_another_process_does_not_register() -
     assert node.asked == []
     node.newest = SECOND
     node.registrar.look()
-    assert len(node.asked) == 1, "made a voter it is the one that counts"
+    assert len(node.asked) == 1, "as a voter it is the one that counts"
     node.registrar.close()
 
 

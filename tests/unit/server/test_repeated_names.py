@@ -1,4 +1,4 @@
-"""Requests that name one thing again and again: small for the client, and no more work for the broker than naming it once."""
+"""Requests that contain one name many times: small for the client, and no more work for the broker than naming it once."""
 
 import asyncio
 import time
@@ -70,10 +70,10 @@ async def test_repeated_partition_in_list_offsets_is_rejected_as_by_a_stock_brok
 ) -> None:
     hosted = HostedReplicas(tmp_path)
     hosted.create("t", (ME,), (ME,))
-    asked = [ListOffsetsPartition(partition_index=each, timestamp=5) for each in (0, 1, 0)]
+    requested = [ListOffsetsPartition(partition_index=each, timestamp=5) for each in (0, 1, 0)]
     topics = (
-        ListOffsetsTopic(name="t", partitions=tuple(asked[:2])),
-        ListOffsetsTopic(name="t", partitions=tuple(asked[2:])),
+        ListOffsetsTopic(name="t", partitions=tuple(requested[:2])),
+        ListOffsetsTopic(name="t", partitions=tuple(requested[2:])),
     )
     body = ListOffsetsRequest(replica_id=-1, topics=topics)
     answer = answered(OffsetsApi(hosted.replicas).list, LIST_OFFSETS, body)
@@ -88,8 +88,8 @@ async def test_metadata_by_name_has_a_topic_once_whatever_ids_are_beside_the_nam
     hosted = HostedReplicas(tmp_path)
     hosted.create("t")
     api = MetadataApi(ME, lambda: hosted.cluster.image, lambda: "c", lambda: 1)
-    asked = tuple(MetadataRequestTopic(name="t", topic_id=UUID(int=n)) for n in range(1, 9))
-    answer = answered(api.metadata, METADATA, MetadataRequest(topics=asked))
+    requested = tuple(MetadataRequestTopic(name="t", topic_id=UUID(int=n)) for n in range(1, 9))
+    answer = answered(api.metadata, METADATA, MetadataRequest(topics=requested))
     assert [each.name for each in answer.topics] == ["t"]
     hosted.close()
 

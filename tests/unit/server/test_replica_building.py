@@ -40,7 +40,7 @@ def test_every_time_property_reaches_the_core(tmp_path: Path) -> None:
 
 @pytest.mark.requirement("K595-09")
 def test_delays_differ_between_nodes_and_between_attempts(tmp_path: Path) -> None:
-    """By chance: of a hundred draws each, hardly two are equal."""
+    """Random: of a hundred draws each, hardly two are equal."""
     delays = set()
     for name in ("one", "other"):
         state = built(tmp_path / name)

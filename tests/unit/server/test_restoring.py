@@ -114,12 +114,14 @@ def test_founder_is_the_sole_voter_of_the_restored_records(tmp_path: Path, folde
     latest = replica.voters.latest
     assert latest.voters.ordered_keys == (FOUNDER,)
     assert latest.epoch == replica.epoch > 2 + EPOCH_DISTANCE
-    assert latest.record.recovered_epoch == latest.epoch, "whoever saw it refuses the old quorum"
+    assert latest.record.recovered_epoch == latest.epoch, (
+        "a replica that has seen it refuses the old quorum"
+    )
     assert {key.id for key in latest.record.tombstones} == {1, 2, 3}
     assert replica.may_campaign()
     old, new = (replay_directory(each, Moment()) for each in (tmp_path / "old", tmp_path / "data"))
     assert new.image == old.image
-    assert content(folder) == before, "it is only read"
+    assert content(folder) == before, "the backup was changed"
     after = content(config.data_dir)
     restore(config, folder, None, NO_LATCH, now_s=LATER_S)  # the option may stay
     assert content(config.data_dir) == after
@@ -140,9 +142,9 @@ def test_founder_with_the_uuid_of_a_former_voter_gets_another_uuid(
 ) -> None:
     """With the configuration of the lost node: its old key belongs to the old quorum."""
     former = ReplicaKey(2, UUID(int=102))
-    told = {"node.id": "2", "formation.founder.id": "2"}
-    told["formation.founder.uuid"] = uuid_text(UUID(int=102))
-    config = config_of(tmp_path, **told)
+    settings = {"node.id": "2", "formation.founder.id": "2"}
+    settings["formation.founder.uuid"] = uuid_text(UUID(int=102))
+    config = config_of(tmp_path, **settings)
     restore(config, folder, None, NO_LATCH, now_s=LATER_S)
     replica = opened(config)
     assert replica.key.id == 2

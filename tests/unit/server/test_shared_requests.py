@@ -24,7 +24,7 @@ ME, PEER = ReplicaKey(1, UUID(int=1)), ReplicaKey(2, UUID(int=2))
 
 
 def no_clock() -> Instant:
-    raise AssertionError("only DescribeQuorum tells times")
+    raise AssertionError("only DescribeQuorum reports times")
 
 
 def answer_to(partition: int, request: raft.Request) -> raft.Response:

@@ -147,7 +147,7 @@ async def test_standby_starts_a_snapshot_when_assigned_and_not_when_due() -> Non
     node.led_by(2, epoch=1)
     node.answer(told(False))
     assert not node.due()
-    assert [host for host, _ in node.asked] == ["n2", "n2"], "due: it says so at once"
+    assert [host for host, _ in node.asked] == ["n2", "n2"], "due: it sends a heartbeat at once"
     assert node.asked[-1][1].record_bytes == 100
     node.answer(told(True))
     assert node.began == 1
@@ -174,9 +174,9 @@ async def test_replica_follows_its_own_policy_under_a_stock_leader() -> None:
     assert not node.due(), "nothing is known of the leader yet"
     node.answer(FailureReason.UNSUPPORTED)
     assert node.due()
-    asked = len(node.asked)
+    requested = len(node.asked)
     node.coordinator.ended()
-    assert len(node.asked) == asked, "it is not asked again"
+    assert len(node.asked) == requested, "it is not asked again"
     node.led_by(3, epoch=2)
     assert not node.due(), "another leader, maybe one of ours"
     node.coordinator.close()
@@ -212,7 +212,7 @@ async def test_active_controller_schedules_others_first_then_resigns_and_writes_
     node.env.epoch = None
     assert not node.due(), "the handover is on its way"
     node.env.epoch = 1
-    assert node.due(), "it leads all the same: nobody took over"
+    assert node.due(), "it is still the leader"
     assert node.handed_over == [VOTERS[2]]
     node.coordinator.close()
 
@@ -239,13 +239,13 @@ async def test_active_controller_distinguishes_replicas_of_one_id() -> None:
     new = ReplicaKey(3, UUID(int=33))
     assert VOTERS[2].id == new.id
     assert node.beats(3, 0, 100, VOTERS[2].uuid)
-    assert not node.beats(3, 1, 100, new.uuid), "the other one was told to"
+    assert not node.beats(3, 1, 100, new.uuid), "the other replica was sent the request"
     assert not node.beats(2, 0, 100, VOTERS[1].uuid), "and has not ended"
     assert not node.beats(3, 1, 0, VOTERS[2].uuid)
     assert node.beats(2, 0, 100), "without a UUID: there is one replica with that id"
     node.env.seen = Replicas(fetching=(*VOTERS, new))
     assert not node.beats(2, 1, 0)
-    assert node.beats(3, 0, 100), "one of the two, which does not say which"
+    assert node.beats(3, 0, 100), "one of the two, without its UUID"
     assert not node.beats(3, 2, 0)
     assert not node.beats(2, 1, 100), "the other one may be writing"
     node.coordinator.close()

@@ -34,7 +34,7 @@ Answer = Callable[[raft.FetchSnapshotRequest], raft.FetchSnapshotResponse]
 
 
 def no_clock() -> Instant:
-    raise AssertionError("only DescribeQuorum tells times")
+    raise AssertionError("only DescribeQuorum reports times")
 
 
 @contextmanager
@@ -76,7 +76,7 @@ def serving(answer: Answer) -> Iterator[HostPort]:
 def leader(data: bytes = DATA) -> Answer:
     def answer(request: raft.FetchSnapshotRequest) -> raft.FetchSnapshotResponse:
         me = CurrentLeader(1, EPOCH)
-        assert request.replica == ReplicaKey(-1), "it must count for nobody"
+        assert request.replica == ReplicaKey(-1), "the request counts as one of a replica"
         if request.current_leader_epoch != EPOCH:
             return raft.FetchSnapshotResponse(RaftError.FENCED_LEADER_EPOCH, me, ID)
         if request.snapshot_id != ID:

@@ -128,7 +128,7 @@ def test_record_that_cannot_be_encoded_leaves_no_file(tmp_path: Path) -> None:
 
 
 async def test_cancelled_snapshot_leaves_no_file_and_no_event(tmp_path: Path) -> None:
-    told: list[object] = []
+    reported: list[object] = []
     taken = 0
 
     def endless() -> Iterator[bytes]:
@@ -137,14 +137,14 @@ async def test_cancelled_snapshot_leaves_no_file_and_no_event(tmp_path: Path) ->
             taken += 1
             yield b"x" * 1000
 
-    writing = SnapshotWriting(SnapshotStore(tmp_path), ID, BOUNDS, endless(), told.append)
+    writing = SnapshotWriting(SnapshotStore(tmp_path), ID, BOUNDS, endless(), reported.append)
     writing.start()
     await until(lambda: files(tmp_path) != [] and taken > 100)
     writing.close()
     before = taken
     await until(lambda: files(tmp_path) == [])
     assert taken == before
-    assert told == []
+    assert reported == []
 
 
 async def until(condition: Callable[[], bool]) -> None:

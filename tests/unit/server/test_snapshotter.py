@@ -294,11 +294,11 @@ def test_values_written_during_a_snapshot_are_in_the_next_one(
             original(writer, data)
 
         monkeypatch.setattr(SnapshotWriter, "append", held_up)
-        asked = asyncio.ensure_future(node.snapshot())
+        requested = asyncio.ensure_future(node.snapshot())
         await began.wait()
         last = await node.write(20)
         may_end.set()
-        made = await asked
+        made = await requested
         assert isinstance(made, SnapshotId)
         assert before.end_offset <= made.end_offset < last.end_offset
         await until(lambda: node.host.applier.committed.end_offset >= last.end_offset)

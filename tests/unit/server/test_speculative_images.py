@@ -29,7 +29,7 @@ from quorum_node.server.controller.speculative_images import (
 )
 from quorum_node.server.observing.metrics import Metrics
 from quorum_node.server.partition.applier import Applier
-from support.applier_port import NotingPort
+from support.applier_port import RecordingPort
 from support.broker_requests import heartbeat, registration
 from support.controller_env import Env
 
@@ -103,12 +103,12 @@ async def test_controller_image_becomes_the_committed_image_at_commit() -> None:
     await env.commit()
     epoch = (await env.do(registration(7))).broker_epoch
     before = env.committed.image
-    asked = env.ask(heartbeat(7, epoch, epoch))
+    requested = env.ask(heartbeat(7, epoch, epoch))
     pending = env.controller.pending
     assert pending is not None
     assert env.committed.image is before
     await env.commit()
-    assert not asked.answer.is_fenced
+    assert not requested.answer.is_fenced
     assert env.committed.image is pending
     assert env.speculative == len(env.log)
 
@@ -231,7 +231,7 @@ class Log:
 def applied(log: Log, known: SpeculativeImages) -> Applier:
     """An applier that has gone through the log; its image at the beginning must be `FIRST`."""
 
-    port = NotingPort(known)
+    port = RecordingPort(known)
 
     async def apply() -> Applier:
         applier = Applier(log, port, Metrics().partition(0))

@@ -58,7 +58,7 @@ class ParkingReplica:
         self.parked.pop(request_id, None)
 
 
-class Asker:
+class RequestConnection:
     """The connection's side of a request."""
 
     def __init__(self) -> None:
@@ -84,7 +84,7 @@ class Asker:
 
 
 def no_clock() -> Instant:
-    raise AssertionError("only DescribeQuorum tells times")
+    raise AssertionError("only DescribeQuorum reports times")
 
 
 class Node:
@@ -95,15 +95,15 @@ class Node:
         hosted = {metadata_partition(number): each for number, each in enumerate(replicas)}
         self.requests = PartitionRequests(hosted, no_clock)
 
-    def fetch(self, *numbers: int, fetcher: int = 2, wait_ms: int = 500) -> Asker:
+    def fetch(self, *numbers: int, fetcher: int = 2, wait_ms: int = 500) -> RequestConnection:
         key = ReplicaKey(fetcher, UUID(int=fetcher))
         part = raft.FetchRequest("c", key, 7, 40, 7, wait_ms)
         return self.ask(FETCH.to_wire([(number, part) for number in numbers], VERSION))
 
-    def ask(self, body: Message) -> Asker:
-        asker = Asker()
-        self.requests.ask(cast(InboundRequest, cast(Any, asker)), body)
-        return asker
+    def ask(self, body: Message) -> RequestConnection:
+        connection = RequestConnection()
+        self.requests.ask(cast(InboundRequest, cast(Any, connection)), body)
+        return connection
 
 
 def in_loop(scenario: Callable[[], Any]) -> None:
@@ -122,12 +122,12 @@ async def turn() -> None:
 def test_new_data_of_one_partition_completes_the_whole_request() -> None:
     async def scenario() -> None:
         quiet, busy, other = ParkingReplica(), ParkingReplica(), ParkingReplica()
-        asker = Node(quiet, busy, other).fetch(0, 1, 2)
+        connection = Node(quiet, busy, other).fetch(0, 1, 2)
         await turn()
-        assert asker.replies == []
+        assert connection.replies == []
         busy.answer(NEWS)
         await turn()
-        assert asker.records() == [(0, 0, b""), (1, 0, b"batches"), (2, 0, b"")]
+        assert connection.records() == [(0, 0, b""), (1, 0, b"batches"), (2, 0, b"")]
 
     in_loop(scenario)
 
@@ -135,11 +135,11 @@ def test_new_data_of_one_partition_completes_the_whole_request() -> None:
 def test_appends_of_two_partitions_in_one_turn_are_sent_together() -> None:
     async def scenario() -> None:
         first, second = ParkingReplica(), ParkingReplica()
-        asker = Node(first, second).fetch(0, 1)
+        connection = Node(first, second).fetch(0, 1)
         first.answer(NEWS)
-        assert asker.replies == [], "the turn is not over"
+        assert connection.replies == [], "the turn is not over"
         second.answer(NEWS)
-        assert asker.records() == [(0, 0, b"batches"), (1, 0, b"batches")]
+        assert connection.records() == [(0, 0, b"batches"), (1, 0, b"batches")]
 
     in_loop(scenario)
 
@@ -147,9 +147,9 @@ def test_appends_of_two_partitions_in_one_turn_are_sent_together() -> None:
 @pytest.mark.requirement("K595-31")
 def test_unknown_partition_gets_its_error_and_does_not_affect_others() -> None:
     async def scenario() -> None:
-        asker = Node(ParkingReplica(NEWS), ParkingReplica()).fetch(7, 0, 1)
+        connection = Node(ParkingReplica(NEWS), ParkingReplica()).fetch(7, 0, 1)
         unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        assert asker.records() == [(7, unknown, b""), (0, 0, b"batches"), (1, 0, b"")]
+        assert connection.records() == [(7, unknown, b""), (0, 0, b"batches"), (1, 0, b"")]
 
     in_loop(scenario)
 
@@ -160,7 +160,7 @@ def test_unknown_topic_gets_its_error_and_does_not_affect_others() -> None:
         body = FETCH.to_wire([(0, raft.FetchRequest("c", ReplicaKey(2), 7, 0, 0))], VERSION)
         assert isinstance(body, FetchRequest)
         strange = FetchTopic(topic_id=UUID(int=99), partitions=body.topics[0].partitions)
-        asker = node.ask(
+        connection = node.ask(
             FetchRequest(
                 replica_state=body.replica_state,
                 max_wait_ms=0,
@@ -168,8 +168,8 @@ def test_unknown_topic_gets_its_error_and_does_not_affect_others() -> None:
                 topics=(strange, *body.topics),
             )
         )
-        assert asker.records() == [(0, ErrorCode.UNKNOWN_TOPIC_ID, b""), (0, 0, b"batches")]
-        (answer,) = asker.replies
+        assert connection.records() == [(0, ErrorCode.UNKNOWN_TOPIC_ID, b""), (0, 0, b"batches")]
+        (answer,) = connection.replies
         assert isinstance(answer, FetchResponse)
         assert [topic.topic_id for topic in answer.responses] == [UUID(int=99), METADATA_TOPIC_ID]
 
@@ -178,8 +178,8 @@ def test_unknown_topic_gets_its_error_and_does_not_affect_others() -> None:
 
 def test_repeated_partition_is_queried_once() -> None:
     async def scenario() -> None:
-        asker = Node(ParkingReplica(NEWS)).fetch(*[0] * 1000)
-        assert sum(len(records) for _, _, records in asker.records()) == len(NEWS.records)
+        connection = Node(ParkingReplica(NEWS)).fetch(*[0] * 1000)
+        assert sum(len(records) for _, _, records in connection.records()) == len(NEWS.records)
 
     in_loop(scenario)
 
@@ -187,11 +187,11 @@ def test_repeated_partition_is_queried_once() -> None:
 def test_single_partition_waits_for_its_data() -> None:
     async def scenario() -> None:
         replica, other = ParkingReplica(), ParkingReplica()
-        asker = Node(replica, other).fetch(0)
+        connection = Node(replica, other).fetch(0)
         await turn()
-        assert asker.replies == []
+        assert connection.replies == []
         replica.answer(NEWS)
-        assert asker.records() == [(0, 0, b"batches")]
+        assert connection.records() == [(0, 0, b"batches")]
 
     in_loop(scenario)
 
@@ -199,13 +199,13 @@ def test_single_partition_waits_for_its_data() -> None:
 def test_closed_connection_leaves_no_state() -> None:
     async def scenario() -> None:
         first, second = ParkingReplica(), ParkingReplica()
-        asker = Node(first, second).fetch(0, 1)
-        assert asker.on_abandoned is not None
-        asker.on_abandoned()
+        connection = Node(first, second).fetch(0, 1)
+        assert connection.on_abandoned is not None
+        connection.on_abandoned()
         assert len(first.abandoned) == len(second.abandoned) == 1
         first.answer(NEWS)
         await turn()
-        assert asker.replies == []
+        assert connection.replies == []
 
     in_loop(scenario)
 

@@ -55,9 +55,9 @@ def test_termination_message_and_log_name_a_remedy(
     configure_logging("info")
     termination.record(reason, "why")
     (line,) = capsys.readouterr().out.splitlines()
-    for told in (json.loads((tmp_path / "message").read_text()), json.loads(line)):
-        assert (told["message"], told["reason"]) == ("why", reason.value)
-        assert told["advice"] == reason.advice
+    for document in (json.loads((tmp_path / "message").read_text()), json.loads(line)):
+        assert (document["message"], document["reason"]) == ("why", reason.value)
+        assert document["advice"] == reason.advice
 
 
 def test_exit_codes_are_the_documented_and_previous_ones() -> None:

@@ -32,8 +32,8 @@ def image() -> ClusterImage:
 
 def walked(image: ClusterImage, limit: int, *names: str) -> list[Found]:
     """All parts, one after the other."""
-    asked = tuple(DescribedTopicName(name=each) for each in names)
-    request = DescribeTopicPartitionsRequest(topics=asked, response_partition_limit=limit)
+    requested = tuple(DescribedTopicName(name=each) for each in names)
+    request = DescribeTopicPartitionsRequest(topics=requested, response_partition_limit=limit)
     parts = []
     while True:
         answer = describe_topic_partitions(image, LIVE, request)
@@ -52,13 +52,15 @@ def test_all_topics_are_described_in_pages(image: ClusterImage) -> None:
     assert walked(image, 100) == [[("a", [0, 1, 2]), ("b", [0]), ("c", [0, 1])]]
     assert walked(image, 2) == [[("a", [0, 1])], [("a", [2]), ("b", [0])], [("c", [0, 1])]]
     assert walked(image, 3) == [[("a", [0, 1, 2])], [("b", [0]), ("c", [0, 1])]]
-    assert walked(image, 0) == walked(image, 1), "a limit of none would never end"
+    assert walked(image, 0) == walked(image, 1), "a limit of zero would never end"
 
 
 def test_existing_and_unknown_topics_are_described(image: ClusterImage) -> None:
     assert walked(image, 3, "c", "bb", "a") == [[("a", [0, 1, 2]), ("bb", [])], [("c", [0, 1])]]
-    asked = (DescribedTopicName(name="bb"),)
-    answer = describe_topic_partitions(image, LIVE, DescribeTopicPartitionsRequest(topics=asked))
+    requested = (DescribedTopicName(name="bb"),)
+    answer = describe_topic_partitions(
+        image, LIVE, DescribeTopicPartitionsRequest(topics=requested)
+    )
     assert answer.topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
@@ -74,8 +76,8 @@ def test_eligible_and_offline_replicas_are_described(image: ClusterImage) -> Non
     assert topic is not None
     now = replace(topic.partitions[0], isr=(1,), eligible_leader_replicas=(2,), last_known_elr=(1,))
     image = image.replay(now)
-    asked = (DescribedTopicName(name="b"),)
-    request = DescribeTopicPartitionsRequest(topics=asked)
+    requested = (DescribedTopicName(name="b"),)
+    request = DescribeTopicPartitionsRequest(topics=requested)
     (found,) = describe_topic_partitions(image, frozenset({1}), request).topics[0].partitions
     assert (found.leader_id, found.isr_nodes, found.eligible_leader_replicas) == (1, (1,), (2,))
     assert (found.last_known_elr, found.offline_replicas) == ((1,), (2,))

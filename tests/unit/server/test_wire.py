@@ -90,7 +90,7 @@ def answer_over_the_wire(message: Message, version: int) -> raft.InboundResponse
 
 
 def no_clock() -> Instant:
-    raise AssertionError("only DescribeQuorum tells times")
+    raise AssertionError("only DescribeQuorum reports times")
 
 
 @pytest.mark.parametrize("request_", REQUESTS)

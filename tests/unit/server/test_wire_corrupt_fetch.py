@@ -26,7 +26,7 @@ def sent(request: raft.FetchRequest, version: int) -> tuple[bytes, raft.FetchReq
 @pytest.mark.parametrize("version", range(12, FETCH.max_version + 1))
 def test_corruption_report_is_encoded_in_every_version_of_our_replicas(version: int) -> None:
     quiet, without = sent(PLAIN, version)
-    told, with_it = sent(replace(PLAIN, corrupt=True), version)
+    reported, with_it = sent(replace(PLAIN, corrupt=True), version)
     assert not without.corrupt
     assert with_it.corrupt
-    assert len(told) > len(quiet), "nothing is sent while there is nothing to say"
+    assert len(reported) > len(quiet), "the field is sent without a value"

@@ -47,7 +47,7 @@ def over_the_wire(message: Message, version: int = 0) -> Message:
 
 
 def no_clock() -> Instant:
-    raise AssertionError("only DescribeQuorum tells times")
+    raise AssertionError("only DescribeQuorum reports times")
 
 
 @K595_18
@@ -62,8 +62,8 @@ def test_discover_brokers_has_the_private_api_key() -> None:
 def test_discover_brokers_request_and_response_survive_an_encoding_round_trip(number: int) -> None:
     body = over_the_wire(to_wire([(number, REQUEST)], 0))
     assert split(body) == [(metadata_partition(number), REQUEST)]
-    told = over_the_wire(join(body, [ANSWER], no_clock))
-    assert from_wire(told, [number]) == [ANSWER]
+    reported = over_the_wire(join(body, [ANSWER], no_clock))
+    assert from_wire(reported, [number]) == [ANSWER]
 
 
 @K595_18
@@ -95,8 +95,8 @@ def test_invalid_address_is_ignored(host: str, port: int) -> None:
     assert isinstance(request, raft.DiscoverBrokersRequest)
     assert request.endpoint is None
     broker = DiscoveredBroker(voter_id=1, boot_timestamp=2, host=host, port=port)
-    told = DiscoverBrokersResponse(error_code=0, brokers=(broker,))
-    (answer,) = from_wire(told, [0])
+    reported = DiscoverBrokersResponse(error_code=0, brokers=(broker,))
+    (answer,) = from_wire(reported, [0])
     assert isinstance(answer, raft.DiscoverBrokersResponse)
     assert answer.brokers == ()
     assert answer.cluster_id is None
@@ -105,8 +105,8 @@ def test_invalid_address_is_ignored(host: str, port: int) -> None:
 @K595_18
 def test_missing_partition_is_rejected() -> None:
     body = to_wire([(9, REQUEST)], 0)
-    told = join(body, [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION], no_clock)
-    (answer,) = from_wire(over_the_wire(told), [9])
+    reported = join(body, [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION], no_clock)
+    (answer,) = from_wire(over_the_wire(reported), [9])
     assert isinstance(answer, raft.DiscoverBrokersResponse)
     assert answer.error is not RaftError.NONE
     assert answer.brokers == ()
@@ -115,11 +115,11 @@ def test_missing_partition_is_rejected() -> None:
 @pytest.mark.requirement("K853-04")
 @pytest.mark.parametrize("version", range(1, 3))
 def test_static_candidate_sends_its_configuration(version: int) -> None:
-    asked = raft.VoteRequest(
+    request = raft.VoteRequest(
         None, ME, 3, 0, 0, ReplicaKey(2), pre_vote=version == 2, static_voters=(1, 2, 3)
     )
-    body = over_the_wire(to_wire([(0, asked)], version), version)
-    assert split(body) == [(metadata_partition(0), asked)]
+    body = over_the_wire(to_wire([(0, request)], version), version)
+    assert split(body) == [(metadata_partition(0), request)]
     plain = raft.VoteRequest(None, ME, 3, 0, 0, ReplicaKey(2, UUID(int=12)))
     body = to_wire([(0, plain)], version)
     assert isinstance(body, VoteRequest)

@@ -40,7 +40,7 @@ CHANGES: list[Message] = [
 
 
 def no_clock() -> Instant:
-    raise AssertionError("only DescribeQuorum tells times")
+    raise AssertionError("only DescribeQuorum reports times")
 
 
 def received(request: raft.OutboundRequest, answer: raft.Response) -> raft.InboundResponse:
@@ -101,8 +101,8 @@ def test_voter_change_responses_name_the_leader(change: Message, error: RaftErro
     assert isinstance(
         body, AddRaftVoterResponse | RemoveRaftVoterResponse | UpdateRaftVoterResponse
     )
-    told = body.current_leader
-    assert (told.leader_id, told.leader_epoch, told.host, told.port) == (
+    reported = body.current_leader
+    assert (reported.leader_id, reported.leader_epoch, reported.host, reported.port) == (
         2,
         7,
         "node-2.local",

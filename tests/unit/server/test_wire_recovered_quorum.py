@@ -22,7 +22,7 @@ VERSION = 18
 
 
 def no_clock() -> Instant:
-    raise AssertionError("only DescribeQuorum tells times")
+    raise AssertionError("only DescribeQuorum reports times")
 
 
 def request_over_the_wire(request: raft.FetchRequest) -> tuple[int, raft.FetchRequest]:
@@ -42,8 +42,8 @@ def answer_over_the_wire(answer: raft.FetchResponse) -> tuple[int, raft.FetchRes
 
 def test_request_contains_the_recovered_epoch_only_if_a_recovery_happened() -> None:
     without, quiet = request_over_the_wire(ASKED)
-    with_it, told = request_over_the_wire(replace(ASKED, recovered_epoch=65_537))
-    assert (quiet.recovered_epoch, told.recovered_epoch) == (0, 65_537)
+    with_it, reported = request_over_the_wire(replace(ASKED, recovered_epoch=65_537))
+    assert (quiet.recovered_epoch, reported.recovered_epoch) == (0, 65_537)
     assert with_it > without
 
 
@@ -77,8 +77,8 @@ def test_vote_and_begin_epoch_responses_contain_the_recovered_epoch(recovered_ep
     voted = VOTE.join(vote, [raft.VoteResponse(RaftError.NONE, leader, True)], no_clock)
     (answer,) = VOTE.from_wire(decode(VoteResponse, 2, encode(voted, 2)), [0])
     assert answer.leader == leader
-    asked = raft.BeginQuorumEpochRequest(CLUSTER_ID, 1, 3, key_of(2))
-    begin = BEGIN_QUORUM_EPOCH.to_wire([(0, asked)], 1)
+    request = raft.BeginQuorumEpochRequest(CLUSTER_ID, 1, 3, key_of(2))
+    begin = BEGIN_QUORUM_EPOCH.to_wire([(0, request)], 1)
     endorsed = BEGIN_QUORUM_EPOCH.join(
         begin, [raft.BeginQuorumEpochResponse(RaftError.NONE, leader)], no_clock
     )

@@ -37,7 +37,7 @@ def over_the_wire(message: Message, version: int = 1) -> Message:
 
 
 def no_clock() -> Instant:
-    raise AssertionError("only DescribeQuorum tells times")
+    raise AssertionError("only DescribeQuorum reports times")
 
 
 def asked(number: int, version: int = 1) -> FetchSnapshotRequest:
@@ -47,8 +47,8 @@ def asked(number: int, version: int = 1) -> FetchSnapshotRequest:
 
 
 def answered(answer: Answer, number: int = 0, version: int = 1) -> raft.InboundResponse:
-    told = over_the_wire(join(asked(number, version), [answer], no_clock), version)
-    (found,) = from_wire(told, [number])
+    reported = over_the_wire(join(asked(number, version), [answer], no_clock), version)
+    (found,) = from_wire(reported, [number])
     return found
 
 
@@ -90,11 +90,11 @@ def test_response_survives_an_encoding_round_trip(answer: raft.FetchSnapshotResp
 
 def test_checksum_of_a_stock_leader_is_empty() -> None:
     part = raft.FetchSnapshotResponse(RaftError.NONE, LEADER, SNAPSHOT, 9, 0, b"x", 5)
-    told = join(asked(0), [part], no_clock)
-    assert isinstance(told, FetchSnapshotResponse)
-    (topic,) = told.topics
+    reported = join(asked(0), [part], no_clock)
+    assert isinstance(reported, FetchSnapshotResponse)
+    (topic,) = reported.topics
     stock = replace(topic.partitions[0], checksum=NO_CHECKSUM)
-    body = over_the_wire(replace(told, topics=(replace(topic, partitions=(stock,)),)))
+    body = over_the_wire(replace(reported, topics=(replace(topic, partitions=(stock,)),)))
     (found,) = from_wire(body, [0])
     assert found == replace(part, checksum=None)
 
@@ -129,8 +129,8 @@ def test_fetch_response_names_a_snapshot_as_stock_kafka_does() -> None:
     answer = raft.FetchResponse(
         RaftError.OFFSET_OUT_OF_RANGE, LEADER, 950, 900, answer=4, snapshot_id=SNAPSHOT
     )
-    told = join(to_wire([(0, fetch)], 18), [answer], no_clock)
-    body = over_the_wire(told, 18)
+    reported = join(to_wire([(0, fetch)], 18), [answer], no_clock)
+    body = over_the_wire(reported, 18)
     (found,) = from_wire(body, [0])
     assert found == answer
     part = body.responses[0].partitions[0]  # type: ignore[attr-defined]

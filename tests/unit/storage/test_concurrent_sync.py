@@ -114,7 +114,7 @@ def test_flush_waits_for_the_running_sync(
         return
     assert log.flush() == 3
     assert elsewhere.calls == ["submit", "wait", "fdatasync"]
-    assert log.end_sync() == 2, "what the sync proved by itself"
+    assert log.end_sync() == 2, "the end that the sync proved"
     log.close()
 
 
@@ -187,6 +187,6 @@ def test_file_is_not_closed_during_its_sync(tmp_path: Path) -> None:
     elsewhere.wait = still_open  # type: ignore[method-assign]
     log.truncate_to(1)
     assert elsewhere.calls == ["submit", "wait"]
-    assert log.end_sync() > 1, "of what is gone: the driver knows that by its ticket"
+    assert log.end_sync() > 1, "of truncated records: the driver recognises it by its ticket"
     assert log.flush() == 1
     log.close()

@@ -1,4 +1,4 @@
-"""A sync that fails ends the replica, and nothing that it was to make durable counts after the restart.
+"""A failed sync ends the replica, and records of that sync do not count as durable after the restart.
 
 On simulated files: after a failed sync the pages count as written back, as in Linux, and what is on the disk is another
 thing. No latch is written here: the data alone has to be enough.
@@ -150,19 +150,19 @@ def filled(files: SimulatedFiles) -> OpenPartition:
     return opened
 
 
-def lead_a_life(partition: OpenPartition, told: list[int]) -> None:
+def lead_a_life(partition: OpenPartition, reported: list[int]) -> None:
     """Everything that is synced. `told`: every end offset that was reported as durable, lowered by truncations."""
     log, state = partition.log, partition.state_file
     state.save(QuorumState(2, -1, ReplicaKey(1, ME), "c", applied_offset=4))
     append(log, 3, epoch=2)
-    told.append(log.flush())
+    reported.append(log.flush())
     append(log, 3, epoch=2)
     log.settle()
-    told.append(log.flush())
-    told.append(6)
+    reported.append(log.flush())
+    reported.append(6)
     log.truncate_to(6)
     append(log, 4, epoch=3)
-    told.append(log.flush())
+    reported.append(log.flush())
     log.settle()
     local = SnapshotId(8, 3)
     writer = partition.snapshots.create(local)
@@ -173,16 +173,16 @@ def lead_a_life(partition: OpenPartition, told: list[int]) -> None:
     content = b"".join(encode_snapshot(fetched, SnapshotBounds(5), [b"value"]))
     partition.snapshots.append_partial(fetched, 0, content)
     partition.snapshots.finish_partial(fetched)
-    told.append(8)
+    reported.append(8)
     log.reset_to(fetched)
-    told.append(30)
+    reported.append(30)
     append(log, 2, epoch=4)
-    told.append(log.flush())
+    reported.append(log.flush())
     log.settle()
     state.save(QuorumState(5, -1, None, "c", applied_offset=32))
 
 
-def syncs_of_a_life() -> tuple[int, int]:
+def syncs_of_one_run() -> tuple[int, int]:
     files = CountedSyncs()
     partition = filled(files)
     before = files.syncs
@@ -197,20 +197,20 @@ def test_every_failed_sync_stops_the_replica_and_loses_no_acknowledged_record(
     number: int, power: bool
 ) -> None:
     """Log, segments' names, epochs, quorum-state, seals, snapshots and their names, synced-end."""
-    first, last = syncs_of_a_life()
+    first, last = syncs_of_one_run()
     assert last - first > 30
     for failing in range(first + 1, last + 1):
         files = CountedSyncs(failing)
         partition = filled(files)
-        files.fails, told = (failing, number), [4]
+        files.fails, reported = (failing, number), [4]
         expected = DiskFull if number == errno.ENOSPC else StorageFailure
         with pytest.raises(expected) as failed:
-            lead_a_life(partition, told)
+            lead_a_life(partition, reported)
         if isinstance(failed.value, DiskFull):
             assert failed.value.at_sync, f"sync {failing}: {failed.value}"
         files.lose_power() if power else files.end_process()
         again = open_partition(DATA, 0, ME, cluster_id="c", segment_bytes=900, files=files)
-        assert again.log.end_offset >= told[-1], f"sync {failing}"
+        assert again.log.end_offset >= reported[-1], f"sync {failing}"
         state, end_offset = again.state, again.log.flush()
         files.lose_power()
         again = open_partition(DATA, 0, ME, cluster_id="c", segment_bytes=900, files=files)

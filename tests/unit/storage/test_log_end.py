@@ -102,13 +102,13 @@ def test_flipped_bit_of_the_last_batch_is_never_treated_as_a_torn_write(
 ) -> None:
     """Although the file may end in zeros, from a sector's beginning on."""
     first, last = batch(0, b"x" * before), batch(1, value)
-    chance = random.Random(before)
-    places = [*range(8, 61), *(chance.randrange(61, len(last)) for _ in range(60))]
+    rng = random.Random(before)
+    places = [*range(8, 61), *(rng.randrange(61, len(last)) for _ in range(60))]
     for at in places:
         if 12 <= at < 16:
             continue  # the epoch: found by leader-epoch-checkpoint
         content = bytearray(first + last)
-        content[len(first) + at] ^= 1 << chance.randrange(8)
+        content[len(first) + at] ^= 1 << rng.randrange(8)
         assert end_of(bytes(content)) is None, f"byte {at}"
 
 

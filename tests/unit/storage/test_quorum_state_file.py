@@ -229,10 +229,10 @@ def test_kill_at_any_point_leaves_a_complete_and_recent_state(tmp_path: Path) ->
             text=True,
         )
         assert process.stdout is not None
-        told = [int(process.stdout.readline()) for _ in range(3 + round_number)]
+        output = [int(process.stdout.readline()) for _ in range(3 + round_number)]
         process.send_signal(signal.SIGKILL)
-        told += [int(line) for line in process.communicate()[0].split()]
+        output += [int(line) for line in process.communicate()[0].split()]
         state = QuorumStateFile(tmp_path, ME).load()
         assert state is not None
-        assert told[-1] <= state.leader_epoch <= told[-1] + 1
+        assert output[-1] <= state.leader_epoch <= output[-1] + 1
         assert state.voted == ReplicaKey(state.leader_epoch % 7, UUID(int=state.leader_epoch))

@@ -76,7 +76,7 @@ def test_crash_during_the_upgrade_is_completed_by_the_next_start(
     crash_at: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Every replacement of a file may be the last thing that happens, or not happen at all."""
+    """A crash before or after every replacement of a file."""
     replacements = 0
 
     def counted(real: Callable[..., None]) -> Callable[..., None]:

@@ -132,5 +132,5 @@ def test_scrub_rate_is_kept_and_stop_is_honoured(tmp_path: Path) -> None:
         return False
 
     flip(log.segments[0].path, 40)
-    assert scrub(log.segments, pause) is None, "ended before it was through"
+    assert scrub(log.segments, pause) is None, "ended before it was complete"
     assert sum(read) == log.segments[0].size_bytes

@@ -42,7 +42,7 @@ def test_rotated_token_is_read_from_its_file(url: str, tmp_path: Path) -> None:
     _WANTED[0] = "Bearer second"
     assert _status(target) == 401
     file.write_text("first\nsecond")
-    assert _status(target) == 401, "it finds out by the refusal"
+    assert _status(target) == 401, "it learns it from the refusal"
     assert _status(target) == 200
     _WANTED[0] = "Bearer first"
     assert [_status(target), _status(target)] == [401, 200], "the one before is tried again"

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.workload.history import Acknowledged, Event, Finished, Read, Refused, Unknown
-from support.workload.judgement import (
+from support.workload.evaluation import (
     LoggedWrite,
     ReplicaLog,
     StateSample,
@@ -17,6 +16,7 @@ from support.workload.judgement import (
     longest_gap_ms,
     stale_reads,
 )
+from support.workload.history import Acknowledged, Event, Finished, Read, Refused, Unknown
 
 FIRST_OFFSET = 10
 

@@ -68,10 +68,10 @@ def stop_ours(*, remove_data: bool) -> None:
 
 def _explain_if_not_startable() -> None:
     if shutil.which("docker") and os.geteuid() != 0:
-        said = run(["docker", "info"], timeout_s=15, check=False).stderr.strip().splitlines()
+        output = run(["docker", "info"], timeout_s=15, check=False).stderr.strip().splitlines()
         raise TestbedError(
             "no docker daemon answers: start docker, or join the group `docker`, or run as root.\n"
-            + (said[-1] if said else "")
+            + (output[-1] if output else "")
         )
     if sys.platform != "linux" or os.geteuid() != 0:
         raise TestbedError("docker is needed: install it (https://docs.docker.com/engine/install)")

@@ -1,6 +1,6 @@
 """Debian trees as docker images, for machines that cannot pull any: made by debootstrap, cached.
 
-Each tree lies in the cache as an archive under a hash of its package list; the daemon keeps the
+Each tree is in the cache as an archive under a hash of its package list; the daemon keeps the
 image made of it under a tag with the same hash.
 """
 
@@ -155,5 +155,5 @@ def _run_debootstrap(command: Sequence[str], root: Path) -> None:
         return
     log = root / "debootstrap" / "debootstrap.log"
     tail = log.read_text(errors="replace").splitlines()[-8:] if log.exists() else []
-    said = (done.stdout + done.stderr).strip().splitlines()[-3:]
-    raise TestbedError("\n".join(["debootstrap failed:", *said, *tail]))
+    output = (done.stdout + done.stderr).strip().splitlines()[-3:]
+    raise TestbedError("\n".join(["debootstrap failed:", *output, *tail]))

@@ -97,7 +97,7 @@ class Disks:
             return DiskState.ABSENT
         if self.mount_point(disk) not in _mount_points():
             return DiskState.UNMOUNTED
-        # The disk's owner is the pods' user, so that anybody but root would be refused, not answered
+        # The disk belongs to the pods' user, so that every user but root would be refused
         listing = ["env", "LC_ALL=C", "ls", "-A", str(self.mount_point(disk))]
         done = run(as_root(listing), timeout_s=30, check=False)
         if done.returncode == 0:

@@ -1,4 +1,4 @@
-"""Names for things made from inputs: the same inputs give the same name, on any machine."""
+"""Names of cached files, derived from their inputs: the same inputs give the same name, on any machine."""
 
 import hashlib
 from collections.abc import Iterable

@@ -115,7 +115,7 @@ def _prepared() -> tuple[str, programs.Tools]:
 
 
 def _node_image_is_at_hand() -> bool:
-    """Whether nothing needs to be compiled: it can be pulled, or lies in daemon or cache."""
+    """Whether nothing needs to be compiled: it can be pulled, or is in the daemon or the cache."""
     if os.environ.get("METADATAQUORUM_NODE_IMAGE") == "pull":
         return True
     present = daemon.has_image(node_image.image_name())

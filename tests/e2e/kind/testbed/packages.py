@@ -22,7 +22,7 @@ _WAIT_FOR_LOCK = ("-o", "DPkg::Lock::Timeout=240")
 
 
 def find(program: str) -> str | None:
-    """Also looks where root's programs lie, which an ordinary PATH leaves out."""
+    """Also looks in the folders of root's programs, which an ordinary PATH does not contain."""
     return shutil.which(program) or shutil.which(program, path=_SYSTEM_PATH)
 
 

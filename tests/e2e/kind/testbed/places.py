@@ -1,7 +1,7 @@
-"""Where things lie on the machine.
+"""The folders of the testbed on the machine.
 
 Cache: made from pinned inputs, named by a hash of them, safe to delete and to carry between machines.
-State: what is alive now (clusters, disks, a daemon of ours); removed by `down`.
+State: clusters, disks and a daemon of ours that run now; removed by `down`.
 """
 
 import contextlib
@@ -52,7 +52,7 @@ def daemon_exec_root() -> Path:
 
 @contextlib.contextmanager
 def exclusive(what: str) -> Iterator[None]:
-    """Holds a lock between processes, so that two runs never build the same thing side by side."""
+    """Holds a lock between processes, so that two runs never build the same file at the same time."""
     locks = state_directory() / "locks"
     locks.mkdir(parents=True, exist_ok=True)
     with open(locks / what, "w") as file:

@@ -161,8 +161,8 @@ def _on_path(name: str, ask: list[str], fits: Callable[[tuple[int, ...]], bool])
     program = shutil.which(name)
     if program is None or Path(program).parent == state_directory() / "bin":
         return None
-    said = run([program, *ask], timeout_s=60, check=False)
-    return Path(program) if said.returncode == 0 and fits(_numbers(said.stdout)) else None
+    reported = run([program, *ask], timeout_s=60, check=False)
+    return Path(program) if reported.returncode == 0 and fits(_numbers(reported.stdout)) else None
 
 
 def _installed(name: str, package: str, version: str, flags: str) -> Path:

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from support.in_memory_kube_api import SoundNodes, reconciler, repeat, running_quorum
+from support.in_memory_kube_api import HealthyNodes, reconciler, repeat, running_quorum
 from support.kind_env.quorum import described
-from support.random_changes.act import Ending
-from support.random_changes.drift import astray, essence, of_members
+from support.random_changes.act import FinalCondition
+from support.random_changes.drift import drifted, essence, of_members
 from support.random_changes.harm import Sample, Stop, harm, stops
-from support.random_changes.ledger import Ledger, Passed
+from support.random_changes.passed_rounds import PassedRound, PassedRounds
 from support.random_changes.settled import complaints, unsettled
 from support.requirement_inputs import Inputs
 
@@ -66,8 +66,8 @@ def test_every_deviation_is_reported(
     for key in path[:-1]:
         inner = inner[key]
     inner[path[-1]] = value
-    told = unsettled(resource, described(_DOCUMENT), 3, [])
-    assert (told == []) if says is None else any(says in each for each in told)
+    reported = unsettled(resource, described(_DOCUMENT), 3, [])
+    assert (reported == []) if says is None else any(says in each for each in reported)
 
 
 def test_missing_voters_leader_and_objects_are_reported() -> None:
@@ -89,8 +89,8 @@ def test_stop_that_leaves_a_majority_is_harmless() -> None:
 
 def test_stop_of_one_of_the_last_two_of_three_voters_is_harmful() -> None:
     samples = [_live(at, "q-1-1", "q-2-1") for at in (1.0, 5.0, 10.0)]
-    (told,) = harm(samples, [Stop(10.5, "ScaleToZero", "q-1-1", "its disk failed")])
-    assert "left ['q-2-1'] live of 3 voters" in told
+    (reported,) = harm(samples, [Stop(10.5, "ScaleToZero", "q-1-1", "its disk failed")])
+    assert "left ['q-2-1'] live of 3 voters" in reported
 
 
 def test_stopping_a_dead_voter_is_harmless() -> None:
@@ -146,7 +146,7 @@ def test_only_executed_steps_that_end_a_process_are_stops() -> None:
 
 
 def test_final_state_is_accepted_only_if_its_condition_is_true_and_has_a_remedy() -> None:
-    ending = Ending("DiskFull", "make room", lambda operations, message: message)
+    ending = FinalCondition("DiskFull", "make room", lambda operations, message: message)
     assert ending.holds({"status": "True", "message": "full: make room"})
     assert not ending.holds({"status": "False", "message": "full: make room"})
     assert not ending.holds({"status": "True", "message": "full"})
@@ -154,12 +154,15 @@ def test_final_state_is_accepted_only_if_its_condition_is_true_and_has_a_remedy(
 
 def test_rounds_count_for_their_source_tree(tmp_path: Path) -> None:
     file = tmp_path / "state" / "anything.json"
-    before, after = Ledger(file, "before"), Ledger(file, "after")
-    before.add(7, Passed(12.5, 900, ("DiskFull",)))
-    before.add(8, Passed(3.0, 800, ()))
-    assert before.passed() == {7: Passed(12.5, 900, ("DiskFull",)), 8: Passed(3.0, 800, ())}
+    before, after = PassedRounds(file, "before"), PassedRounds(file, "after")
+    before.add(7, PassedRound(12.5, 900, ("DiskFull",)))
+    before.add(8, PassedRound(3.0, 800, ()))
+    assert before.passed() == {
+        7: PassedRound(12.5, 900, ("DiskFull",)),
+        8: PassedRound(3.0, 800, ()),
+    }
     assert after.passed() == {}
-    after.add(7, Passed(1.0, 1, ()))
+    after.add(7, PassedRound(1.0, 1, ()))
     assert set(before.passed()) == {7, 8}
 
 
@@ -200,9 +203,9 @@ def test_object_drift_is_reported(path: tuple[str, ...], value: object, says: st
     for key in path[:-1]:
         inner = inner[key]
     inner[path[-1]] = value
-    told = astray({"service": essence(_SERVICE)}, {"service": found})
-    assert says in " ".join(told) if says else told == []
-    assert astray({"service": essence(_SERVICE)}, {"service": None}) == ["service is missing"]
+    reported = drifted({"service": essence(_SERVICE)}, {"service": found})
+    assert says in " ".join(reported) if says else reported == []
+    assert drifted({"service": essence(_SERVICE)}, {"service": None}) == ["service is missing"]
 
 
 def test_member_drift_is_reported() -> None:
@@ -213,7 +216,7 @@ def test_member_drift_is_reported() -> None:
         return {"metadata": {"name": "q-1-1", "labels": labels}, "spec": spec}
 
     assert of_members([of(1, **labels)], [], labels) == []
-    assert of_members([of(0)], [], labels) == [], "who has left"
+    assert of_members([of(0)], [], labels) == [], "a removed member"
     assert "no labels" in of_members([of(1)], [], labels)[0]
     assert "2 replicas" in of_members([of(2, **labels)], [], labels)[0]
     assert "by hand" in of_members([of(1, "by-hand", **labels)], [], labels)[0]
@@ -224,6 +227,6 @@ def test_member_drift_is_reported() -> None:
 def test_conditions_of_a_healthy_quorum_are_no_deviation() -> None:
     """Checked with the operator's own reconcile: a new condition must be classified here as good or bad when true."""
     api = running_quorum(3)
-    repeat(reconciler(api, SoundNodes(3)), 2)
+    repeat(reconciler(api, HealthyNodes(3)), 2)
     assert api.status["phase"] == "Ready"
     assert complaints(api.resource) == []

@@ -28,7 +28,7 @@ _KEPT = ("debian", "images", "programs")
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Iterator[Path]:
+def folders(tmp_path: Path) -> Iterator[Path]:
     """A state and a cache. Whatever the test leaves goes after it."""
     cache = tmp_path / "cache"
     cache.mkdir()
@@ -44,11 +44,11 @@ def cluster_program() -> list[str]:
     return [sys.executable, "-B", str(ROOT / "tests" / "e2e" / "kind" / "cluster.py")]
 
 
-def run(home: Path, command: list[str], folder: Path = ROOT) -> str:
+def run(folders: Path, command: list[str], folder: Path = ROOT) -> str:
     environment = {
         **os.environ,
-        "METADATAQUORUM_STATE": str(home / "state"),
-        "METADATAQUORUM_CACHE": str(home / "cache"),
+        "METADATAQUORUM_STATE": str(folders / "state"),
+        "METADATAQUORUM_CACHE": str(folders / "cache"),
     }
     done = subprocess.run(
         command,
@@ -107,29 +107,29 @@ def containers() -> str:
     return names
 
 
-def test_distclean_removes_a_running_cluster_completely(home: Path) -> None:
+def test_distclean_removes_a_running_cluster_completely(folders: Path) -> None:
     """No process, mount, network namespace, container, disk or file remains; `distclean` also removes the cache."""
-    state = str(home / "state")
+    state = str(folders / "state")
     daemon_was_there = daemon.answers()
     before = set(mount_points()), network_namespaces(), set(containers().splitlines())
     up = ["up", "--name", NAME, "--workers", "1", "--first-host-port", str(FIRST_HOST_PORT)]
-    run(home, [*cluster_program(), *up])
-    run(home, [*cluster_program(), "disk", "make", "1", "3", "--name", NAME])
+    run(folders, [*cluster_program(), *up])
+    run(folders, [*cluster_program(), "disk", "make", "1", "3", "--name", NAME])
     assert any(state in each for each in loop_files())
     assert f"{NAME}-control-plane" in containers()
     assert network_namespaces() - before[1]
     assert bool(processes(f"--data-root={state}")) is not daemon_was_there
 
-    checkout = home / "checkout"
+    checkout = folders / "checkout"
     copied = ["git", "clone", "-q", "--depth", "1", f"file://{ROOT}", str(checkout)]
     subprocess.run(copied, check=True, timeout=60)
-    run(home, ["make", "--no-print-directory", "distclean", f"PYTHON={BARE}"], checkout)
+    run(folders, ["make", "--no-print-directory", "distclean", f"PYTHON={BARE}"], checkout)
 
-    assert not (home / "state").exists()
-    assert not (home / "cache").exists()
+    assert not (folders / "state").exists()
+    assert not (folders / "cache").exists()
     assert not any(state in each for each in loop_files())
     wait_until(lambda: not processes(state), f"no process of {state} is left: {processes(state)}")
-    assert not any(each.startswith(str(home)) for each in mount_points())
+    assert not any(each.startswith(str(folders)) for each in mount_points())
     left = {each for each in set(mount_points()) - before[0] if "docker" in each or NAME in each}
     assert left == set()
     assert daemon.answers() is daemon_was_there

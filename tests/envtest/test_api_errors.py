@@ -34,11 +34,11 @@ def configuration(server: ControlPlane) -> Configuration:
 def test_expired_resource_version_causes_a_new_list(api_server: ControlPlane, env: Env) -> None:
     """A real 410: the API server has versions of this kind only from the time when the kind was defined."""
     env.apply(1)
-    told: list[Any] = []
+    reported: list[Any] = []
 
     async def work() -> Watch:
         async with KubeApi(configuration(api_server)) as api:
-            watch = Watch(api, Collection(_QUORUMS), lambda *each: told.append(each))
+            watch = Watch(api, Collection(_QUORUMS), lambda *each: reported.append(each))
             watch._version = "1"
             watch.copies.put(("", "ghost"), {"metadata": {"name": "ghost", "resourceVersion": "1"}})
             task = asyncio.create_task(watch.run())
@@ -52,7 +52,7 @@ def test_expired_resource_version_causes_a_new_list(api_server: ControlPlane, en
     watch = asyncio.run(work())
     assert watch.lists == 1
     assert (env.namespace, "q") in watch.objects
-    assert [old["metadata"]["name"] for old, new in told if new is None] == ["ghost"]
+    assert [old["metadata"]["name"] for old, new in reported if new is None] == ["ghost"]
 
 
 @pytest.mark.timeout(60)

@@ -13,18 +13,18 @@ from support.raft.cores import Cores, Node
 Moment = tuple[object, ...]
 
 
-class MortalLeader(Cores):
-    """From `arm` on the outputs of leaders are counted; the leader crashes before output number `dies_at`.
+class CrashingLeader(Cores):
+    """From `arm` on the outputs of leaders are counted; the leader crashes before output number `crash_at`.
 
     `moments` describes each counted output by what the leader was busy with: two outputs of one
     description are the same step for anyone who looks from outside.
     """
 
-    def __init__(self, dies_at: int = 0) -> None:
+    def __init__(self, crash_at: int = 0) -> None:
         super().__init__()
         self.moments: list[Moment] = []
         self.dead: Node | None = None
-        self._dies_at = dies_at
+        self._dies_at = crash_at
         self._armed = False
 
     def arm(self) -> None:

@@ -15,11 +15,11 @@ TREE = (
     "helm",
     "tests/support/random_changes",
 )
-"""What runs in a round, and what decides it."""
+"""The code that runs in a round, and the code that evaluates it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Passed:
+class PassedRound:
     """One round: how long it took to settle, and what was checked."""
 
     settled_s: float
@@ -28,24 +28,24 @@ class Passed:
 
 
 def tree_of(root: Path = REPOSITORY) -> str:
-    """A hash over names and contents of what a round depends on."""
+    """A hash over names and contents of the files that a round depends on."""
     return Inputs(root).under(*TREE).inputs
 
 
-class Ledger:
-    """A file of passed rounds; every round is on the disk before the next one begins."""
+class PassedRounds:
+    """A file of passed rounds; each round is synced before the next one begins."""
 
     def __init__(self, path: Path, tree: str) -> None:
         self._path, self._tree = path, tree
 
-    def passed(self) -> dict[int, Passed]:
+    def passed(self) -> dict[int, PassedRound]:
         """Rounds of this very tree, by seed."""
         return {
-            int(seed): Passed(each["settled_s"], each["acknowledged"], tuple(each["answered"]))
+            int(seed): PassedRound(each["settled_s"], each["acknowledged"], tuple(each["answered"]))
             for seed, each in self._read().get(self._tree, {}).items()
         }
 
-    def add(self, seed: int, passed: Passed) -> None:
+    def add(self, seed: int, passed: PassedRound) -> None:
         everything = self._read()
         everything.setdefault(self._tree, {})[str(seed)] = asdict(passed)
         self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -61,6 +61,6 @@ class Ledger:
         return found
 
 
-def ledger(root: Path = REPOSITORY) -> Ledger:
+def ledger(root: Path = REPOSITORY) -> PassedRounds:
     """The ledger of this checkout."""
-    return Ledger(root / ".requirements" / "anything.json", tree_of(root))
+    return PassedRounds(root / ".requirements" / "anything.json", tree_of(root))

@@ -13,8 +13,8 @@ from quorum_operator.quorum_client import Described
 from support.in_memory_kube_api import (
     NAME,
     SPACE,
-    KeptObjects,
-    SoundNodes,
+    HealthyNodes,
+    InMemoryKubeApi,
     pod_path,
     reconcile,
     reconciler,
@@ -31,7 +31,7 @@ POLICY = f"/apis/networking.k8s.io/v1/namespaces/{SPACE}/networkpolicies/demo-me
 BUDGET = f"/apis/policy/v1/namespaces/{SPACE}/poddisruptionbudgets/demo"
 
 
-def content(api: KeptObjects, path: str) -> Any:
+def content(api: InMemoryKubeApi, path: str) -> Any:
     found = copy.deepcopy(api.objects[path])
     for key in ("resourceVersion", "generation"):
         found["metadata"].pop(key, None)
@@ -50,7 +50,7 @@ CHANGES: dict[str, tuple[str, Callable[[dict[str, Any]], Any]]] = {
     ),
     "policy opened": (POLICY, lambda found: found["spec"]["ingress"].append({})),
     "policy of one way": (POLICY, lambda found: found["spec"].update(policyTypes=["Ingress"])),
-    "policy of nobody": (
+    "policy without an owner": (
         POLICY,
         lambda found: found["spec"]["podSelector"]["matchLabels"].update(no="body"),
     ),
@@ -94,13 +94,13 @@ def test_foreign_changes_are_reverted(path: str, change: Callable[[dict[str, Any
     assert content(api, path) != before
     reconcile(api)
     assert content(api, path) == before
-    assert not [path for verb, path in api.writes if verb == "delete"], "nothing restarts by that"
+    assert not [path for verb, path in api.writes if verb == "delete"], "a pod was restarted"
 
 
 @pytest.mark.requirement("OP-01")
 @pytest.mark.parametrize("damage", [None, {}, {"clusterId": "x"}, {"founderId": "one"}])
 def test_identity_without_data_is_recreated(damage: dict[str, str] | None) -> None:
-    """Somebody deleted it and created another one of that name."""
+    """A user deleted it and created another one of that name."""
     api = running_quorum(3)
     before = api.objects[IDENTITY]["data"]["clusterId"]
     whole = dict(api.objects[IDENTITY]["data"])
@@ -190,7 +190,7 @@ def test_template_changed_by_a_webhook_each_time_is_not_rewritten_repeatedly() -
     assert any("nodeSelector" in each["message"] for each in api.events)
 
 
-def waiting(api: KeptObjects, node_id: int, **status: Any) -> None:
+def waiting(api: InMemoryKubeApi, node_id: int, **status: Any) -> None:
     """Its pod was made from an older template, and does not run."""
     pod = api.objects[pod_path(node_id)]
     pod["metadata"]["labels"] = {
@@ -240,7 +240,7 @@ def test_pod_that_cannot_start_with_an_old_template_is_replaced(
     """Also where only its placement has changed, which no running pod is restarted for."""
     api = running_quorum(3)
     waiting(api, node_id, **state)
-    made = reconciler(api, SoundNodes(3, silent=(node_id,)))
+    made = reconciler(api, HealthyNodes(3, silent=(node_id,)))
     asyncio.run(made.reconcile(SPACE, NAME))
     assert ("delete", pod_path(node_id)) in api.writes
 
@@ -250,14 +250,14 @@ def test_pod_that_cannot_start_with_the_current_template_is_not_replaced() -> No
     api = running_quorum(3)
     waiting(api, 2, **UNSCHEDULABLE)
     api.objects[pod_path(2)]["metadata"]["labels"]["controller-revision-hash"] = "new"
-    made = reconciler(api, SoundNodes(3, silent=(2,)))
+    made = reconciler(api, HealthyNodes(3, silent=(2,)))
     for _ in range(3):
         asyncio.run(made.reconcile(SPACE, NAME))
     assert not [path for verb, path in api.writes if verb == "delete"]
     api = running_quorum(3)
     waiting(api, 2, **UNSCHEDULABLE)
     api.objects[set_path(2)]["metadata"]["generation"] += 1  # the controller has not seen it yet
-    asyncio.run(reconciler(api, SoundNodes(3, silent=(2,))).reconcile(SPACE, NAME))
+    asyncio.run(reconciler(api, HealthyNodes(3, silent=(2,))).reconcile(SPACE, NAME))
     assert not [path for verb, path in api.writes if verb == "delete"]
 
 
@@ -280,7 +280,7 @@ def test_pod_that_crashes_between_two_configuration_reads_is_recreated() -> None
     pod = api.objects[pod_path(3)]
     pod["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
     api.objects[CONFIG]["metadata"]["creationTimestamp"] = "2026-01-01T00:00:05Z"
-    made = reconciler(api, SoundNodes(3, silent=(3,)))
+    made = reconciler(api, HealthyNodes(3, silent=(3,)))
     asyncio.run(made.reconcile(SPACE, NAME))
     assert ("delete", pod_path(3)) not in api.writes
     pod["status"] = {"phase": "Running", "conditions": [], **STATES["crash loop"]}
@@ -288,7 +288,7 @@ def test_pod_that_crashes_between_two_configuration_reads_is_recreated() -> None
     assert ("delete", pod_path(3)) in api.writes
 
 
-class SilentNodes(SoundNodes):
+class SilentNodes(HealthyNodes):
     """No process answers."""
 
     def through(self, pod_client: object) -> "SilentNodes":

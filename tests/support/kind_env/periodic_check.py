@@ -5,7 +5,7 @@ from types import TracebackType
 from typing import Self
 
 
-class Looking:
+class PeriodicCheck:
     """A context manager: `look` is called every `period_s`.
 
     Errors of the types in `passing` are ignored.

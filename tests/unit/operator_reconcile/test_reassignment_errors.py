@@ -1,4 +1,4 @@
-"""What keeps a PartitionReassignment from being reconciled is told on it, and not only in the operator's log."""
+"""The reason why a PartitionReassignment can't be reconciled is in its status, and not only in the operator's log."""
 
 import asyncio
 from typing import Any
@@ -13,7 +13,7 @@ from quorum_operator.partition_client import PartitionClient
 from quorum_operator.planner.condition_reasons import REASSIGNMENT_REASONS
 from quorum_operator.reassign import ReassignmentReconciler
 from quorum_operator.turns import Turns
-from support.in_memory_kube_api import NAME, SPACE, KeptObjects, running_quorum
+from support.in_memory_kube_api import NAME, SPACE, InMemoryKubeApi, running_quorum
 
 PATH = paths.namespaced("partitionreassignments", SPACE, "moves")
 DENIED = Forbidden(403, "Forbidden", 'secrets "demo-admin" is forbidden: cannot get resource')
@@ -24,20 +24,20 @@ WHOLE: dict[str, Any] = {
 }
 
 
-def quorum_with_a_reassignment(**changes: Any) -> KeptObjects:
+def quorum_with_a_reassignment(**changes: Any) -> InMemoryKubeApi:
     api = running_quorum(3)
     api._keep(PATH, {"metadata": {"name": "moves", "namespace": SPACE}, "spec": WHOLE, **changes})
     return api
 
 
-def reconcile(api: KeptObjects, partitions: PartitionClient | None = None) -> None:
+def reconcile(api: InMemoryKubeApi, partitions: PartitionClient | None = None) -> None:
     """Its pods answer nothing, and raises what the reconcile raises."""
 
-    def nobody(request: httpx.Request) -> httpx.Response:
+    def unused(request: httpx.Request) -> httpx.Response:
         raise httpx.ConnectError("refused", request=request)
 
     async def run() -> None:
-        async with httpx.AsyncClient(transport=httpx.MockTransport(nobody)) as http:
+        async with httpx.AsyncClient(transport=httpx.MockTransport(unused)) as http:
             unchecked: Any = api
             made = ReassignmentReconciler(
                 unchecked, partitions or PartitionClient(http), Metrics(), Turns(lambda place: None)
@@ -47,12 +47,12 @@ def reconcile(api: KeptObjects, partitions: PartitionClient | None = None) -> No
     asyncio.run(run())
 
 
-def condition(api: KeptObjects, kind: str) -> dict[str, Any]:
+def condition(api: InMemoryKubeApi, kind: str) -> dict[str, Any]:
     found = (api.objects[PATH].get("status") or {}).get("conditions", [])
     return next((each for each in found if each["type"] == kind), {})
 
 
-def refusing(api: KeptObjects, error: ApiError) -> None:
+def refusing(api: InMemoryKubeApi, error: ApiError) -> None:
     def refuse(verb: str, path: str) -> None:
         if "/secrets/" in path:
             raise error
@@ -70,7 +70,7 @@ def test_an_object_that_the_operator_may_not_read_is_told() -> None:
         assert (found["status"], found["reason"]) == ("False", "Forbidden")
         assert found["reason"] in REASSIGNMENT_REASONS[kind]
         assert DENIED.message in found["message"]
-        assert "service account" in found["message"], "what to do"
+        assert "service account" in found["message"], "the message has no advice"
     api.refuse = lambda verb, path: None
     reconcile(api)
     assert condition(api, "QuorumReachable")["reason"] != "Forbidden"
@@ -90,7 +90,7 @@ class Broken(PartitionClient):
     def __init__(self) -> None:
         super().__init__(httpx.AsyncClient())
 
-    async def describe(self, *told: object) -> Any:
+    async def describe(self, *reported: object) -> Any:
         raise KeyError("partitions")
 
 
