@@ -9,6 +9,8 @@ import pytest
 
 from quorum_node.exit_codes import ExitCode
 from quorum_node.records.identity import parse_uuid, uuid_text
+from quorum_node.storage.partition_directory import partition_directory
+from quorum_node.storage.synced_end import FILE_NAME, read_synced_end
 from quorum_node.survivor import Survivor
 from support.local_quorum import LocalNode, LocalQuorum, wait_until
 
@@ -18,7 +20,15 @@ MakeQuorum = Callable[..., LocalQuorum]
 
 
 def content_of(path: Path) -> dict[str, bytes]:
-    return {str(p.relative_to(path)): p.read_bytes() for p in path.rglob("*") if p.is_file()}
+    """All files except the synced end, which every opened log writes again under the next sequence number."""
+    files = (p for p in path.rglob("*") if p.is_file() and p.name != FILE_NAME)
+    return {str(p.relative_to(path)): p.read_bytes() for p in files}
+
+
+def end_of(data_dir: Path) -> tuple[int, int]:
+    recorded = read_synced_end(partition_directory(data_dir, 0))
+    assert recorded is not None
+    return recorded.end_offset, recorded.epoch
 
 
 def held_by(quorum: LocalQuorum, node_id: int) -> Survivor:
@@ -76,7 +86,7 @@ def test_recovered_survivor_becomes_the_sole_voter_and_grows_back_with_all_its_r
     other = Survivor(accepted.recovered_uuid, accepted.epoch, accepted.end_offset)
     refused(survivor, other, ExitCode.IDENTITY_MISMATCH, "another replica")
     (survivor.data_dir / "disk-probe.tmp").unlink(missing_ok=True)
-    before = content_of(survivor.data_dir)
+    before, synced = content_of(survivor.data_dir), end_of(survivor.data_dir)
 
     start_recovering(survivor, accepted)
     (voter,) = quorum.describe()["voters"]
@@ -84,6 +94,7 @@ def test_recovered_survivor_becomes_the_sole_voter_and_grows_back_with_all_its_r
     assert quorum.describe()["leaderEpoch"] > 1 << 16
     kept = survivor.data_dir / f"before-recovery-{accepted.end_offset}-{accepted.epoch}"
     assert content_of(kept) == before
+    assert end_of(kept) == synced
     assert [quorum.get(f"k{number}") for number in range(20)] == [str(n) for n in range(20)]
 
     survivor.kill()
