@@ -294,3 +294,14 @@ def test_path_with_special_characters_of_hadoop_is_rejected(spark: SparkSession)
         task = Fetched(DeltaTask(Path("deltas/part")), root, ("deltas/part",))
         with pytest.raises(PipelineError, match=rf"^{re.escape(root)} can't be read by executors"):
             SparkStages(spark.sparkContext).rows([(0, task)])
+
+
+@pytest.mark.parametrize("uri", ["s3a://bucket/a", "nosuch://bucket/a"])
+def test_store_without_a_connector_is_an_error_that_tells_what_to_add(
+    uri: str, spark: SparkSession
+) -> None:
+    scheme = uri.partition(":")[0]
+    with pytest.raises(
+        PipelineError, match=rf"^{uri}: Spark has no connector for {scheme}, .*docs"
+    ):
+        HadoopFiles(spark.sparkContext).list(uri)

@@ -74,8 +74,10 @@ def test_killed_writer_of_an_object_store_is_continued_without_loss(
     command = ("archive", "--follow", "--every", "0.5", "--log", writer.directory, "--to", uri)
     with PipelineProcess(tmp_path / "output", *command) as running:
         wait_until(
-            lambda: any(key.endswith("_COMPLETE") for key in store.keys(BUCKET))
-            or not running.is_running,
+            lambda: (
+                any(key.endswith("_COMPLETE") for key in store.keys(BUCKET))
+                or not running.is_running
+            ),
             "the first complete range",
             240,
         )

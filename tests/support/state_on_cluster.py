@@ -54,7 +54,9 @@ def _run(master: str, log: Path) -> ClusterRun:
     session = open_session("state on a cluster", master, _ALL_EXECUTORS_FIRST)
     context = session.sparkContext
     with (
-        JobHistory(SparkStages(context), DirectorySource(log, SPAN_BYTES, worth_bytes=0)) as history,
+        JobHistory(
+            SparkStages(context), DirectorySource(log, SPAN_BYTES, worth_bytes=0)
+        ) as history,
         nothing_decoded_here(),
     ):
         snapshot = b"".join(history.at(Moment()).snapshot())

@@ -14,6 +14,12 @@ from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.local_files import StoredFile
 from quorum_pipeline.spark.reason import reason_of
 
+_MISSING_CLASS = (
+    "ClassNotFoundException",
+    "NoClassDefFoundError",
+    "UnsupportedFileSystemException",
+)
+
 
 class HadoopFiles:
     """Paths are URIs, or plain paths of the default file system. Every call may raise PipelineError."""
@@ -111,7 +117,16 @@ class HadoopFiles:
 
     def _path(self, text: str) -> tuple[Any, Any]:
         path = self._call(repr(text), self._jvm.org.apache.hadoop.fs.Path, text)
-        return path, self._call(text, path.getFileSystem, self._conf)
+        try:
+            return path, path.getFileSystem(self._conf)
+        except Py4JJavaError as error:
+            thrown = error.java_exception
+            if _is_missing_class(thrown):
+                raise PipelineError(
+                    f"{text}: Spark has no connector for {path.toUri().getScheme()}, or not all of it ({thrown.toString()}):"
+                    " add it with spark.jars.packages, see docs/how-to/archive-in-a-store.md"
+                ) from None
+            raise PipelineError(f"{text}: {thrown.getMessage()}") from None
 
     @staticmethod
     def _call(what: str, function: Any, *arguments: Any) -> Any:
@@ -121,3 +136,12 @@ class HadoopFiles:
             raise PipelineError(f"{what}: {error.java_exception.getMessage()}") from None
         except PySparkException as error:
             raise PipelineError(f"{what}: {reason_of(error)}") from None
+
+
+def _is_missing_class(thrown: Any) -> bool:
+    """Whether a Java exception, or one of its causes, says that a file system's classes are not on the class path."""
+    while thrown is not None:
+        if thrown.getClass().getSimpleName() in _MISSING_CLASS:
+            return True
+        thrown = thrown.getCause()
+    return False
