@@ -11,29 +11,28 @@ from quorum_node.broker.producers import ProducerEntry, ProducerStates
 
 
 class PartitionDisk:
-    """`batches`: all batches passed to the writer; `written` and `synced` are offsets."""
+    """`batches`: all batches passed to the writer; `end_offset`, `written` and `synced` are offsets.
+
+    Where a truncation ended within a batch, the next one follows after a gap, as in Kafka.
+    """
 
     def __init__(self) -> None:
         self.batches: list[Batch] = []
         self.epoch_starts: tuple[tuple[int, int], ...] = ()
         self.high_watermark = 0
         self.start_offset = 0
+        self.end_offset = 0
         self.written = 0
         self.synced = 0
         self._deleted = ProducerStates()
         """Of the batches that were deleted: a broker has them in its producer snapshots."""
 
-    @property
-    def end_offset(self) -> int:
-        """End of the last batch; of an empty log its start."""
-        return self.batches[-1].end_offset if self.batches else self.start_offset
-
     def append(self, batches: tuple[Batch, ...]) -> None:
         """Pass batches to the writer."""
         for batch in batches:
-            is_next = batch.base_offset == self.end_offset
-            assert is_next or not self.batches, "no gaps in this simulation"
+            assert batch.base_offset == self.end_offset, "the core leaves no gaps"
             self.batches.append(batch)
+            self.end_offset = batch.end_offset
 
     def wrote(self, end_offset: int) -> None:
         """Batches reached the page cache."""
@@ -51,6 +50,7 @@ class PartitionDisk:
         """Drop whole batches from the offset on."""
         while self.batches and self.batches[-1].end_offset > end_offset:
             self.batches.pop()
+        self.end_offset = min(self.end_offset, end_offset)
         self.written, self.synced = min(self.written, end_offset), min(self.synced, end_offset)
 
     def begin_at(self, start_offset: int) -> None:
@@ -64,7 +64,7 @@ class PartitionDisk:
     def restart_at(self, start_offset: int) -> None:
         """Remove everything; the log continues at an offset."""
         self.batches.clear()
-        self.start_offset = self.written = self.synced = start_offset
+        self.start_offset = self.end_offset = self.written = self.synced = start_offset
         self._deleted = ProducerStates()
 
     def lose_everything(self) -> None:
@@ -98,6 +98,9 @@ class PartitionDisk:
 
     def open(self, *, was_closed: bool) -> OpenedLog:
         """State that a new process finds. It removes epochs that the log lost with their batches from the checkpoint."""
+        last_offset = self.batches[-1].end_offset if self.batches else 0
+        self.end_offset = max(self.start_offset, last_offset)
+        self.written, self.synced = self.end_offset, min(self.synced, self.end_offset)
         epochs = EpochHistory(self.epoch_starts)
         if not was_closed:
             epochs.cut_end(self.end_offset)
