@@ -3,6 +3,7 @@
 The operator acts on the change; `watch` shows the progress.
 """
 
+import re
 import sys
 import time
 from collections.abc import Callable
@@ -10,11 +11,12 @@ from dataclasses import dataclass
 from shutil import get_terminal_size
 
 from quorum_operator.plugin.kubectl import CommandFailed, Kubectl, Object
-from quorum_operator.plugin.layout import WIDTH
+from quorum_operator.plugin.layout import WIDTH, printable
 from quorum_operator.plugin.pages import members_page, status_page, summary_line
 
 _CLEAR = "\x1b[H\x1b[J"
 _TOKEN_FILE = "/etc/metadataquorum-token/token"
+_POD = re.compile("[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 _MOST_RETIRED = 16
 _MOST_WIDTH = 160
 
@@ -49,11 +51,11 @@ def watch(
         looks += 1
         if sys.stdout.isatty():
             lines = _on_screen(_page(call), get_terminal_size().lines)
-            sys.stdout.write(_CLEAR + "\n".join(lines) + "\n")
+            sys.stdout.write(_CLEAR + printable("\n".join(lines)) + "\n")
         else:
             line = summary_line(call.kubectl.quorum(call.name))
             if line != last:
-                print(f"{time.strftime('%H:%M:%S')}  {line}")
+                print(printable(f"{time.strftime('%H:%M:%S')}  {line}"))
             last = line
         sys.stdout.flush()
         if looks != count:
@@ -84,7 +86,7 @@ def transfer(call: Call, successor: int | None) -> list[str]:
     quorum = call.kubectl.quorum(call.name)
     found = quorum.get("status") or {}
     leader = (found.get("leader") or {}).get("id")
-    pod = next((each.get("pod") for each in _members(quorum) if each.get("role") == "leader"), None)
+    pod = next((_pod(each) for each in _members(quorum) if each.get("role") == "leader"), None)
     if leader is None or pod is None:
         raise CommandFailed(
             f"no majority of {call.name} confirms a leader, so leadership can't be transferred: see `kubectl quorum "
@@ -116,7 +118,7 @@ def logs(call: Call, node_id: int | None, follow: bool, tail: int, previous: boo
     """Print logs of one member or of all; returns kubectl's exit code."""
     found = _members(call.kubectl.quorum(call.name))
     chosen = [each for each in found if node_id is None or each["id"] == node_id]
-    pods = [each["pod"] for each in chosen if each.get("pod")]
+    pods = [pod for each in chosen if (pod := _pod(each)) is not None]
     if not pods:
         whose = "any member" if node_id is None else f"member {node_id}"
         raise CommandFailed(f"there is no pod of {whose}: see `kubectl quorum members {call.name}`")
@@ -152,6 +154,14 @@ def _change(call: Call, quorum: Object, spec: Object) -> None:
 def _members(quorum: Object) -> list[Object]:
     found: list[Object] = (quorum.get("status") or {}).get("members") or []
     return found
+
+
+def _pod(member: Object) -> str | None:
+    """The name of its pod. The status may have been edited, and kubectl would take anything that begins with a hyphen for one of its
+    options, such as another server.
+    """
+    name = member.get("pod")
+    return name if name and _POD.fullmatch(name) else None
 
 
 def _page(call: Call) -> list[str]:

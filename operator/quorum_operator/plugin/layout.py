@@ -47,6 +47,13 @@ def paragraph(text: str, width: int = WIDTH, indent: int = 0) -> list[str]:
     )
 
 
+def printable(text: str) -> str:
+    """Without characters that a terminal obeys. Messages contain text of pods and of everybody who may post events."""
+    return "".join(
+        each if each.isprintable() or each == "\n" else "\N{REPLACEMENT CHARACTER}" for each in text
+    )
+
+
 def age(seconds: float) -> str:
     """How long ago, as kubectl writes it: 42s, 7m, 3h, 12d."""
     whole = max(int(seconds), 0)

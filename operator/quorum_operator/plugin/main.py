@@ -9,6 +9,7 @@ from typing import NoReturn
 from quorum_operator.plugin import commands
 from quorum_operator.plugin.commands import Call
 from quorum_operator.plugin.kubectl import CommandFailed, Kubectl, program
+from quorum_operator.plugin.layout import printable
 
 EXIT_CODES = {
     0: "done",
@@ -70,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return _run(call, parsed)
     except CommandFailed as error:
-        print(f"kubectl quorum: {error}", file=sys.stderr)
+        print(printable(f"kubectl quorum: {error}"), file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 0
@@ -92,7 +93,7 @@ def _run(call: Call, parsed: argparse.Namespace) -> int:
             lines = commands.transfer(call, parsed.to)
         case plain:
             lines = _PLAIN[plain](call)
-    print("\n".join(lines), flush=True)
+    print(printable("\n".join(lines)), flush=True)
     return 0
 
 

@@ -262,7 +262,8 @@ def _conditions(status: Object, width: int) -> list[str]:
 def _repairs(status: Object, now: float, width: int) -> list[str]:
     rows = []
     for each in (status.get("repairs") or [])[-3:]:
-        done = f"done after {each['seconds']:g} s" if each.get("finishedAt") else "under way"
+        took = f" after {each['seconds']:g} s" if each.get("seconds") is not None else ""
+        done = f"done{took}" if each.get("finishedAt") else "under way"
         ago = age(now - _seconds(each["startedAt"]))
         rows.append((f"{each['id']}-{each['incarnation']}", ago, done, each["reason"]))
     return (
@@ -273,7 +274,12 @@ def _repairs(status: Object, now: float, width: int) -> list[str]:
 def _events(events: Sequence[Object], now: float, width: int) -> list[str]:
     timed = sorted(((_event_time(each), at, each) for at, each in enumerate(events)), reverse=True)
     rows = [
-        (age(now - at), each.get("type") or "-", each.get("reason") or "-", each["message"])
+        (
+            age(now - at),
+            each.get("type") or "-",
+            each.get("reason") or "-",
+            each.get("message") or "-",
+        )
         for at, _, each in timed[:_EVENTS]
     ]
     shown = [(*row[:3], _shortened(row[3], row, width)) for row in rows]

@@ -264,3 +264,33 @@ def test_plugin_starts_with_the_standard_library_only(kubectl: Recording) -> Non
     )
     assert done.returncode == 0, done.stderr
     assert "Phase       Ready" in done.stdout
+
+
+def test_control_characters_of_messages_do_not_reach_the_terminal(
+    kubectl: Recording, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Such as those of a pod's termination message, or of an event that somebody else posted."""
+    resource = kubectl.show("Ready")
+    evil = "\x1b]0;owned\x07\x1b[2J\u202egnp"
+    resource["status"]["plan"]["reason"] = evil
+    resource["status"]["members"][0]["condition"] = evil
+    kubectl.put(resource)
+    for command in ("status", "members"):
+        assert main.main([command, "q"]) == 0
+    assert main.main(["watch", "q", "--count", "1"]) == 0
+    shown = capsys.readouterr().out
+    assert "owned" in shown
+    assert all(each.isprintable() or each == "\n" for each in shown)
+
+
+@pytest.mark.parametrize("arguments", [["transfer", "q"], ["logs", "q", "--id", "1"]])
+def test_edited_pod_name_is_no_option_of_kubectl(
+    kubectl: Recording, arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    resource = kubectl.show("Ready")
+    for each in resource["status"]["members"]:
+        each["pod"] = "--server=http://elsewhere"
+    kubectl.put(resource)
+    assert main.main(arguments) == 1
+    assert kubectl.changes == []
+    assert "there is no pod" in (told := capsys.readouterr().err) or "can't be transferred" in told

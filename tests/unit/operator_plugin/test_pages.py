@@ -186,3 +186,18 @@ def test_last_column_wraps_within_its_column() -> None:
 )
 def test_ages_are_formatted_as_in_kubectl(seconds: float, text: str) -> None:
     assert age(seconds) == text
+
+
+def test_event_without_message_and_repair_without_duration_are_shown() -> None:
+    """Others may post events, and edit the status."""
+    resource, events, now = recorded("Ready")
+    begun = {
+        "id": 1,
+        "incarnation": 1,
+        "reason": "StorageFailed",
+        "startedAt": "2026-01-01T00:00:00Z",
+    }
+    resource["status"]["repairs"] = [{**begun, "finishedAt": "2026-01-01T00:01:00Z"}]
+    lines = status_page(resource, [{**events[0], "message": None}], now)
+    assert any("StorageFailed" in line and "done" in line for line in lines)
+    assert "  AGE  TYPE" in next(line for line in lines if "MESSAGE" in line)
