@@ -4,7 +4,8 @@ Owns the requests of brokers to the controller. The tests start the reassignment
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from quorum_node.protocol.create_topics import CreateTopicsRequest
 from quorum_node.schema.schema import Message
 from support.broker_requests import heartbeat, registration
 from support.controlled_cluster import assigned
-from support.hosted_node import Node, with_node
+from support.hosted_node import Node, running_node
 
 
 class PendingRequest:
@@ -86,15 +87,10 @@ class Moves:
         assert (await self.ask(request)).error_code == 0
 
 
-def with_moves(
-    folder: Path, scenario: Callable[[Moves], Awaitable[None]], *, token: str | None = None
-) -> None:
-    """Run a scenario; the client has no token."""
-
-    async def run(node: Node) -> None:
-        async with node.client(token) as client:
-            moves = Moves(node, client)
-            await moves.prepare()
-            await scenario(moves)
-
-    with_node(folder, run)
+@asynccontextmanager
+async def moving_partitions(folder: Path, *, token: str | None = None) -> AsyncIterator[Moves]:
+    """On a running node; the client has no token, unless it is given one."""
+    async with running_node(folder) as node, node.client(token) as client:
+        moves = Moves(node, client)
+        await moves.prepare()
+        yield moves

@@ -4,7 +4,8 @@ Owns building it, like `server/process/node_process.py`. The tests send the requ
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -231,20 +232,16 @@ def opened(directory: Path) -> OpenDirectory:
     )
 
 
-def with_node(
+@asynccontextmanager
+async def running_node(
     directory: Path,
-    scenario: Callable[[Node], Awaitable[None]],
     properties: Mapping[str, str] = NOTHING,
     bound_listeners: frozenset[str] = frozenset(),
-) -> None:
-    """Run a scenario on a node that accepts writes. `bound_listeners`: see `AccessSettings`."""
-
-    async def run() -> None:
-        node = Node(directory, properties, bound_listeners)
-        await node.start()
-        try:
-            await scenario(node)
-        finally:
-            node.close()
-
-    asyncio.run(run())
+) -> AsyncIterator[Node]:
+    """A node that accepts writes. `bound_listeners`: see `AccessSettings`."""
+    node = Node(directory, properties, bound_listeners)
+    await node.start()
+    try:
+        yield node
+    finally:
+        node.close()

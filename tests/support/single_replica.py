@@ -1,10 +1,9 @@
 """One replica in this process, with its real log and disk; it can be started again and again in one directory."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
-
-import pytest
 
 from quorum_node.configuration.node_config import check_config
 from quorum_node.image.resource_types import TOPIC
@@ -98,30 +97,22 @@ async def until(condition: Callable[[], object]) -> None:
             await asyncio.sleep(0.005)
 
 
-@pytest.fixture
-def runs(tmp_path: Path) -> Callable[..., None]:
-    """Run a scenario with as many starts of the same replica as it wants."""
+@asynccontextmanager
+async def starts(folder: Path) -> AsyncIterator[Callable[..., Running]]:
+    """As many starts of the same replica as a test wants, one at a time."""
     opened: list[Running] = []
 
-    def start(**settings: object) -> Running:
+    def close() -> None:
         for running in opened:
             running.close()
         opened.clear()
-        opened.append(Running(tmp_path / "data", **settings))
+
+    def start(**settings: object) -> Running:
+        close()
+        opened.append(Running(folder / "data", **settings))
         return opened[0]
 
-    def run(scenario: Callable[[Callable[..., Running]], Awaitable[None]]) -> None:
-        async def body() -> None:
-            try:
-                await scenario(start)
-            finally:
-                for running in opened:
-                    running.close()
-
-        asyncio.run(body())
-
-    return run
-
-
-Start = Callable[..., Running]
-Runs = Callable[[Callable[[Start], Awaitable[None]]], None]
+    try:
+        yield start
+    finally:
+        close()

@@ -1,7 +1,6 @@
 """A search of a whole namespace reads names alone, in chunks, and once for all who search at the same time."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -36,78 +35,58 @@ class Reads:
         return reported
 
 
-def scenario(work: Callable[[], Awaitable[None]]) -> None:
-    asyncio.run(work())  # type: ignore[arg-type]
-
-
 async def pause() -> None:
     for _ in range(10):
         await asyncio.sleep(0)
 
 
 @pytest.mark.requirement("OP-03")
-def test_hundred_concurrent_searches_share_two_reads_and_none_gets_an_older_result() -> None:
-    async def work() -> None:
-        reads = Reads()
-        lists = NameLists(reads)
-        first = asyncio.create_task(lists.names("a"))
-        await pause()
-        assert reads.begun == 1
-        others = [asyncio.create_task(lists.names("a")) for _ in range(99)]
-        await pause()
-        assert reads.begun == 1, (
-            "the list in progress began too early, so the next one waits for it"
-        )
-        reads.let_through.set()
-        assert await first == {"a 1"}
-        assert set(await asyncio.gather(*others)) == {frozenset({"a 2"})}
-        assert reads.begun == 2
-        assert await lists.names("a") == {"a 3"}, "lists were kept"
-
-    scenario(work)
+async def test_hundred_concurrent_searches_share_two_reads_and_none_gets_an_older_result() -> None:
+    reads = Reads()
+    lists = NameLists(reads)
+    first = asyncio.create_task(lists.names("a"))
+    await pause()
+    assert reads.begun == 1
+    others = [asyncio.create_task(lists.names("a")) for _ in range(99)]
+    await pause()
+    assert reads.begun == 1, "the list in progress began too early, so the next one waits for it"
+    reads.let_through.set()
+    assert await first == {"a 1"}
+    assert set(await asyncio.gather(*others)) == {frozenset({"a 2"})}
+    assert reads.begun == 2
+    assert await lists.names("a") == {"a 3"}, "lists were kept"
 
 
-def test_collections_are_read_independently() -> None:
-    async def work() -> None:
-        reads = Reads()
-        lists = NameLists(reads)
-        both = [asyncio.create_task(lists.names(each)) for each in ("a", "b")]
-        await pause()
-        assert reads.begun == 2
-        reads.let_through.set()
-        assert await asyncio.gather(*both) == [{"a 1"}, {"b 2"}]
-
-    scenario(work)
+async def test_collections_are_read_independently() -> None:
+    reads = Reads()
+    lists = NameLists(reads)
+    both = [asyncio.create_task(lists.names(each)) for each in ("a", "b")]
+    await pause()
+    assert reads.begun == 2
+    reads.let_through.set()
+    assert await asyncio.gather(*both) == [{"a 1"}, {"b 2"}]
 
 
-def test_cancelled_search_does_not_cancel_the_shared_read() -> None:
-    async def work() -> None:
-        reads = Reads()
-        lists = NameLists(reads)
-        gives_up, waits = (asyncio.create_task(lists.names("a")) for _ in range(2))
-        await pause()
-        gives_up.cancel()
-        reads.let_through.set()
-        assert await waits == {"a 1"}
-        assert await lists.names("a") == {"a 2"}
-
-    scenario(work)
+async def test_cancelled_search_does_not_cancel_the_shared_read() -> None:
+    reads = Reads()
+    lists = NameLists(reads)
+    gives_up, waits = (asyncio.create_task(lists.names("a")) for _ in range(2))
+    await pause()
+    gives_up.cancel()
+    reads.let_through.set()
+    assert await waits == {"a 1"}
+    assert await lists.names("a") == {"a 2"}
 
 
-def test_read_error_is_raised_to_all_waiting_callers_and_the_next_one_reads_again() -> None:
-    async def work() -> None:
-        reads = Reads()
-        reads.fails = True
-        reads.let_through.set()
-        lists = NameLists(reads)
-        reported = await asyncio.gather(
-            *(lists.names("a") for _ in range(3)), return_exceptions=True
-        )
-        assert {type(each) for each in reported} == {Unavailable}
-        reads.fails = False
-        assert await lists.names("a") == {"a 2"}
-
-    scenario(work)
+async def test_read_error_is_raised_to_all_waiting_callers_and_the_next_one_reads_again() -> None:
+    reads = Reads()
+    reads.fails = True
+    reads.let_through.set()
+    lists = NameLists(reads)
+    reported = await asyncio.gather(*(lists.names("a") for _ in range(3)), return_exceptions=True)
+    assert {type(each) for each in reported} == {Unavailable}
+    reads.fails = False
+    assert await lists.names("a") == {"a 2"}
 
 
 def test_names_are_listed_in_chunks_without_the_objects(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,7 +119,7 @@ def test_names_are_listed_in_chunks_without_the_objects(monkeypatch: pytest.Monk
             assert await api.names("/empty") == frozenset()
         await runner.cleanup()
 
-    scenario(work)
+    asyncio.run(work())
     assert [query for _, query in requested] == [
         {"limit": "2"},
         {"limit": "2", "continue": "2"},
@@ -149,25 +128,22 @@ def test_names_are_listed_in_chunks_without_the_objects(monkeypatch: pytest.Monk
     assert all("as=PartialObjectMetadataList" in accept for accept, _ in requested)
 
 
-def test_null_item_list_has_no_names() -> None:
+async def test_null_item_list_has_no_names() -> None:
     """An API server answers `"items": null` for an empty list of metadata alone."""
 
     async def answer(_: web.Request) -> web.Response:
         return web.json_response({"items": None, "metadata": {"resourceVersion": "7"}})
 
-    async def work() -> None:
-        app = web.Application()
-        app.router.add_get(PATH, answer)
-        runner = web.AppRunner(app, shutdown_timeout=0.1)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        host = f"http://127.0.0.1:{runner.addresses[0][1]}"
-        async with KubeApi(Configuration(host=host)) as api:
-            assert await api.names(PATH) == frozenset()
-            assert await api.find(PATH) == []
-        await runner.cleanup()
-
-    scenario(work)
+    app = web.Application()
+    app.router.add_get(PATH, answer)
+    runner = web.AppRunner(app, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    host = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    async with KubeApi(Configuration(host=host)) as api:
+        assert await api.names(PATH) == frozenset()
+        assert await api.find(PATH) == []
+    await runner.cleanup()
 
 
 @pytest.mark.requirement("OP-03")

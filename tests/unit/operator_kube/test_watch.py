@@ -6,7 +6,7 @@ The API server is an HTTP server of the test with prepared responses; the client
 import asyncio
 import json
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -137,188 +137,145 @@ def names(watch: Watch) -> list[str]:
     return sorted(name for _, name in watch.objects)
 
 
-def scenario(work: Callable[[], Awaitable[None]]) -> None:
-    asyncio.run(work())  # type: ignore[arg-type]
-
-
 @pytest.fixture(autouse=True)
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "FIRST_RETRY_S", 0.01)
     monkeypatch.setattr(module, "LAST_RETRY_S", 0.05)
 
 
-def test_long_list_is_read_in_chunks_with_one_selector() -> None:
-    async def work() -> None:
-        server = Server(
-            deque([page(pod("x", 1), version=7, token="more"), page(pod("y", 2), version=7)])
-        )
-        async with watching(server) as (watch, reported):
-            assert not watch.is_current()
-            await until(watch.is_current)
-            await until(lambda: server.versions)
-        assert names(watch) == ["x", "y"]
-        assert sorted(reported) == [("new", "x"), ("new", "y")]
-        first, second, followed = server.asked[:3]
-        assert (first["limit"], second["limit"]) == (str(module.CHUNK),) * 2
-        assert "continue" not in first
-        assert second["continue"] == "more"
-        assert {query["labelSelector"] for query in server.asked} == {"a=b"}
-        assert (followed["resourceVersion"], followed["allowWatchBookmarks"]) == ("7", "true")
-
-    scenario(work)
+async def test_long_list_is_read_in_chunks_with_one_selector() -> None:
+    server = Server(
+        deque([page(pod("x", 1), version=7, token="more"), page(pod("y", 2), version=7)])
+    )
+    async with watching(server) as (watch, reported):
+        assert not watch.is_current()
+        await until(watch.is_current)
+        await until(lambda: server.versions)
+    assert names(watch) == ["x", "y"]
+    assert sorted(reported) == [("new", "x"), ("new", "y")]
+    first, second, followed = server.asked[:3]
+    assert (first["limit"], second["limit"]) == (str(module.CHUNK),) * 2
+    assert "continue" not in first
+    assert second["continue"] == "more"
+    assert {query["labelSelector"] for query in server.asked} == {"a=b"}
+    assert (followed["resourceVersion"], followed["allowWatchBookmarks"]) == ("7", "true")
 
 
 @pytest.mark.requirement("OP-03")
-def test_events_during_a_watch_interruption_are_delivered_without_a_list() -> None:
-    async def work() -> None:
-        added = [event("ADDED", pod("y", 12)), event("DELETED", pod("x", 13)), Hang]
-        server = Server(
-            deque([page(pod("x", 1), version=7)]),
-            deque([[event("MODIFIED", pod("x", 9)), bookmark(11), Cut], added]),
-        )
-        async with watching(server) as (watch, reported):
-            await until(lambda: names(watch) == ["y"])
-            assert watch.is_current()
-        assert server.versions[:2] == ["7", "11"]
-        assert watch.lists == 1
-        assert reported == [("new", "x"), ("changed", "x"), ("new", "y"), ("gone", "x")]
-
-    scenario(work)
+async def test_events_during_a_watch_interruption_are_delivered_without_a_list() -> None:
+    added = [event("ADDED", pod("y", 12)), event("DELETED", pod("x", 13)), Hang]
+    server = Server(
+        deque([page(pod("x", 1), version=7)]),
+        deque([[event("MODIFIED", pod("x", 9)), bookmark(11), Cut], added]),
+    )
+    async with watching(server) as (watch, reported):
+        await until(lambda: names(watch) == ["y"])
+        assert watch.is_current()
+    assert server.versions[:2] == ["7", "11"]
+    assert watch.lists == 1
+    assert reported == [("new", "x"), ("changed", "x"), ("new", "y"), ("gone", "x")]
 
 
 @pytest.mark.requirement("OP-03")
 @pytest.mark.parametrize("told_by", ["status", "event"])
-def test_expired_version_causes_a_list_and_deleted_objects_are_removed(told_by: str) -> None:
-    async def work() -> None:
-        refused: Any = 410 if told_by == "status" else [event("ERROR", gone())]
-        server = Server(
-            deque(
-                [
-                    page(pod("x", 1), pod("y", 2), version=7),
-                    page(pod("y", 2), pod("z", 20), version=30),
-                ]
-            ),
-            deque([refused]),
-        )
-        async with watching(server) as (watch, reported):
-            await until(lambda: server.versions[1:])
-            assert names(watch) == ["y", "z"]
-        assert server.versions[1] == "30"
-        assert reported[2:] == [("gone", "x"), ("new", "z")] or reported[2:] == [
-            ("new", "z"),
-            ("gone", "x"),
-        ]
-
-    scenario(work)
+async def test_expired_version_causes_a_list_and_deleted_objects_are_removed(told_by: str) -> None:
+    refused: Any = 410 if told_by == "status" else [event("ERROR", gone())]
+    server = Server(
+        deque(
+            [
+                page(pod("x", 1), pod("y", 2), version=7),
+                page(pod("y", 2), pod("z", 20), version=30),
+            ]
+        ),
+        deque([refused]),
+    )
+    async with watching(server) as (watch, reported):
+        await until(lambda: server.versions[1:])
+        assert names(watch) == ["y", "z"]
+    assert server.versions[1] == "30"
+    assert reported[2:] == [("gone", "x"), ("new", "z")] or reported[2:] == [
+        ("new", "z"),
+        ("gone", "x"),
+    ]
 
 
-def test_listed_objects_have_their_kind_and_version() -> None:
-    async def work() -> None:
-        async with watching(Server(deque([page(pod("x", 1), version=7)]))) as (watch, _):
-            await until(watch.is_current)
-        found = watch.objects["n", "x"]
-        assert (found["kind"], found["apiVersion"]) == ("Pod", "v1")
-
-    scenario(work)
+async def test_listed_objects_have_their_kind_and_version() -> None:
+    async with watching(Server(deque([page(pod("x", 1), version=7)]))) as (watch, _):
+        await until(watch.is_current)
+    found = watch.objects["n", "x"]
+    assert (found["kind"], found["apiVersion"]) == ("Pod", "v1")
 
 
-def test_expired_continue_token_restarts_the_list() -> None:
-    async def work() -> None:
-        server = Server(
-            deque([page(pod("x", 1), version=7, token="old"), 410, page(pod("y", 2), version=9)])
-        )
-        async with watching(server) as (watch, _):
-            await until(watch.is_current)
-            assert names(watch) == ["y"], "pages of two lists were mixed"
-        assert "continue" not in server.asked[2]
-
-    scenario(work)
+async def test_expired_continue_token_restarts_the_list() -> None:
+    server = Server(
+        deque([page(pod("x", 1), version=7, token="old"), 410, page(pod("y", 2), version=9)])
+    )
+    async with watching(server) as (watch, _):
+        await until(watch.is_current)
+        assert names(watch) == ["y"], "pages of two lists were mixed"
+    assert "continue" not in server.asked[2]
 
 
 @pytest.mark.requirement("OP-03")
-def test_other_watch_errors_do_not_end_the_watch() -> None:
+async def test_other_watch_errors_do_not_end_the_watch() -> None:
     """An API server that restarts sends an error event in a watch; kopf would end the operator."""
-
-    async def work() -> None:
-        error = {"kind": "Status", "code": 500, "reason": "InternalError", "message": "etcd"}
-        server = Server(
-            deque([page(pod("x", 1), version=7)]),
-            deque([[event("ERROR", error)], 503, 429, [event("MODIFIED", pod("x", 8)), Hang]]),
-        )
-        async with watching(server) as (watch, reported):
-            await until(lambda: ("changed", "x") in reported)
-            assert watch.is_current()
-        assert watch.lists == 1
-
-    scenario(work)
+    error = {"kind": "Status", "code": 500, "reason": "InternalError", "message": "etcd"}
+    server = Server(
+        deque([page(pod("x", 1), version=7)]),
+        deque([[event("ERROR", error)], 503, 429, [event("MODIFIED", pod("x", 8)), Hang]]),
+    )
+    async with watching(server) as (watch, reported):
+        await until(lambda: ("changed", "x") in reported)
+        assert watch.is_current()
+    assert watch.lists == 1
 
 
-def test_watched_document_may_contain_line_separator_characters() -> None:
-    async def work() -> None:
-        note = "next line: \x85, separators: \u2028 \u2029, feed: \x0c"
-        server = Server(
-            deque([page(version=7)]),
-            deque([[event("ADDED", pod("x", 8, annotations={"note": note})), Hang]]),
-        )
-        async with watching(server) as (watch, _):
-            await until(lambda: names(watch) == ["x"], timeout_s=30)
-        assert watch.objects["n", "x"]["metadata"]["annotations"] == {"note": note}
-
-    scenario(work)
+async def test_watched_document_may_contain_line_separator_characters() -> None:
+    note = "next line: \x85, separators: \u2028 \u2029, feed: \x0c"
+    server = Server(
+        deque([page(version=7)]),
+        deque([[event("ADDED", pod("x", 8, annotations={"note": note})), Hang]]),
+    )
+    async with watching(server) as (watch, _):
+        await until(lambda: names(watch) == ["x"], timeout_s=30)
+    assert watch.objects["n", "x"]["metadata"]["annotations"] == {"note": note}
 
 
-def test_unreadable_event_causes_a_new_list() -> None:
-    async def work() -> None:
-        server = Server(
-            deque([page(version=7), page(pod("x", 8), version=9)]),
-            deque([[b"no JSON\n"]]),
-        )
-        async with watching(server) as (watch, _):
-            await until(lambda: names(watch) == ["x"])
-
-    scenario(work)
+async def test_unreadable_event_causes_a_new_list() -> None:
+    server = Server(
+        deque([page(version=7), page(pod("x", 8), version=9)]),
+        deque([[b"no JSON\n"]]),
+    )
+    async with watching(server) as (watch, _):
+        await until(lambda: names(watch) == ["x"])
 
 
-def test_silent_watch_connection_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_silent_watch_connection_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "SILENCE_S", 0.2)
-
-    async def work() -> None:
-        server = Server(
-            deque([page(version=7)]), deque([[Hang], [event("ADDED", pod("x", 8)), Hang]])
-        )
-        async with watching(server) as (watch, _):
-            await until(lambda: names(watch) == ["x"], timeout_s=30)
-
-    scenario(work)
+    server = Server(deque([page(version=7)]), deque([[Hang], [event("ADDED", pod("x", 8)), Hang]]))
+    async with watching(server) as (watch, _):
+        await until(lambda: names(watch) == ["x"], timeout_s=30)
 
 
-def test_watch_that_ends_immediately_is_repeated_with_backoff(
+async def test_watch_that_ends_immediately_is_repeated_with_backoff(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "FIRST_RETRY_S", 0.1)
     monkeypatch.setattr(module, "LAST_RETRY_S", 1.0)
-
-    async def work() -> None:
-        server = Server(deque([page(version=7)]), deque([[] for _ in range(1000)]))
-        async with watching(server):
-            await asyncio.sleep(1.5)
-        assert len(server.versions) <= 8
-
-    scenario(work)
+    server = Server(deque([page(version=7)]), deque([[] for _ in range(1000)]))
+    async with watching(server):
+        await asyncio.sleep(1.5)
+    assert len(server.versions) <= 8
 
 
 @pytest.mark.requirement("OP-03")
-def test_cache_becomes_stale_shortly_after_its_watch_ended(
+async def test_cache_becomes_stale_shortly_after_its_watch_ended(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "TRUSTED_S", 2.0)
-
-    async def work() -> None:
-        server = Server(deque([page(pod("x", 1), version=7)]), deque([[Cut], *([503] * 1000)]))
-        async with watching(server) as (watch, _):
-            await until(lambda: len(server.versions) > 2)
-            assert watch.is_current()
-            await until(lambda: not watch.is_current(), timeout_s=30)
-            assert names(watch) == ["x"]
-
-    scenario(work)
+    server = Server(deque([page(pod("x", 1), version=7)]), deque([[Cut], *([503] * 1000)]))
+    async with watching(server) as (watch, _):
+        await until(lambda: len(server.versions) > 2)
+        assert watch.is_current()
+        await until(lambda: not watch.is_current(), timeout_s=30)
+        assert names(watch) == ["x"]

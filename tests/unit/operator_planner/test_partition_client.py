@@ -19,7 +19,7 @@ from quorum_operator.planner.reassignment import (
     tally,
 )
 from quorum_operator.reassignment_crd import ReassignmentPhase
-from support.hosted_moves import Moves, with_moves
+from support.hosted_moves import moving_partitions
 
 TOKEN = "secret"
 IPS = ["10.0.0.1"]
@@ -42,8 +42,8 @@ async def step(client: PartitionClient, wanted: Wanted) -> Step:
 
 
 @pytest.mark.requirement("OP-08")
-def test_partitions_are_moved_one_after_the_other(tmp_path: Path) -> None:
-    async def scenario(moves: Moves) -> None:
+async def test_partitions_are_moved_one_after_the_other(tmp_path: Path) -> None:
+    async with moving_partitions(tmp_path, token=TOKEN) as moves:
         client, wanted = PartitionClient(moves.client), Wanted(TARGETS, 1)
         assert isinstance(await step(client, wanted), BeginMoves)
         assert (await look(client, wanted)).moving == 1
@@ -58,14 +58,11 @@ def test_partitions_are_moved_one_after_the_other(tmp_path: Path) -> None:
         places = (await look(client, wanted)).places
         assert {place.replicas for place in places.values()} == {(3, 4), (4, 1)}
 
-    with_moves(tmp_path, scenario, token=TOKEN)
-
 
 @pytest.mark.requirement("OP-08")
-def test_stale_reassignment_step_has_no_effect(tmp_path: Path) -> None:
+async def test_stale_reassignment_step_has_no_effect(tmp_path: Path) -> None:
     """Two operators decided on the same; or one was asleep between its look and its call."""
-
-    async def scenario(moves: Moves) -> None:
+    async with moving_partitions(tmp_path, token=TOKEN) as moves:
         client, wanted = PartitionClient(moves.client), Wanted(TARGETS[:1], 1)
         seen = await look(client, wanted)
         late = plan(wanted, seen, tally(wanted, seen))
@@ -83,11 +80,9 @@ def test_stale_reassignment_step_has_no_effect(tmp_path: Path) -> None:
         assert last.phase is ReassignmentPhase.CANCELLED
         assert (await look(client, wanted)).places["t", 0].replicas == (1, 2)
 
-    with_moves(tmp_path, scenario, token=TOKEN)
 
-
-def test_failed_describe_returns_the_reason(tmp_path: Path) -> None:
-    async def scenario(moves: Moves) -> None:
+async def test_failed_describe_returns_the_reason(tmp_path: Path) -> None:
+    async with moving_partitions(tmp_path, token=TOKEN) as moves:
         client = PartitionClient(moves.client)
         refused = await client.describe(IPS, "wrong", TARGETS)
         assert isinstance(refused, Answer)
@@ -97,5 +92,3 @@ def test_failed_describe_returns_the_reason(tmp_path: Path) -> None:
         moves.node.hosted.request_shutdown()
         gone = await client.describe(IPS, TOKEN, TARGETS)
         assert isinstance(gone, Answer)
-
-    with_moves(tmp_path, scenario, token=TOKEN)

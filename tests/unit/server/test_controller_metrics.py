@@ -3,7 +3,8 @@
 import asyncio
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,8 @@ from quorum_node.records.metadata import encode_metadata
 from quorum_node.records.snapshot_id import SnapshotId
 from quorum_node.server.observing.metrics import STEP_SECONDS
 from support.broker_requests import heartbeat, registration
-from support.hosted_moves import Moves, with_moves
-from support.hosted_node import Node, with_node
+from support.hosted_moves import moving_partitions
+from support.hosted_node import Node, running_node
 from support.metadata_records import config
 
 pytestmark = pytest.mark.requirement("K631-11")
@@ -47,21 +48,21 @@ async def until(check: Callable[[], bool]) -> None:
     raise AssertionError("the condition did not come true")
 
 
-def run(tmp_path: Path, scenario: Callable[[Node], Awaitable[None]]) -> None:
-    """On a node with a committed registration: nothing more is appended automatically."""
-
-    async def registered(node: Node) -> None:
+@asynccontextmanager
+async def registered_node(tmp_path: Path) -> AsyncIterator[Node]:
+    """With a committed registration: nothing more is appended automatically."""
+    async with running_node(tmp_path) as node:
         image = node.hosted.first.applier
         await until(lambda: len(image.image.controllers.by_id) == 1)
         await until(lambda: value(node, "metadata_lag") == 0)
-        await scenario(node)
-
-    with_node(tmp_path, registered)
+        yield node
 
 
 @pytest.mark.parametrize("records", [1, 7])
-def test_metadata_lag_counts_committed_and_unapplied_records(tmp_path: Path, records: int) -> None:
-    async def scenario(node: Node) -> None:
+async def test_metadata_lag_counts_committed_and_unapplied_records(
+    tmp_path: Path, records: int
+) -> None:
+    async with registered_node(tmp_path) as node:
         seen: list[float] = []
         values = tuple(encode_metadata(config(2, "t", f"k{n}", "v")) for n in range(records))
         done = asyncio.get_running_loop().create_future()
@@ -75,11 +76,11 @@ def test_metadata_lag_counts_committed_and_unapplied_records(tmp_path: Path, rec
         assert seen == [records], "committed in this turn of the loop, applied in the next"
         await until(lambda: value(node, "metadata_lag") == 0)
 
-    run(tmp_path, scenario)
 
-
-def test_broker_lag_counts_records_that_it_has_not_reported_as_applied(tmp_path: Path) -> None:
-    async def scenario(moves: Moves) -> None:
+async def test_broker_lag_counts_records_that_it_has_not_reported_as_applied(
+    tmp_path: Path,
+) -> None:
+    async with moving_partitions(tmp_path) as moves:
         node = moves.node
         answer = await moves.ask(registration(9, cluster_id="c"))
         await moves.ask(heartbeat(9, answer.broker_epoch, answer.broker_epoch))
@@ -93,11 +94,11 @@ def test_broker_lag_counts_records_that_it_has_not_reported_as_applied(tmp_path:
         await append(node, 3)
         assert value(node, "broker_metadata_lag", 9) == before + 3
 
-    with_moves(tmp_path, scenario)
 
-
-def test_snapshot_lag_grows_with_the_log_and_falls_with_a_new_snapshot(tmp_path: Path) -> None:
-    async def scenario(node: Node) -> None:
+async def test_snapshot_lag_grows_with_the_log_and_falls_with_a_new_snapshot(
+    tmp_path: Path,
+) -> None:
+    async with registered_node(tmp_path) as node:
         host = node.hosted.first
         node.reserve.measure()
         assert value(node, "metadata_snapshot_lag") == 0, "there is no snapshot"
@@ -112,13 +113,11 @@ def test_snapshot_lag_grows_with_the_log_and_falls_with_a_new_snapshot(tmp_path:
                 assert value(node, "metadata_snapshot_lag") == behind
             assert host.describe().high_watermark == snapshot_end + more - 1
 
-    run(tmp_path, scenario)
 
-
-def test_commit_latency_reflects_a_slow_disk(
+async def test_commit_latency_reflects_a_slow_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def scenario(node: Node) -> None:
+    async with registered_node(tmp_path) as node:
         name = "commit_latency_seconds"
         before = value(node, f"{name}_count"), value(node, f"{name}_sum")
         began = time.perf_counter()
@@ -143,11 +142,9 @@ def test_commit_latency_reflects_a_slow_disk(
         total, count = value(node, f"{name}_sum"), value(node, f"{name}_count")
         assert value(node, "commit_latency_avg_seconds") == pytest.approx(total / count)
 
-    run(tmp_path, scenario)
 
-
-def test_commit_rate_counts_commits(tmp_path: Path) -> None:
-    async def scenario(node: Node) -> None:
+async def test_commit_rate_counts_commits(tmp_path: Path) -> None:
+    async with registered_node(tmp_path) as node:
         replica = node.metrics.partition(0)
         total = value(node, "records_committed_total")
         await append(node, 12)
@@ -160,11 +157,9 @@ def test_commit_rate_counts_commits(tmp_path: Path) -> None:
         await append(node, 1)
         assert value(node, "records_committed_per_second") != 0
 
-    run(tmp_path, scenario)
 
-
-def test_request_rate_counts_requests_and_rejections(tmp_path: Path) -> None:
-    async def scenario(moves: Moves) -> None:
+async def test_request_rate_counts_requests_and_rejections(tmp_path: Path) -> None:
+    async with moving_partitions(tmp_path) as moves:
         node = moves.node
         replica = node.metrics.partition(0)
         total = value(node, "controller_requests_total")
@@ -176,5 +171,3 @@ def test_request_rate_counts_requests_and_rejections(tmp_path: Path) -> None:
         for step in range(8):
             replica.window.step(now + step * STEP_SECONDS)
         assert value(node, "controller_requests_per_second") == 0
-
-    with_moves(tmp_path, scenario)

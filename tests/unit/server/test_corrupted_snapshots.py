@@ -1,16 +1,17 @@
 """Snapshots with bit rot on the disk of one replica: set aside, and written again; all else continues."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
 from quorum_node.records.snapshot_id import SnapshotId
 from quorum_node.server.disk import scrubber as scrubber_module
-from support.single_replica import PARTITION, Runs, Start, until
+from support.single_replica import PARTITION, starts, until
 
 
-def test_corrupted_snapshot_is_set_aside_before_it_is_served(runs: Runs) -> None:
-    async def scenario(start: Start) -> None:
+async def test_corrupted_snapshot_is_set_aside_before_it_is_served(tmp_path: Path) -> None:
+    async with starts(tmp_path) as start:
         node = start()
         await node.write(30)
         made = await node.snapshot()
@@ -26,16 +27,13 @@ def test_corrupted_snapshot_is_set_aside_before_it_is_served(runs: Runs) -> None
         assert node.counted("snapshots_damaged") == 1
         assert not node.halts
 
-    runs(scenario)
-
 
 @pytest.mark.parametrize("gone", [False, True])
-def test_older_corrupted_snapshot_blocks_neither_the_next_one_nor_the_replica(
-    runs: Runs, monkeypatch: pytest.MonkeyPatch, gone: bool
+async def test_older_corrupted_snapshot_blocks_neither_the_next_one_nor_the_replica(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gone: bool
 ) -> None:
     """Retention reads the headers of all snapshots, damaged or not."""
-
-    async def scenario(start: Start) -> None:
+    async with starts(tmp_path) as start:
         monkeypatch.setattr(scrubber_module, "scrub", lambda *segments: None)
         first = start()
         await first.write(30)
@@ -59,5 +57,3 @@ def test_older_corrupted_snapshot_blocks_neither_the_next_one_nor_the_replica(
         assert file.with_name(file.name + ".corrupt").exists() != gone
         assert node.counted("snapshots_damaged") == 1
         assert not node.halts
-
-    runs(scenario)

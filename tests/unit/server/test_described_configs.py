@@ -12,7 +12,7 @@ from quorum_node.protocol.apis import DESCRIBE_CONFIGS
 from quorum_node.protocol.configs import DescribeConfigsRequest, DescribeConfigsResource
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.security.caller import ANONYMOUS
-from support.hosted_node import Node, with_node
+from support.hosted_node import running_node
 
 REFUSED = ErrorCode.POLICY_VIOLATION
 
@@ -27,13 +27,12 @@ def codes(answer: Any) -> list[int]:
 
 
 @pytest.mark.parametrize(("limit", "most"), [("MAX_ELEMENTS", 10), ("MAX_BYTES", 40)])
-def test_configs_beyond_the_response_size_limit_are_rejected(
+async def test_configs_beyond_the_response_size_limit_are_rejected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, most: int
 ) -> None:
     """The topic has five configs, with 38 bytes of names and values."""
     monkeypatch.setattr(described_room, limit, most)
-
-    async def scenario(node: Node) -> None:
+    async with running_node(tmp_path / "data") as node:
         for number in range(4):
             await node.append(0, f"key{number}", "1234")
         twice = await node.ask(ANONYMOUS, DESCRIBE_CONFIGS, named(["t", "no", "t"]))
@@ -43,30 +42,24 @@ def test_configs_beyond_the_response_size_limit_are_rejected(
         assert many.results[-1].error_message
         assert sum(len(each.configs) for each in many.results) == 10
 
-    with_node(tmp_path / "data", scenario)
 
-
-def test_one_resource_is_described_whatever_its_size(
+async def test_one_resource_is_described_whatever_its_size(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(described_room, "MAX_BYTES", 100)
-
-    async def scenario(node: Node) -> None:
+    async with running_node(tmp_path / "data") as node:
         await node.append(0, "long", "x" * 30_000)
         answer = await node.ask(ANONYMOUS, DESCRIBE_CONFIGS, named(["t", "t"]))
         assert codes(answer) == [0, REFUSED]
         assert {len(each.value) for each in answer.results[0].configs} == {1, 30_000}
 
-    with_node(tmp_path / "data", scenario)
-
 
 @pytest.mark.parametrize("version", [1, 4])
-def test_value_that_the_protocol_can_not_express_is_an_error_of_its_resource(
+async def test_value_that_the_protocol_can_not_express_is_an_error_of_its_resource(
     tmp_path: Path, version: int
 ) -> None:
     """The answer could not be encoded, or no client could decode it."""
-
-    async def scenario(node: Node) -> None:
+    async with running_node(tmp_path / "data") as node:
         await node.append(0, "fits", "\u00e9" * 16_383)
         whole = await node.ask(ANONYMOUS, DESCRIBE_CONFIGS, named(["t"]), version)
         assert codes(whole) == [0]
@@ -74,5 +67,3 @@ def test_value_that_the_protocol_can_not_express_is_an_error_of_its_resource(
         answer = await node.ask(ANONYMOUS, DESCRIBE_CONFIGS, named(["t", "no"]), version)
         assert codes(answer) == [ErrorCode.INVALID_CONFIG, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
         assert answer.results[0].error_message.startswith("long: ")
-
-    with_node(tmp_path / "data", scenario)

@@ -12,7 +12,7 @@ from quorum_node.protocol.create_topics import CreateTopicsRequest
 from quorum_node.protocol.errors import ErrorCode
 from support.broker_requests import heartbeat, registration
 from support.controlled_cluster import assigned
-from support.hosted_moves import Moves, with_moves
+from support.hosted_moves import Moves, moving_partitions
 
 pytestmark = [pytest.mark.slow, pytest.mark.requirement("KV3-02")]
 
@@ -65,27 +65,22 @@ async def fail(moves: Moves, partitions: int) -> Failure:
     return Failure(partitions, seconds, cpu_seconds, proposals["committed"] - before)
 
 
-def test_ten_thousand_partitions_get_new_leaders_far_below_the_time_limit_of_the_document(
+async def test_ten_thousand_partitions_get_new_leaders_far_below_the_time_limit_of_the_document(
     tmp_path: Path,
 ) -> None:
-    async def scenario(moves: Moves) -> None:
+    async with moving_partitions(tmp_path) as moves:
         found = await fail(moves, 10_000)
         print(found)
         assert found.seconds < DOCUMENT_SECONDS / 5, "1 to 2 s on two busy cores"
         assert found.appends <= 6, "that of the fenced broker, and a few thousand partitions each"
 
-    with_moves(tmp_path, scenario)
 
-
-def test_failover_cost_is_linear_in_the_number_of_partitions(tmp_path: Path) -> None:
+async def test_failover_cost_is_linear_in_the_number_of_partitions(tmp_path: Path) -> None:
     """To 100 000: five times as many partitions as before, five times as many appends and as much CPU."""
     measured: list[Failure] = []
     for partitions in (20_000, 100_000):
-
-        async def scenario(moves: Moves, partitions: int = partitions) -> None:
+        async with moving_partitions(tmp_path / str(partitions)) as moves:
             measured.append(await fail(moves, partitions))
-
-        with_moves(tmp_path / str(partitions), scenario)
     few, many = measured
     print(few, many)
     assert many.appends <= 5 * few.appends

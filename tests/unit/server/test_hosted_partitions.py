@@ -2,7 +2,6 @@
 
 import asyncio
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -13,7 +12,7 @@ from quorum_node.server.partition.port import Committed
 from quorum_node.server.partition.replica_host import ReplicaHost
 from quorum_node.server.process import hosted_partitions
 from quorum_node.storage.errors import DiskFull, StorageFailure
-from support.hosted_node import NODE_ID, Node, with_node
+from support.hosted_node import NODE_ID, running_node
 
 
 @pytest.mark.requirement("K595-31")
@@ -25,10 +24,10 @@ from support.hosted_node import NODE_ID, Node, with_node
         (DiskFull("ENOSPC"), HaltReason.DISK_FULL),
     ],
 )
-def test_failed_disk_stops_all_partitions_and_is_reported_once(
+async def test_failed_disk_stops_all_partitions_and_is_reported_once(
     tmp_path: Path, fails: int, failure: StorageFailure | DiskFull, reason: HaltReason
 ) -> None:
-    async def scenario(node: Node) -> None:
+    async with running_node(tmp_path) as node:
         node.hosted.hosts[fails].fail_storage(failure)
         await asyncio.wait_for(node.has_halted.wait(), 10)
         for number in range(2):
@@ -41,36 +40,28 @@ def test_failed_disk_stops_all_partitions_and_is_reported_once(
         assert other is not None
         assert f"partition {fails} stopped the process" in other.detail
 
-    with_node(tmp_path, scenario)
 
-
-def test_failed_log_of_one_partition_stops_the_other() -> None:
-    async def scenario(node: Node) -> None:
+async def test_failed_log_of_one_partition_stops_the_other(tmp_path: Path) -> None:
+    async with running_node(tmp_path) as node:
         node.hosted.hosts[1].driver.flush_failed(StorageFailure("EIO"))
         assert [host.halt is None for host in node.hosted.hosts] == [False, False]
 
-    with TemporaryDirectory() as directory:
-        with_node(Path(directory), scenario)
 
-
-def test_process_is_notified_of_the_failure_before_it_is_logged(
+async def test_process_is_notified_of_the_failure_before_it_is_logged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def closed(events: ReplicaEvents, halt: Halt) -> None:
         raise OSError("stdout is closed")
 
     monkeypatch.setattr(ReplicaEvents, "halted", closed)
-
-    async def scenario(node: Node) -> None:
+    async with running_node(tmp_path) as node:
         with pytest.raises(OSError, match="stdout is closed"):
             node.hosted.hosts[0].fail_storage(StorageFailure("EIO"))
         assert node.has_halted.is_set() or node.hosted.hosts[1].halt is not None
         assert all(host.halt is not None for host in node.hosted.hosts)
 
-    with_node(tmp_path, scenario)
 
-
-def test_voter_connections_are_maintained_while_the_node_runs(
+async def test_voter_connections_are_maintained_while_the_node_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hosted_partitions, "WARM_AGAIN_SECONDS", 0.01)
@@ -82,7 +73,7 @@ def test_voter_connections_are_maintained_while_the_node_runs(
         if looked_at.count(1) >= 5:
             enough.set()
 
-    async def scenario(node: Node) -> None:
+    async with running_node(tmp_path) as node:
         looked_at.clear()
         monkeypatch.setattr(ReplicaHost, "warm_peers", warm)
         await asyncio.wait_for(enough.wait(), 10)
@@ -92,11 +83,11 @@ def test_voter_connections_are_maintained_while_the_node_runs(
         await asyncio.sleep(0.05)
         assert not looked_at
 
-    with_node(tmp_path, scenario)
 
-
-def test_shutdown_completes_when_all_partitions_have_transferred_leadership(tmp_path: Path) -> None:
-    async def scenario(node: Node) -> None:
+async def test_shutdown_completes_when_all_partitions_have_transferred_leadership(
+    tmp_path: Path,
+) -> None:
+    async with running_node(tmp_path) as node:
         node.hosted.hosts[0].request_shutdown()
         await asyncio.sleep(0)
         assert not node.has_halted.is_set(), "the other partition still serves"
@@ -105,54 +96,42 @@ def test_shutdown_completes_when_all_partitions_have_transferred_leadership(tmp_
         await asyncio.wait_for(node.has_halted.wait(), 10)
         assert [halt.reason for halt in node.halts] == [HaltReason.SHUTDOWN]
 
-    with_node(tmp_path, scenario)
-
 
 @pytest.mark.requirement("K595-31")
-def test_admin_api_has_a_state_per_partition(tmp_path: Path) -> None:
-    async def scenario(node: Node) -> None:
-        async with node.client() as client:
-            uuids = []
-            for number in range(2):
-                where = {"partition": number}
-                document = (await client.get("/v1/node", params=where)).json()
-                assert (document["partition"], document["partitions"]) == (number, 2)
-                uuids.append(document["replicaUuid"])
-                quorum = (
-                    await client.get("/v1/quorum", params={**where, "confirmed": "true"})
-                ).json()
-                assert (quorum["confirmed"], quorum["partition"]) == (True, number)
-                assert [voter["uuid"] for voter in quorum["voters"]] == uuids[-1:]
-                value = await client.get("/v1/configs/topic/t/first", params=where)
-                assert value.json()["value"] == str(number)
-                records = (await client.get("/v1/log", params=where)).json()["records"]
-                assert str(number) in {record["fields"].get("value") for record in records}
-            assert len(set(uuids)) == 2
-            assert (await client.get("/v1/node")).json()["replicaUuid"] == uuids[0]
-            ready = await client.get("/readyz")
-            assert ready.status_code == 200
-            assert "partition" in ready.json()["reason"]
-
-    with_node(tmp_path, scenario)
+async def test_admin_api_has_a_state_per_partition(tmp_path: Path) -> None:
+    async with running_node(tmp_path) as node, node.client() as client:
+        uuids = []
+        for number in range(2):
+            where = {"partition": number}
+            document = (await client.get("/v1/node", params=where)).json()
+            assert (document["partition"], document["partitions"]) == (number, 2)
+            uuids.append(document["replicaUuid"])
+            quorum = (await client.get("/v1/quorum", params={**where, "confirmed": "true"})).json()
+            assert (quorum["confirmed"], quorum["partition"]) == (True, number)
+            assert [voter["uuid"] for voter in quorum["voters"]] == uuids[-1:]
+            value = await client.get("/v1/configs/topic/t/first", params=where)
+            assert value.json()["value"] == str(number)
+            records = (await client.get("/v1/log", params=where)).json()["records"]
+            assert str(number) in {record["fields"].get("value") for record in records}
+        assert len(set(uuids)) == 2
+        assert (await client.get("/v1/node")).json()["replicaUuid"] == uuids[0]
+        ready = await client.get("/readyz")
+        assert ready.status_code == 200
+        assert "partition" in ready.json()["reason"]
 
 
 @pytest.mark.parametrize("partition", ["2", "-1"])
-def test_missing_partition_is_named(tmp_path: Path, partition: str) -> None:
-    async def scenario(node: Node) -> None:
-        async with node.client() as client:
-            for path in ("/v1/node", "/v1/quorum", "/v1/log", "/v1/voter-history", "/v1/configs"):
-                answer = await client.get(path, params={"partition": partition})
-                assert (answer.status_code, answer.json()["code"]) == (404, ErrorCode.NOT_FOUND)
-                assert f"partition {partition} does not exist" in answer.json()["message"]
-
-    with_node(tmp_path, scenario)
+async def test_missing_partition_is_named(tmp_path: Path, partition: str) -> None:
+    async with running_node(tmp_path) as node, node.client() as client:
+        for path in ("/v1/node", "/v1/quorum", "/v1/log", "/v1/voter-history", "/v1/configs"):
+            answer = await client.get(path, params={"partition": partition})
+            assert (answer.status_code, answer.json()["code"]) == (404, ErrorCode.NOT_FOUND)
+            assert f"partition {partition} does not exist" in answer.json()["message"]
 
 
-def test_metrics_have_a_partition_label(tmp_path: Path) -> None:
-    async def scenario(node: Node) -> None:
+async def test_metrics_have_a_partition_label(tmp_path: Path) -> None:
+    async with running_node(tmp_path) as node:
         async with node.client() as client:
             text = (await client.get("/metrics")).text
         for number in range(2):
             assert f'metadata_quorum_leader_id{{partition="{number}"}} {NODE_ID}.0' in text
-
-    with_node(tmp_path, scenario)

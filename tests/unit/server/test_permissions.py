@@ -2,7 +2,8 @@
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,7 @@ from quorum_node.security.rights.api_table import RULES
 from quorum_node.security.rights.http_table import ROUTES
 from quorum_node.server.admin.health_app import HealthApp
 from support.broker_requests import registration
-from support.hosted_node import Node, OneConnection, with_node
+from support.hosted_node import Node, OneConnection, running_node
 from support.request_samples import request_of
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "api-permissions.md"
@@ -110,20 +111,16 @@ def refuses(answer: Any) -> bool:
     return getattr(answer, "error_code", 0) in REFUSALS or any(map(refuses, values))
 
 
-def play(
-    folder: Path,
-    scenario: Callable[[Node], Awaitable[None]],
-    bound: frozenset[str] = BOUND,
-    **properties: str,
-) -> None:
-    async def active(node: Node) -> None:
+@asynccontextmanager
+async def active_node(
+    folder: Path, bound: frozenset[str] = BOUND, **properties: str
+) -> AsyncIterator[Node]:
+    async with running_node(folder, AUTHORIZER | properties, bound) as node:
         for _ in range(1000):  # it takes over when its first record is applied
             if node.controller.controller.is_active:
                 break
             await asyncio.sleep(0.01)
-        await scenario(node)
-
-    with_node(folder, active, AUTHORIZER | properties, bound)
+        yield node
 
 
 async def allowed(node: Node, api: Api, body: Message) -> frozenset[str]:
@@ -139,11 +136,10 @@ async def allowed(node: Node, api: Api, body: Message) -> frozenset[str]:
 
 
 @pytest.mark.requirement("K631-12", "K595-24")
-def test_every_api_is_allowed_directly_to_the_documented_callers(tmp_path: Path) -> None:
+async def test_every_api_is_allowed_directly_to_the_documented_callers(tmp_path: Path) -> None:
     rows = cells("API")
     assert len(rows) == len(APIS) + 4
-
-    async def scenario(node: Node) -> None:
+    async with active_node(tmp_path) as node:
         for api in APIS.values():
             requested = await allowed(node, api, request_of(api))
             assert requested == expected_of(rows[api.name], 1), api.name
@@ -151,12 +147,10 @@ def test_every_api_is_allowed_directly_to_the_documented_callers(tmp_path: Path)
             requested = await allowed(node, api, request_of(api, -1))
             assert requested == expected_of(rows[f"{api.name}, reading"], -1), api.name
 
-    play(tmp_path, scenario)
-
 
 @pytest.mark.requirement("K631-12")
-def test_caller_without_the_right_is_rejected_and_nothing_changes(tmp_path: Path) -> None:
-    async def scenario(node: Node) -> None:
+async def test_caller_without_the_right_is_rejected_and_nothing_changes(tmp_path: Path) -> None:
+    async with active_node(tmp_path, frozenset()) as node:
         requested = registration(7, cluster_id="c")
         refused = await node.ask(CALLERS["stranger"], BROKER_REGISTRATION, requested)
         assert refused.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
@@ -165,8 +159,6 @@ def test_caller_without_the_right_is_rejected_and_nothing_changes(tmp_path: Path
         assert pending.brokers.get(7) is None
         taken = await node.ask(CALLERS["super user"], BROKER_REGISTRATION, requested)
         assert taken.error_code == ErrorCode.NONE
-
-    play(tmp_path, scenario, frozenset())
 
 
 def envelope(api: Api, body: Message, principal: str) -> EnvelopeRequest:
@@ -180,12 +172,11 @@ def envelope(api: Api, body: Message, principal: str) -> EnvelopeRequest:
 
 
 @pytest.mark.requirement("K631-12", "K595-24")
-def test_envelope_uses_the_forwarded_principal_without_the_role_of_the_broker(
+async def test_envelope_uses_the_forwarded_principal_without_the_role_of_the_broker(
     tmp_path: Path,
 ) -> None:
     """What the broker of the connection may itself does not count either, not even right after it used it."""
-
-    async def scenario(node: Node) -> None:
+    async with active_node(tmp_path) as node:
         broker = OneConnection(CALLERS["broker"])
         for api in (APIS[key] for key in sorted(FORWARDABLE)):
             body = request_of(api)
@@ -197,12 +188,10 @@ def test_envelope_uses_the_forwarded_principal_without_the_role_of_the_broker(
                 served = not refuses(decode_response(api, api.max_version, answer.response_data))
                 assert served is (name == NAMED or not RULES[api.key].needs), (api.name, name)
 
-    play(tmp_path, scenario)
-
 
 @pytest.mark.requirement("K631-12")
-def test_brokers_may_create_internal_topics_and_their_clients_may_not(tmp_path: Path) -> None:
-    async def scenario(node: Node) -> None:
+async def test_brokers_may_create_internal_topics_and_their_clients_may_not(tmp_path: Path) -> None:
+    async with active_node(tmp_path) as node:
         broker = OneConnection(CALLERS["broker"])
         topics = [
             CreatableTopic(name=name, num_partitions=1, replication_factor=1)
@@ -219,12 +208,10 @@ def test_brokers_may_create_internal_topics_and_their_clients_may_not(tmp_path: 
         assert isinstance(inside, CreateTopicsResponse)
         assert {each.error_code for each in inside.topics} == {denied}
 
-    play(tmp_path, scenario)
-
 
 @pytest.mark.requirement("K631-12", "K595-24")
-def test_only_brokers_and_super_users_may_forward_requests(tmp_path: Path) -> None:
-    async def scenario(node: Node) -> None:
+async def test_only_brokers_and_super_users_may_forward_requests(tmp_path: Path) -> None:
+    async with active_node(tmp_path) as node:
         for api in (APIS[key] for key in sorted(FORWARDABLE)):
             passed_on = envelope(api, request_of(api), "User:root")
             for name, caller in CALLERS.items():
@@ -235,11 +222,9 @@ def test_only_brokers_and_super_users_may_forward_requests(tmp_path: Path) -> No
                 else:
                     assert answer.error_code == ErrorCode.NONE, name
 
-    play(tmp_path, scenario)
-
 
 @pytest.mark.requirement("K631-12", "K595-24")
-def test_every_route_is_allowed_to_the_documented_callers(tmp_path: Path) -> None:
+async def test_every_route_is_allowed_to_the_documented_callers(tmp_path: Path) -> None:
     rows = cells("route")
 
     async def statuses(node: Node, caller: Caller | None, token: str) -> dict[str, int]:
@@ -257,7 +242,7 @@ def test_every_route_is_allowed_to_the_documented_callers(tmp_path: Path) -> Non
                 found[f"`{method} {path}`"] = answer.status_code
         return found
 
-    async def scenario(node: Node) -> None:
+    async with active_node(tmp_path) as node:
         anonymous = await statuses(node, None, "")
         by_name = {name: await statuses(node, caller, "") for name, caller in CALLERS.items()}
         by_name["nobody"] = anonymous
@@ -272,11 +257,9 @@ def test_every_route_is_allowed_to_the_documented_callers(tmp_path: Path) -> Non
             assert held[route] not in (401, 403), route
             assert wrong[route] == anonymous[route], route
 
-    play(tmp_path, scenario)
 
-
-def test_metrics_can_be_restricted_on_both_ports_and_probes_stay_open(tmp_path: Path) -> None:
-    async def scenario(node: Node) -> None:
+async def test_metrics_can_be_restricted_on_both_ports_and_probes_stay_open(tmp_path: Path) -> None:
+    async with active_node(tmp_path, **{"admin.metrics.open": "false"}) as node:
         for caller, metrics in ((None, 401), (CALLERS["stranger"], 403), (CALLERS["reader"], 200)):
             async with node.client(TOKEN, caller) as client:
                 assert (await client.get("/metrics")).status_code == metrics
@@ -289,11 +272,9 @@ def test_metrics_can_be_restricted_on_both_ports_and_probes_stay_open(tmp_path: 
             assert (await probe.get("/livez")).status_code == 200
             assert (await probe.get("/v1/node")).status_code == 404
 
-    play(tmp_path, scenario, **{"admin.metrics.open": "false"})
 
-
-def test_unknown_route_returns_not_found_to_every_caller(tmp_path: Path) -> None:
-    async def scenario(node: Node) -> None:
+async def test_unknown_route_returns_not_found_to_every_caller(tmp_path: Path) -> None:
+    async with active_node(tmp_path) as node:
         for caller in (None, CALLERS["admin"]):
             async with node.client(TOKEN, caller) as client:
                 for path in ("/docs", "/v1/log/", "/v1//log", "/v1/%6cog/", "/"):
@@ -301,5 +282,3 @@ def test_unknown_route_returns_not_found_to_every_caller(tmp_path: Path) -> None
                     assert answer.status_code == 404, path
                     assert answer.json()["leaderId"] is None
                 assert (await client.patch("/v1/log")).status_code == 404
-
-    play(tmp_path, scenario)

@@ -7,8 +7,8 @@ import pytest
 
 from quorum_node.api import ErrorCode
 from quorum_node.reassignment_api import PartitionDescriptions, ReassignResult
-from support.hosted_moves import Moves, with_moves
-from support.hosted_node import Node, with_node
+from support.hosted_moves import Moves, moving_partitions
+from support.hosted_node import running_node
 
 PATH = "/v1/reassignments"
 
@@ -33,8 +33,10 @@ def to(partition: int, replicas: list[int] | None, **fields: Any) -> dict[str, A
     return {"topic": "t", "partition": partition, "replicas": replicas, **fields}
 
 
-def test_move_starts_after_its_commit_and_is_reported_until_completion(tmp_path: Path) -> None:
-    async def scenario(moves: Moves) -> None:
+async def test_move_starts_after_its_commit_and_is_reported_until_completion(
+    tmp_path: Path,
+) -> None:
+    async with moving_partitions(tmp_path) as moves:
         assert await change(moves, to(0, [3, 1])) == ReassignResult(accepted=1, refused=[])
         seen = await described(moves)
         assert [(each.id, each.fenced) for each in seen.brokers] == [
@@ -54,11 +56,9 @@ def test_move_starts_after_its_commit_and_is_reported_until_completion(tmp_path:
         seen = await described(moves)
         assert (seen.partitions[0].replicas, seen.moving) == ([3, 1], 0)
 
-    with_moves(tmp_path, scenario)
 
-
-def test_number_of_moving_partitions_is_limited_by_the_request(tmp_path: Path) -> None:
-    async def scenario(moves: Moves) -> None:
+async def test_number_of_moving_partitions_is_limited_by_the_request(tmp_path: Path) -> None:
+    async with moving_partitions(tmp_path) as moves:
         result = await change(moves, to(0, [3, 1]), to(1, [3, 1]), maxMoving=1)
         assert result.accepted == 1
         assert [(each.partition, each.error) for each in result.refused] == [
@@ -67,11 +67,9 @@ def test_number_of_moving_partitions_is_limited_by_the_request(tmp_path: Path) -
         assert (await described(moves)).moving == 1
         assert (await change(moves, to(1, [3, 1]), maxMoving=2)).accepted == 1
 
-    with_moves(tmp_path, scenario)
 
-
-def test_change_with_a_stale_precondition_is_rejected(tmp_path: Path) -> None:
-    async def scenario(moves: Moves) -> None:
+async def test_change_with_a_stale_precondition_is_rejected(tmp_path: Path) -> None:
+    async with moving_partitions(tmp_path) as moves:
         result = await change(moves, to(0, [3, 1], expectedReplicas=[2, 1]), to(1, [3, 1]))
         assert result.accepted == 1
         (refused,) = result.refused
@@ -85,11 +83,9 @@ def test_change_with_a_stale_precondition_is_rejected(tmp_path: Path) -> None:
         seen = await described(moves)
         assert (seen.partitions[1].replicas, seen.moving) == ([1, 2], 0)
 
-    with_moves(tmp_path, scenario)
 
-
-def test_each_partition_has_its_own_error_and_others_move(tmp_path: Path) -> None:
-    async def scenario(moves: Moves) -> None:
+async def test_each_partition_has_its_own_error_and_others_move(tmp_path: Path) -> None:
+    async with moving_partitions(tmp_path) as moves:
         unknown = {"topic": "none", "partition": 0, "replicas": [1]}
         result = await change(moves, unknown, to(1, [3, 1]), to(0, [9]), to(1, [4]))
         assert result.accepted == 1
@@ -100,8 +96,6 @@ def test_each_partition_has_its_own_error_and_others_move(tmp_path: Path) -> Non
         ]
         assert "broker 9 is not registered" in result.refused[1].message
         assert (await change(moves, to(0, None))).refused[0].error == "NO_REASSIGNMENT_IN_PROGRESS"
-
-    with_moves(tmp_path, scenario)
 
 
 @pytest.mark.parametrize(
@@ -119,32 +113,26 @@ def test_each_partition_has_its_own_error_and_others_move(tmp_path: Path) -> Non
         ({"partitions": [to(0, [1])], "timeoutMs": 0}, "timeoutMs"),
     ],
 )
-def test_malformed_request_is_rejected_with_its_field(
+async def test_malformed_request_is_rejected_with_its_field(
     tmp_path: Path, body: dict[str, Any], says: str
 ) -> None:
-    async def scenario(node: Node) -> None:
-        async with node.client() as client:
-            answer = await client.post(PATH, json=body)
-            assert (answer.status_code, answer.json()["code"]) == (422, ErrorCode.INVALID_REQUEST)
-            assert says in answer.json()["message"]
-
-    with_node(tmp_path, scenario)
+    async with running_node(tmp_path) as node, node.client() as client:
+        answer = await client.post(PATH, json=body)
+        assert (answer.status_code, answer.json()["code"]) == (422, ErrorCode.INVALID_REQUEST)
+        assert says in answer.json()["message"]
 
 
-def test_posts_require_the_token(tmp_path: Path) -> None:
-    async def scenario(node: Node) -> None:
-        async with node.client(token="secret") as client:
-            for path, target in ((PATH, to(0, [1])), (f"{PATH}/describe", {"topic": "t"})):
-                body = {"partitions": [{"partition": 0, **target}]}
-                assert (await client.post(path, json=body)).status_code == 401
-                given = {"Authorization": "Bearer secret"}
-                assert (await client.post(path, json=body, headers=given)).status_code == 200
-
-    with_node(tmp_path, scenario)
+async def test_posts_require_the_token(tmp_path: Path) -> None:
+    async with running_node(tmp_path) as node, node.client(token="secret") as client:
+        for path, target in ((PATH, to(0, [1])), (f"{PATH}/describe", {"topic": "t"})):
+            body = {"partitions": [{"partition": 0, **target}]}
+            assert (await client.post(path, json=body)).status_code == 401
+            given = {"Authorization": "Bearer secret"}
+            assert (await client.post(path, json=body, headers=given)).status_code == 200
 
 
-def test_uncommitted_change_is_not_reported_as_done(tmp_path: Path) -> None:
-    async def scenario(moves: Moves) -> None:
+async def test_uncommitted_change_is_not_reported_as_done(tmp_path: Path) -> None:
+    async with moving_partitions(tmp_path) as moves:
         moves.node.hosted.disk_low(True)
         answer = await moves.client.post(PATH, json={"partitions": [to(0, [3, 1])]})
         assert (answer.status_code, answer.json()["code"]) == (507, ErrorCode.DISK_LOW)
@@ -153,5 +141,3 @@ def test_uncommitted_change_is_not_reported_as_done(tmp_path: Path) -> None:
         moves.node.hosted.request_shutdown()
         answer = await moves.client.post(PATH, json={"partitions": [to(0, [3, 1])]})
         assert answer.status_code == 503
-
-    with_moves(tmp_path, scenario)

@@ -20,12 +20,12 @@ from quorum_node.server.partition.port import AppendOutcome
 from quorum_node.server.snapshots import snapshotter as snapshotter_module
 from quorum_node.storage.errors import DiskFull
 from quorum_node.storage.snapshot_writer import SnapshotWriter
-from support.single_replica import PARTITION, Running, Runs, Start, until
+from support.single_replica import PARTITION, Running, starts, until
 
 
 @pytest.mark.requirement("K853-08")
-def test_snapshots_are_written_by_log_size_while_writes_continue(runs: Runs) -> None:
-    async def scenario(start: Start) -> None:
+async def test_snapshots_are_written_by_log_size_while_writes_continue(tmp_path: Path) -> None:
+    async with starts(tmp_path) as start:
         node = start(metadata_log_max_record_bytes_between_snapshots=8000)
         await node.write(300)
         await until(lambda: node.counted("snapshots_written") >= 2)
@@ -39,14 +39,12 @@ def test_snapshots_are_written_by_log_size_while_writes_continue(runs: Runs) -> 
             assert [voter.key.id for voter in bounds.voters.voters] == [1]
         assert not node.halts
 
-    runs(scenario)
-
 
 @pytest.mark.requirement("K853-08")
-def test_restart_loads_the_snapshot_and_the_following_log(
-    runs: Runs, monkeypatch: pytest.MonkeyPatch
+async def test_restart_loads_the_snapshot_and_the_following_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def scenario(start: Start) -> None:
+    async with starts(tmp_path) as start:
         node = start()
         await node.write(60)
         made = await node.snapshot()
@@ -64,12 +62,12 @@ def test_restart_loads_the_snapshot_and_the_following_log(
         assert len(again.host.describe().voters) == 1
         await again.write(1)
 
-    runs(scenario)
-
 
 @pytest.mark.requirement("K853-08")
-def test_retention_deletes_the_prefix_and_older_snapshots_but_keeps_two(runs: Runs) -> None:
-    async def scenario(start: Start) -> None:
+async def test_retention_deletes_the_prefix_and_older_snapshots_but_keeps_two(
+    tmp_path: Path,
+) -> None:
+    async with starts(tmp_path) as start:
         settings = {
             "metadata_log_max_record_bytes_between_snapshots": 30_000,
             "metadata_max_retention_bytes": 100_000,
@@ -92,16 +90,13 @@ def test_retention_deletes_the_prefix_and_older_snapshots_but_keeps_two(runs: Ru
         await again.write(1)
         assert not again.halts
 
-    runs(scenario)
-
 
 @pytest.mark.requirement("K595-30")
-def test_state_is_not_consistent_until_the_snapshot_before_the_log_is_loaded(
-    runs: Runs,
+async def test_state_is_not_consistent_until_the_snapshot_before_the_log_is_loaded(
+    tmp_path: Path,
 ) -> None:
     """Behind a deleted prefix there is no state of the records before, as long as the snapshot is on its way."""
-
-    async def scenario(start: Start) -> None:
+    async with starts(tmp_path) as start:
         settings = {
             "metadata_log_max_record_bytes_between_snapshots": 30_000,
             "metadata_max_retention_bytes": 100_000,
@@ -125,8 +120,6 @@ def test_state_is_not_consistent_until_the_snapshot_before_the_log_is_loaded(
         start_offset = again.host.log.start_offset
         assert all(says == (applied >= start_offset) for says, applied in seen)
 
-    runs(scenario)
-
 
 def reported_consistent(node: Running) -> bool:
     """The state in the node's description."""
@@ -135,8 +128,8 @@ def reported_consistent(node: Running) -> bool:
 
 
 @pytest.mark.requirement("K853-08", "K631-06")
-def test_damaged_newest_snapshot_loses_no_data(runs: Runs) -> None:
-    async def scenario(start: Start) -> None:
+async def test_damaged_newest_snapshot_loses_no_data(tmp_path: Path) -> None:
+    async with starts(tmp_path) as start:
         settings = {"metadata_max_retention_bytes": 20_000}
         node = start(**settings)
         for _ in range(3):
@@ -159,11 +152,9 @@ def test_damaged_newest_snapshot_loses_no_data(runs: Runs) -> None:
         # There is one copy of what was deleted now: the next snapshot comes at once.
         await until(lambda: len(again.host.snapshots.ids()) == 2)
 
-    runs(scenario)
 
-
-def test_full_disk_is_no_failed_disk(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scenario(start: Start) -> None:
+async def test_full_disk_is_no_failed_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with starts(tmp_path) as start:
         node = start()
         await node.write(30)
         with monkeypatch.context() as patch:
@@ -180,18 +171,15 @@ def test_full_disk_is_no_failed_disk(runs: Runs, monkeypatch: pytest.MonkeyPatch
         await node.write(5)
         assert isinstance(await node.snapshot(), SnapshotId)
 
-    runs(scenario)
-
 
 @pytest.mark.requirement("K595-06")
 @pytest.mark.parametrize("what", ["file", "directory"])
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT], ids=errno.errorcode.get)
-def test_snapshot_sync_that_fails_for_lack_of_space_stops_the_replica(
-    runs: Runs, monkeypatch: pytest.MonkeyPatch, what: str, number: int
+async def test_snapshot_sync_that_fails_for_lack_of_space_stops_the_replica(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str, number: int
 ) -> None:
     """It is no failed disk; but no sync that failed is gone over."""
-
-    async def scenario(start: Start) -> None:
+    async with starts(tmp_path) as start:
         node = start()
         await node.write(5)
         original = os.fsync
@@ -207,16 +195,13 @@ def test_snapshot_sync_that_fails_for_lack_of_space_stops_the_replica(
         await until(lambda: node.halts)
         assert node.halts[0].reason is HaltReason.DISK_FULL
 
-    runs(scenario)
 
-
-def test_snapshot_that_failed_for_lack_of_space_is_retried(
-    runs: Runs, monkeypatch: pytest.MonkeyPatch
+async def test_snapshot_that_failed_for_lack_of_space_is_retried(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By itself, after a pause, and although nothing more is written."""
     monkeypatch.setattr(snapshotter_module, "_BACKOFF_SECONDS", 0.3)
-
-    async def scenario(start: Start) -> None:
+    async with starts(tmp_path) as start:
         node = start(metadata_log_max_record_bytes_between_snapshots=3000)
         with monkeypatch.context() as patch:
 
@@ -228,11 +213,11 @@ def test_snapshot_that_failed_for_lack_of_space_is_retried(
             await until(lambda: node.metrics.partition(0).labelled["snapshot_failures"])
         await until(lambda: node.counted("snapshots_written"))
 
-    runs(scenario)
 
-
-def test_failed_disk_stops_the_replica(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scenario(start: Start) -> None:
+async def test_failed_disk_stops_the_replica(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with starts(tmp_path) as start:
         node = start()
         await node.write(5)
         original = os.rename
@@ -247,21 +232,17 @@ def test_failed_disk_stops_the_replica(runs: Runs, monkeypatch: pytest.MonkeyPat
         await until(lambda: node.halts)
         assert node.halts[0].reason is HaltReason.STORAGE_FAILED
 
-    runs(scenario)
 
-
-def test_no_snapshot_below_the_disk_reserve(runs: Runs) -> None:
-    async def scenario(start: Start) -> None:
+async def test_no_snapshot_below_the_disk_reserve(tmp_path: Path) -> None:
+    async with starts(tmp_path) as start:
         node = start()
         await node.write(5)
         node.reserve.free_bytes = 1000
         assert "enlarge the volume" in str(await node.snapshot())
 
-    runs(scenario)
 
-
-def test_log_with_unknown_records_is_kept_completely(runs: Runs) -> None:
-    async def scenario(start: Start) -> None:
+async def test_log_with_unknown_records_is_kept_completely(tmp_path: Path) -> None:
+    async with starts(tmp_path) as start:
         node = start(metadata_log_max_record_bytes_between_snapshots=1000)
         await node.write(1)
         future: asyncio.Future[AppendOutcome] = asyncio.get_running_loop().create_future()
@@ -274,13 +255,11 @@ def test_log_with_unknown_records_is_kept_completely(runs: Runs) -> None:
         assert node.host.snapshots.ids() == ()
         assert not node.halts
 
-    runs(scenario)
 
-
-def test_values_written_during_a_snapshot_are_in_the_next_one(
-    runs: Runs, monkeypatch: pytest.MonkeyPatch
+async def test_values_written_during_a_snapshot_are_in_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def scenario(start: Start) -> None:
+    async with starts(tmp_path) as start:
         node = start()
         await node.write(60)
         before = await node.write(1)
@@ -306,15 +285,12 @@ def test_values_written_during_a_snapshot_are_in_the_next_one(
         assert newest[f"k{(node.number - 1) % 50}"].startswith(f"{node.number - 1}x")
         assert node.host.applier.image.configs.get(ConfigKey(TOPIC, "t", "k0")) is not None
 
-    runs(scenario)
 
-
-def test_snapshot_id_uses_the_epoch_of_the_log_and_not_a_corrupted_one(
-    runs: Runs, monkeypatch: pytest.MonkeyPatch
+async def test_snapshot_id_uses_the_epoch_of_the_log_and_not_a_corrupted_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A start takes sealed segments unread, and no checksum covers the epoch of a batch."""
-
-    async def scenario(start: Start) -> None:
+    async with starts(tmp_path) as start:
         node = start()
         last = await node.write(300)
         monkeypatch.setattr(
@@ -340,5 +316,3 @@ def test_snapshot_id_uses_the_epoch_of_the_log_and_not_a_corrupted_one(
         assert made.end_offset < int(newest.stem) < last.end_offset
         assert made.epoch == 1
         await until(lambda: again.counted("snapshots_written"))
-
-    runs(scenario)

@@ -106,108 +106,80 @@ class Node:
         return connection
 
 
-def in_loop(scenario: Callable[[], Any]) -> None:
-    async def run() -> None:
-        await scenario()
-
-    asyncio.run(run())
-
-
 async def turn() -> None:
     """Let the loop do what is due."""
     await asyncio.sleep(0)
 
 
 @pytest.mark.requirement("K595-31")
-def test_new_data_of_one_partition_completes_the_whole_request() -> None:
-    async def scenario() -> None:
-        quiet, busy, other = ParkingReplica(), ParkingReplica(), ParkingReplica()
-        connection = Node(quiet, busy, other).fetch(0, 1, 2)
-        await turn()
-        assert connection.replies == []
-        busy.answer(NEWS)
-        await turn()
-        assert connection.records() == [(0, 0, b""), (1, 0, b"batches"), (2, 0, b"")]
-
-    in_loop(scenario)
+async def test_new_data_of_one_partition_completes_the_whole_request() -> None:
+    quiet, busy, other = ParkingReplica(), ParkingReplica(), ParkingReplica()
+    connection = Node(quiet, busy, other).fetch(0, 1, 2)
+    await turn()
+    assert connection.replies == []
+    busy.answer(NEWS)
+    await turn()
+    assert connection.records() == [(0, 0, b""), (1, 0, b"batches"), (2, 0, b"")]
 
 
-def test_appends_of_two_partitions_in_one_turn_are_sent_together() -> None:
-    async def scenario() -> None:
-        first, second = ParkingReplica(), ParkingReplica()
-        connection = Node(first, second).fetch(0, 1)
-        first.answer(NEWS)
-        assert connection.replies == [], "the turn is not over"
-        second.answer(NEWS)
-        assert connection.records() == [(0, 0, b"batches"), (1, 0, b"batches")]
-
-    in_loop(scenario)
+async def test_appends_of_two_partitions_in_one_turn_are_sent_together() -> None:
+    first, second = ParkingReplica(), ParkingReplica()
+    connection = Node(first, second).fetch(0, 1)
+    first.answer(NEWS)
+    assert connection.replies == [], "the turn is not over"
+    second.answer(NEWS)
+    assert connection.records() == [(0, 0, b"batches"), (1, 0, b"batches")]
 
 
 @pytest.mark.requirement("K595-31")
-def test_unknown_partition_gets_its_error_and_does_not_affect_others() -> None:
-    async def scenario() -> None:
-        connection = Node(ParkingReplica(NEWS), ParkingReplica()).fetch(7, 0, 1)
-        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        assert connection.records() == [(7, unknown, b""), (0, 0, b"batches"), (1, 0, b"")]
-
-    in_loop(scenario)
+async def test_unknown_partition_gets_its_error_and_does_not_affect_others() -> None:
+    connection = Node(ParkingReplica(NEWS), ParkingReplica()).fetch(7, 0, 1)
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert connection.records() == [(7, unknown, b""), (0, 0, b"batches"), (1, 0, b"")]
 
 
-def test_unknown_topic_gets_its_error_and_does_not_affect_others() -> None:
-    async def scenario() -> None:
-        node = Node(ParkingReplica(NEWS))
-        body = FETCH.to_wire([(0, raft.FetchRequest("c", ReplicaKey(2), 7, 0, 0))], VERSION)
-        assert isinstance(body, FetchRequest)
-        strange = FetchTopic(topic_id=UUID(int=99), partitions=body.topics[0].partitions)
-        connection = node.ask(
-            FetchRequest(
-                replica_state=body.replica_state,
-                max_wait_ms=0,
-                min_bytes=0,
-                topics=(strange, *body.topics),
-            )
+async def test_unknown_topic_gets_its_error_and_does_not_affect_others() -> None:
+    node = Node(ParkingReplica(NEWS))
+    body = FETCH.to_wire([(0, raft.FetchRequest("c", ReplicaKey(2), 7, 0, 0))], VERSION)
+    assert isinstance(body, FetchRequest)
+    strange = FetchTopic(topic_id=UUID(int=99), partitions=body.topics[0].partitions)
+    connection = node.ask(
+        FetchRequest(
+            replica_state=body.replica_state,
+            max_wait_ms=0,
+            min_bytes=0,
+            topics=(strange, *body.topics),
         )
-        assert connection.records() == [(0, ErrorCode.UNKNOWN_TOPIC_ID, b""), (0, 0, b"batches")]
-        (answer,) = connection.replies
-        assert isinstance(answer, FetchResponse)
-        assert [topic.topic_id for topic in answer.responses] == [UUID(int=99), METADATA_TOPIC_ID]
-
-    in_loop(scenario)
-
-
-def test_repeated_partition_is_queried_once() -> None:
-    async def scenario() -> None:
-        connection = Node(ParkingReplica(NEWS)).fetch(*[0] * 1000)
-        assert sum(len(records) for _, _, records in connection.records()) == len(NEWS.records)
-
-    in_loop(scenario)
+    )
+    assert connection.records() == [(0, ErrorCode.UNKNOWN_TOPIC_ID, b""), (0, 0, b"batches")]
+    (answer,) = connection.replies
+    assert isinstance(answer, FetchResponse)
+    assert [topic.topic_id for topic in answer.responses] == [UUID(int=99), METADATA_TOPIC_ID]
 
 
-def test_single_partition_waits_for_its_data() -> None:
-    async def scenario() -> None:
-        replica, other = ParkingReplica(), ParkingReplica()
-        connection = Node(replica, other).fetch(0)
-        await turn()
-        assert connection.replies == []
-        replica.answer(NEWS)
-        assert connection.records() == [(0, 0, b"batches")]
-
-    in_loop(scenario)
+async def test_repeated_partition_is_queried_once() -> None:
+    connection = Node(ParkingReplica(NEWS)).fetch(*[0] * 1000)
+    assert sum(len(records) for _, _, records in connection.records()) == len(NEWS.records)
 
 
-def test_closed_connection_leaves_no_state() -> None:
-    async def scenario() -> None:
-        first, second = ParkingReplica(), ParkingReplica()
-        connection = Node(first, second).fetch(0, 1)
-        assert connection.on_abandoned is not None
-        connection.on_abandoned()
-        assert len(first.abandoned) == len(second.abandoned) == 1
-        first.answer(NEWS)
-        await turn()
-        assert connection.replies == []
+async def test_single_partition_waits_for_its_data() -> None:
+    replica, other = ParkingReplica(), ParkingReplica()
+    connection = Node(replica, other).fetch(0)
+    await turn()
+    assert connection.replies == []
+    replica.answer(NEWS)
+    assert connection.records() == [(0, 0, b"batches")]
 
-    in_loop(scenario)
+
+async def test_closed_connection_leaves_no_state() -> None:
+    first, second = ParkingReplica(), ParkingReplica()
+    connection = Node(first, second).fetch(0, 1)
+    assert connection.on_abandoned is not None
+    connection.on_abandoned()
+    assert len(first.abandoned) == len(second.abandoned) == 1
+    first.answer(NEWS)
+    await turn()
+    assert connection.replies == []
 
 
 @pytest.mark.requirement("K595-31")
@@ -235,37 +207,30 @@ def test_diverged_fetches_complete_together() -> None:
         waited_since = asyncio.get_running_loop().time()
         await scenario()
 
-    in_loop(timed)
+    asyncio.run(timed())
 
 
-def test_new_data_does_not_complete_other_requests() -> None:
+async def test_new_data_does_not_complete_other_requests() -> None:
     """The follower syncs the records before its next fetch: there is nothing to join."""
-
-    async def scenario() -> None:
-        first, second = ParkingReplica(), ParkingReplica()
-        node = Node(first, second)
-        busy, idle = node.fetch(0, wait_ms=0), node.fetch(1, wait_ms=0)
-        first.answer(NEWS)
-        assert busy.records() == [(0, 0, b"batches")]
-        assert idle.replies == []
-
-    in_loop(scenario)
+    first, second = ParkingReplica(), ParkingReplica()
+    node = Node(first, second)
+    busy, idle = node.fetch(0, wait_ms=0), node.fetch(1, wait_ms=0)
+    first.answer(NEWS)
+    assert busy.records() == [(0, 0, b"batches")]
+    assert idle.replies == []
 
 
-def test_only_partition_of_a_node_is_queried_directly() -> None:
-    async def scenario() -> None:
-        replica = ParkingReplica()
-        node = Node(replica)
-        parked, unknown, left = node.fetch(0), node.fetch(1), node.fetch(0)
-        assert unknown.records() == [(1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, b"")]
-        assert left.on_abandoned is not None
-        left.on_abandoned()
-        assert len(replica.abandoned) == 1
-        replica.answer(NEWS)
-        assert parked.records() == [(0, 0, b"batches")]
-        assert left.replies == []
-        at_once = Node(ParkingReplica(NEWS)).fetch(0)
-        assert at_once.records() == [(0, 0, b"batches")]
-        assert at_once.on_abandoned is None
-
-    in_loop(scenario)
+async def test_only_partition_of_a_node_is_queried_directly() -> None:
+    replica = ParkingReplica()
+    node = Node(replica)
+    parked, unknown, left = node.fetch(0), node.fetch(1), node.fetch(0)
+    assert unknown.records() == [(1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, b"")]
+    assert left.on_abandoned is not None
+    left.on_abandoned()
+    assert len(replica.abandoned) == 1
+    replica.answer(NEWS)
+    assert parked.records() == [(0, 0, b"batches")]
+    assert left.replies == []
+    at_once = Node(ParkingReplica(NEWS)).fetch(0)
+    assert at_once.records() == [(0, 0, b"batches")]
+    assert at_once.on_abandoned is None

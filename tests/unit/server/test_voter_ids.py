@@ -12,7 +12,7 @@ from quorum_node.raft.config import CONTROLLER
 from quorum_node.raft.errors import RaftError
 from quorum_node.records.identity import Endpoint, ReplicaKey
 from support.broker_requests import registration
-from support.hosted_moves import Moves, with_moves
+from support.hosted_moves import Moves, moving_partitions
 from support.hosted_node import ME, NODE_ID
 
 pytestmark = pytest.mark.requirement("K631-01")
@@ -34,8 +34,8 @@ async def register(moves: Moves, node_id: int) -> int:
     return error
 
 
-def test_broker_id_is_rejected_in_every_voter_change(tmp_path: Path) -> None:
-    async def test(moves: Moves) -> None:
+async def test_broker_id_is_rejected_in_every_voter_change(tmp_path: Path) -> None:
+    async with moving_partitions(tmp_path) as moves:
         broker = ReplicaKey(1, UUID(int=1))
         me = ReplicaKey(NODE_ID, ME)
         for request in (
@@ -49,11 +49,9 @@ def test_broker_id_is_rejected_in_every_voter_change(tmp_path: Path) -> None:
             assert "broker 1 is registered" in answer.message
             assert answer.leader.leader_id == NODE_ID
 
-    with_moves(tmp_path, test)
 
-
-def test_id_of_a_target_voter_is_rejected_for_brokers(tmp_path: Path) -> None:
-    async def test(moves: Moves) -> None:
+async def test_id_of_a_target_voter_is_rejected_for_brokers(tmp_path: Path) -> None:
+    async with moving_partitions(tmp_path) as moves:
         target = (ReplicaKey(NODE_ID, ME), ReplicaKey(NEWCOMER.id))
         answer = await changed(moves, raft.AlterQuorumRequest(None, target, 5000))
         assert answer.error is RaftError.NONE, answer
@@ -62,12 +60,8 @@ def test_id_of_a_target_voter_is_rejected_for_brokers(tmp_path: Path) -> None:
         assert answer.error is RaftError.NONE, answer
         assert await register(moves, NEWCOMER.id) == ErrorCode.NONE
 
-    with_moves(tmp_path, test)
 
-
-def test_id_of_a_voter_being_added_is_rejected_for_brokers(tmp_path: Path) -> None:
-    async def test(moves: Moves) -> None:
+async def test_id_of_a_voter_being_added_is_rejected_for_brokers(tmp_path: Path) -> None:
+    async with moving_partitions(tmp_path) as moves:
         changed(moves, raft.AddVoterRequest(None, NEWCOMER, HERE, 60_000))
         assert await register(moves, NEWCOMER.id) == ErrorCode.DUPLICATE_BROKER_REGISTRATION
-
-    with_moves(tmp_path, test)
