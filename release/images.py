@@ -102,7 +102,10 @@ def _layer(image: tarfile.TarFile, name: str, time_s: int) -> tuple[bytes, dict[
     assert file is not None
     with tarfile.open(fileobj=file) as layer:
         entries = entries_of(layer, time_s)
-    status = next((data for info, data in entries if info.name == _DPKG_STATUS), None)
+    # Some builders write names with a leading "./".
+    status = next(
+        (data for info, data in entries if info.name.removeprefix("./") == _DPKG_STATUS), None
+    )
     return packed(entries), _installed(status or b"")
 
 

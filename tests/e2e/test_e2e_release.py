@@ -3,6 +3,7 @@
 The folder is copied to where there is no checkout around it. Nothing but its files is installed.
 """
 
+import json
 import os
 import shutil
 import subprocess
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from release import versions
+from release import bills, images, versions
 from support.kind_env import installation, operator_cluster
 from support.kind_env.environment import MOVE_TIMEOUT_S, KindEnv
 from support.kind_env.installation import OPERATOR_NAMESPACE, RELEASE
@@ -23,7 +24,12 @@ from support.source_tree import ROOT
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(2400)]
 
-SCRIPTS = ("quorum-node", "quorumctl", "quorum-backup", "quorum-operator", "kubectl-quorum")
+SCRIPTS = {
+    "node": ("quorum-node", "quorumctl", "quorum-backup"),
+    "operator": ("quorum-operator", "kubectl-quorum"),
+    "pipeline": ("quorum-pipeline",),
+}
+"""The scripts that work with the packages of one extra alone."""
 _BUILD_TIMEOUT_S = 1500
 
 
@@ -66,13 +72,38 @@ def test_release_checksums_cover_every_file(folder: Path) -> None:
     assert listed == {each.name for each in folder.iterdir()} - {"SHA256SUMS"}
 
 
-def test_wheel_works_in_an_empty_environment(folder: Path, version: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("image", images.NAMES)
+def test_bill_of_materials_lists_python_and_debian_packages(
+    folder: Path, version: str, image: str
+) -> None:
+    path = folder / f"metadataquorum-{image}-{version}.cdx.json"
+    bills.validate(path.read_text(), path.name)
+    components = json.loads(path.read_text())["components"]
+    kinds = {
+        kind: [each for each in components if kind in each["purl"]] for kind in ("pypi", "deb/")
+    }
+    pinned = (ROOT / "requirements" / f"{image}.txt").read_text()
+    assert {each["name"].lower() for each in kinds["pypi"]} == {
+        line.partition("==")[0].lower()
+        for line in pinned.splitlines()
+        if "==" in line and line[0] != " "
+    }
+    assert all(each["externalReferences"][0]["hashes"] for each in kinds["pypi"])
+    assert "libc6" in {each["name"] for each in kinds["deb/"]}
+    java = any("jre" in each["name"] for each in kinds["deb/"])
+    assert java == (image == "pipeline")
+
+
+@pytest.mark.parametrize("extra", SCRIPTS)
+def test_wheel_works_in_an_empty_environment(
+    folder: Path, version: str, extra: str, tmp_path: Path
+) -> None:
     (wheel,) = folder.glob("*.whl")
     in_folder(folder, sys.executable, "-m", "venv", str(tmp_path / "venv"))
     python = tmp_path / "venv" / "bin" / "python"
-    wanted = f"{wheel}[node,operator]"
+    wanted = f"{wheel}[{extra}]"
     in_folder(folder, str(python), "-m", "pip", "install", "--quiet", wanted, timeout_s=900)
-    for script in SCRIPTS:
+    for script in SCRIPTS[extra]:
         assert "usage" in in_folder(folder, str(python.with_name(script)), "--help").lower()
     where = in_folder(folder, str(python), "-c", "import quorum_node; print(quorum_node.__file__)")
     assert where.startswith(str(tmp_path)), "imported from the checkout"

@@ -3,6 +3,7 @@
 import hashlib
 import io
 import json
+import os
 import shutil
 import tarfile
 from pathlib import Path
@@ -10,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from release import archives, checksums, images, versions
+from release import archives, bills, checksums, images, packages, versions
+from release.source import checked_out
 from release.stop import ReleaseError
 from support.source_tree import ROOT
 
@@ -53,7 +55,7 @@ def layer(names: list[str], *, mtime: int, owner: str) -> bytes:
             info = tarfile.TarInfo(name)
             info.mtime, info.uname, info.uid = mtime, owner, 65532
             content = f"content of {name}".encode()
-            if name == "var/lib/dpkg/status":
+            if name.removeprefix("./") == "var/lib/dpkg/status":
                 content = b"Package: libc6\nStatus: install ok installed\nVersion: 2.36-9\n\n"
             info.size = len(content)
             archive.addfile(info, io.BytesIO(content))
@@ -143,12 +145,43 @@ def test_image_is_an_oci_layout_with_valid_digests(tmp_path: Path) -> None:
     assert not any(each.uname for each in entries)
 
 
+@pytest.mark.parametrize("prefix", ["", "./"])
+def test_debian_packages_of_an_image_are_found(prefix: str, tmp_path: Path) -> None:
+    """The packed trees of some builders have names that begin with "./"."""
+    names = [f"{prefix}opt/b", f"{prefix}var/lib/dpkg/status"]
+    archive = made(tmp_path / "1", names, 0, "2026-01-01T00:00:00Z")
+    assert archive.debian == {"libc6": "2.36-9"}
+
+
+def test_debian_package_url_is_encoded() -> None:
+    component = bills.debian_component("libstdc++6", "1:12.2.0-14+deb12u1")
+    assert component["purl"] == "pkg:deb/debian/libstdc%2B%2B6@1%3A12.2.0-14%2Bdeb12u1"
+    assert (component["name"], component["version"]) == ("libstdc++6", "1:12.2.0-14+deb12u1")
+
+
 def test_chart_archive_depends_only_on_its_content(tmp_path: Path) -> None:
     for name, mtime in (("1.tgz", 5), ("2.tgz", 99)):
         data = layer(["chart/values.yaml", "chart/Chart.yaml"], mtime=mtime, owner=name)
         (tmp_path / name).write_bytes(archives.zipped(data))
         archives.repacked(tmp_path / name, TIME_S)
     assert (tmp_path / "1.tgz").read_bytes() == (tmp_path / "2.tgz").read_bytes()
+
+
+def test_wheel_and_source_archive_depend_only_on_the_commit(tmp_path: Path) -> None:
+    """The second build has other file times, and is made elsewhere."""
+    for name, mtime in (("first", None), ("second", TIME_S - 99)):
+        with checked_out() as source:
+            if mtime is not None:
+                for path in source.folder.rglob("*"):
+                    os.utime(path, (mtime, mtime))
+            (tmp_path / name).mkdir()
+            packages.build(source, tmp_path / name)
+    first, second = (
+        {path.name: path.read_bytes() for path in (tmp_path / name).iterdir()}
+        for name in ("first", "second")
+    )
+    assert sorted(path.rpartition(".")[2] for path in first) == ["gz", "whl"]
+    assert first == second
 
 
 def test_checksums_equal_those_of_sha256sum(tmp_path: Path) -> None:
