@@ -223,6 +223,40 @@ def test_stock_tool_describes_the_same_producers_on_both_brokers(tmp_path: Path)
         assert [each.split()[2] for each in ended] != [each.split()[2] for each in opened]
 
 
+def test_stock_tool_lists_and_describes_transactions_of_a_mixed_cluster(tmp_path: Path) -> None:
+    """It asks every broker for its transactions, and the coordinator for each of them."""
+    with mixed(tmp_path) as (ours, stock):
+        both = ("--bootstrap-server", f"{ours.bootstrap},{stock.bootstrap}")
+        assert rows_of(tool(TRANSACTIONS, *both, "list")) == []
+        producer = Producer(
+            {"bootstrap.servers": ours.bootstrap, "transactional.id": "x", "acks": "all"}
+        )
+        producer.init_transactions(60)
+        producer.begin_transaction()
+        send(producer, "open", 5)
+        (listed,) = rows_of(tool(TRANSACTIONS, *both, "list"))
+        assert (listed[0], listed[1], listed[3]) == ("x", "101", "Ongoing")
+        (described,) = rows_of(tool(TRANSACTIONS, *both, "describe", "--transactional-id", "x"))
+        assert described[0] == "101"
+        assert "t-0" in described[-1]
+        # Each partition of the topic is led by ours: the tool asks it for producers, and then the coordinator.
+        hanging = ("find-hanging", "--topic", "t", "--max-transaction-timeout")
+        assert rows_of(tool(TRANSACTIONS, *both, *hanging, "0")) == [], "the coordinator knows it"
+        producer.commit_transaction(60)
+        (ended,) = rows_of(tool(TRANSACTIONS, *both, "list"))
+        assert ended[3] in ("CompleteCommit", "PrepareCommit")
+
+
+def rows_of(table: str) -> list[list[str]]:
+    """Cells of the tool's table, without its header."""
+    return [line.split() for line in table.splitlines()[1:] if line.strip()]
+
+
+def test_cluster_without_transaction_coordinator_lists_no_transactions(tmp_path: Path) -> None:
+    with running_brokers(tmp_path, 2) as brokers:
+        assert rows_of(tool(TRANSACTIONS, "--bootstrap-server", brokers.bootstrap, "list")) == []
+
+
 def test_cluster_without_transaction_coordinator_rejects_transactions_immediately(
     tmp_path: Path,
 ) -> None:

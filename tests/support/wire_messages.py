@@ -54,7 +54,7 @@ def messages(
             strategies[name] = st.integers(-1, 120)
         elif name.endswith("_ms") and spec.type is INT32:
             strategies[name] = st.integers(0, 2**31 - 1)
-        elif name.endswith("_timestamp_ms"):
+        elif name.endswith(("_timestamp_ms", "_start_time_ms")):
             strategies[name] = st.integers(0, 2**33).map(lambda seconds: seconds * 1000)
         elif name.endswith("_ms"):
             strategies[name] = st.integers(-(2**40), 2**40)

@@ -24,6 +24,9 @@ from quorum_node.protocol.describe_producers import DESCRIBE_PRODUCERS as DESCRI
 from quorum_node.protocol.describe_topic_partitions import (
     DESCRIBE_TOPIC_PARTITIONS as DESCRIBE_TOPIC_PARTITIONS,
 )
+from quorum_node.protocol.describe_transactions import (
+    DESCRIBE_TRANSACTIONS as DESCRIBE_TRANSACTIONS,
+)
 from quorum_node.protocol.fetch import FetchRequest, FetchResponse
 from quorum_node.protocol.find_coordinator import FIND_COORDINATOR as FIND_COORDINATOR
 from quorum_node.protocol.heartbeat import HEARTBEAT as HEARTBEAT
@@ -32,6 +35,7 @@ from quorum_node.protocol.join_group import JOIN_GROUP as JOIN_GROUP
 from quorum_node.protocol.leave_group import LEAVE_GROUP as LEAVE_GROUP
 from quorum_node.protocol.list_groups import LIST_GROUPS as LIST_GROUPS
 from quorum_node.protocol.list_offsets import LIST_OFFSETS as LIST_OFFSETS
+from quorum_node.protocol.list_transactions import LIST_TRANSACTIONS as LIST_TRANSACTIONS
 from quorum_node.protocol.metadata import METADATA as METADATA
 from quorum_node.protocol.offset_commit import OFFSET_COMMIT as OFFSET_COMMIT
 from quorum_node.protocol.offset_delete import OFFSET_DELETE as OFFSET_DELETE
@@ -66,6 +70,8 @@ _SERVED = (
     DESCRIBE_LOG_DIRS,
     DESCRIBE_CLIENT_QUOTAS,
     DESCRIBE_PRODUCERS,
+    DESCRIBE_TRANSACTIONS,
+    LIST_TRANSACTIONS,
     JOIN_GROUP,
     SYNC_GROUP,
     HEARTBEAT,

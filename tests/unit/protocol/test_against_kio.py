@@ -37,6 +37,8 @@ GROUP_APIS = (
     broker_apis.WRITE_TXN_MARKERS,
     broker_apis.DESCRIBE_PRODUCERS,
     broker_apis.ADD_PARTITIONS_TO_TXN,
+    broker_apis.LIST_TRANSACTIONS,
+    broker_apis.DESCRIBE_TRANSACTIONS,
 )
 
 

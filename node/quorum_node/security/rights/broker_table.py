@@ -64,6 +64,8 @@ _RULES: dict[int, Rule] = {
     48: Rule((Need(_OP.DESCRIBE_CONFIGS),), _ADMIN),
     60: _OF_ANYBODY,
     61: Rule((_READ_TOPIC,), _ADMIN),
+    65: Rule((on_named(_OP.DESCRIBE, _ON.TRANSACTIONAL_ID),), _ADMIN),
+    66: Rule((), _ADMIN, note="transactions without DESCRIBE permission are omitted"),
     75: Rule((_DESCRIBE_TOPIC,), _ADMIN),
     **{key: Rule((), note="authorized by the active controller") for key in FORWARDABLE},
 }

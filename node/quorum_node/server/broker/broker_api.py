@@ -29,11 +29,13 @@ from quorum_node.protocol.describe_client_quotas import DescribeClientQuotasRequ
 from quorum_node.protocol.describe_log_dirs import DescribeLogDirsRequest
 from quorum_node.protocol.describe_producers import DescribeProducersRequest
 from quorum_node.protocol.describe_topic_partitions import DescribeTopicPartitionsRequest
+from quorum_node.protocol.describe_transactions import DescribeTransactionsRequest
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.protocol.fetch import FetchRequest
 from quorum_node.protocol.find_coordinator import FindCoordinatorRequest
 from quorum_node.protocol.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from quorum_node.protocol.list_offsets import ListOffsetsRequest
+from quorum_node.protocol.list_transactions import ListTransactionsRequest
 from quorum_node.protocol.metadata import MetadataRequest
 from quorum_node.protocol.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from quorum_node.protocol.produce import ProduceRequest
@@ -60,6 +62,7 @@ from quorum_node.server.broker.quotas_api import describe_quotas
 from quorum_node.server.broker.refusals import refuse
 from quorum_node.server.broker.topic_lookup import May, anything, on_topics
 from quorum_node.server.broker.transaction_verification import TransactionVerification
+from quorum_node.server.broker.transactions_api import describe_transactions, list_transactions
 from quorum_node.server.listener.port import InboundRequest
 from quorum_node.server.rights.port import Guard
 from quorum_node.server.wire import authentication
@@ -153,6 +156,10 @@ class BrokerApi:
             case DescribeProducersRequest():
                 may = on_topics(rights, AclOperation.READ)
                 inbound.reply(describe_producers(self._replicas, body, may))
+            case ListTransactionsRequest():
+                inbound.reply(list_transactions(body))
+            case DescribeTransactionsRequest():
+                inbound.reply(describe_transactions(body, rights))
             case DescribeLogDirsRequest():
                 inbound.reply(self._log_dirs.describe(body))
             case AlterReplicaLogDirsRequest():
