@@ -248,7 +248,7 @@ def _failure(at: Situation, update: UpdateWanted, canary: Incarnation) -> str | 
             ": ".join(filter(None, [pod.waiting_reason, pod.waiting_message])) or pod.unschedulable
         )
         return f"it was not ready for {limit:g} s" + (f" ({said})" if said else "")
-    proven_at = (pod.ready_since or pod.created_at) + update.soak_s
+    proven_at = _ready_since(at, update, pod) + update.soak_s
     if (
         pod.ready
         and at.view is not None
@@ -265,8 +265,17 @@ def _has_passed(at: Situation, update: UpdateWanted, canary: Incarnation) -> boo
     pod = canary.pod
     if pod is None or not _is_ready(pod) or not _has_the_update(at, canary):
         return False
-    ready_since = pod.ready_since if pod.ready_since is not None else at.now
-    return at.now - ready_since >= update.soak_s and _is_caught_up(at, canary)
+    return at.now - _ready_since(at, update, pod) >= update.soak_s and _is_caught_up(at, canary)
+
+
+def _ready_since(at: Situation, update: UpdateWanted, pod: PodFacts) -> float:
+    """Time since which the pod is ready. The kubelet says it by the clock of its host: with one that is behind, the soak time
+    would be over at once, and with one that is ahead it would never begin.
+    """
+    told = pod.ready_since if pod.ready_since is not None else at.now
+    if told > at.now:
+        told = min(pod.created_at + update.timeout_s, at.now)
+    return max(told, pod.created_at)
 
 
 def _is_caught_up(at: Situation, each: Incarnation) -> bool:

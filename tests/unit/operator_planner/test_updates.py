@@ -235,6 +235,21 @@ def test_canary_runs_alone_for_its_soak_time(change: dict[str, Any]) -> None:
     assert world.step() == plan(world.seen()), "no further step"
 
 
+@pytest.mark.parametrize("ahead_s", [-6 * 3600.0, 6 * 3600.0])
+def test_canary_soaks_also_on_a_host_whose_clock_is_wrong(ahead_s: float) -> None:
+    world = proven(**SOAK)
+    world.ask(image="r/n:2")
+    world.settle()
+    world.members[2].pod, world.members[2].in_sync = {"ready_since": world.now + ahead_s}, False
+    world.settle()
+    assert world.restarted == [2], "not rolled back because it does not catch up within a second"
+    world.members[2].in_sync = True
+    for passed_s, restarted in ((59, [2]), (121, [2, 3, 1])):
+        world.now += passed_s
+        world.settle()
+        assert world.restarted == restarted
+
+
 def failing(world: World, how: Callable[[World], None]) -> None:
     world.ask(image="r/n:2", config={"a": "2"})
     world.settle()

@@ -94,7 +94,7 @@ def test_page_gives_the_reason_when_no_recovery_is_offered() -> None:
     resource, events, now = recorded("QuorumLost")
     loss = resource["status"]["quorumLoss"]
     del loss["offer"]
-    loss["noOffer"] = "nobody answers"
+    loss["noOffer"] = "no replica answers"
     assert "No recovery is offered: no replica answers" in status_page(resource, events, now)
 
 
