@@ -9,9 +9,10 @@ from quorum_node.exit_codes import ExitCode
 from quorum_node.protocol.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from quorum_node.protocol.apis import API_VERSIONS
 from quorum_node.protocol.errors import ErrorCode
-from support.combined_quorum import CombinedBrokers, CombinedQuorum
+from support.combined_quorum import CombinedBrokers, CombinedQuorum, TlsCombinedQuorum
 from support.local_quorum import wait_until
 from support.one_request import ask
+from support.tls_quorum import client_context
 
 pytestmark = pytest.mark.requirement("K631-01")
 
@@ -70,6 +71,31 @@ def test_three_combined_processes_form_a_quorum_and_a_broker_cluster(
         assert leader is not None
         assert [each for each in written if each not in brokers.read_all(leader, topic)] == []
     assert all("duplicate" not in node.log_text for node in quorum.nodes.values())
+
+
+def test_combined_processes_with_mutual_tls_replicate_and_elect_leaders(tmp_path: Path) -> None:
+    """The broker registers, heartbeats and fetches with its own certificate, the controller votes with another one."""
+    with TlsCombinedQuorum(tmp_path) as quorum:
+        quorum.form()
+        brokers = CombinedBrokers(quorum)
+        brokers.wait_live()
+        topic = brokers.create_topic("t", IDS, min_insync_replicas="2")
+        leader = brokers.leader("t", 1)
+        assert leader is not None
+        wait_until(lambda: brokers.isr("t", leader) == set(IDS), "all are in sync", 30)
+        assert brokers.produce(leader, topic, [b"before"]).error_code == ErrorCode.NONE
+        quorum.nodes[leader].kill()
+        (other, _) = (each for each in IDS if each != leader)
+        wait_until(lambda: brokers.leader("t", other) not in (None, leader), "another leads", 60)
+        now = brokers.leader("t", other)
+        assert now is not None
+        assert brokers.produce(now, topic, [b"after"]).error_code == ErrorCode.NONE
+        quorum.nodes[leader].start()
+        wait_until(lambda: brokers.isr("t", now) == set(IDS), "all are in sync again", 60)
+        assert brokers.read_all(now, topic) == [b"before", b"after"]
+        brokers.tls = client_context(None, quorum.folder("admin") / "ca.crt")
+        with pytest.raises(OSError, match=r"certificate required|reset|closed|EOF"):
+            brokers.produce(now, topic, [b"by nobody"])
 
 
 def test_each_listener_serves_its_own_role(quorum: CombinedQuorum) -> None:

@@ -26,7 +26,6 @@ from quorum_node.configuration.properties import ConfigError, Properties
 from quorum_node.configuration.snapshots import SnapshotPolicy, read_snapshot_policy
 from quorum_node.configuration.timeouts import QuorumTimeouts, read_timeouts
 from quorum_node.host_port import HostPort, ListenerAddress, VoterAddress
-from quorum_node.security.tls.listener_security import SecurityProtocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +121,7 @@ def check_config(raw: dict[str, str]) -> NodeConfig:
     node_id = properties.get(node.NODE_ID)
     kafka_listeners = read_kafka_listeners(properties)
     broker = read_broker_config(properties)
-    _check_both_roles(broker, kafka_listeners)
+    _check_both_roles(properties, broker, kafka_listeners)
     admin = read_admin(properties, kafka_listeners[0].name)
     servers, static_voters = _quorum_servers(properties)
     formation = _formation(properties)
@@ -164,15 +163,24 @@ def check_config(raw: dict[str, str]) -> NodeConfig:
     )
 
 
-def _check_both_roles(broker: BrokerConfig | None, found: tuple[ListenerConfig, ...]) -> None:
+def _check_both_roles(
+    properties: Properties, broker: BrokerConfig | None, found: tuple[ListenerConfig, ...]
+) -> None:
+    """The broker shows the controllers the certificate of its listener between brokers."""
     if broker is None or not broker.is_member:
         return
     for each in found:
-        if each.protocol is not SecurityProtocol.PLAINTEXT:
+        if each.sasl is not None:
             raise ConfigError(
-                f"{node.PROCESS_ROLES.name}: a process with both roles supports PLAINTEXT only yet, and listener {each.name} uses"
-                f" {each.protocol.value}. For TLS run the controller and the broker as two processes, each with its own node.id"
+                f"{node.PROCESS_ROLES.name}: a process with both roles supports PLAINTEXT and SSL only yet, and listener {each.name} uses"
+                f" {each.protocol.value}. For SASL run the controller and the broker as two processes, each with its own node.id"
             )
+    controller, between = found[0], _of_broker(properties, found)[0]
+    if controller.protocol is not between.protocol:
+        raise ConfigError(
+            f"{node.PROCESS_ROLES.name}: in a process with both roles listener {controller.name} of the controller and listener {between.name} between"
+            f" brokers need the same protocol: they use {controller.protocol.value} and {between.protocol.value}"
+        )
 
 
 def _of_broker(

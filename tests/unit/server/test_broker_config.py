@@ -76,6 +76,13 @@ BOTH = {
 }
 
 
+SECURED = {
+    "ssl.keystore.location": "/etc/broker/keystore.pem",
+    "ssl.truststore.location": "/etc/broker/ca.crt",
+    "ssl.client.auth": "required",
+}
+
+
 @pytest.mark.requirement("K631-01")
 @pytest.mark.parametrize("roles", ["broker,controller", "controller,broker"])
 def test_combined_process_has_listeners_of_both_roles(roles: str) -> None:
@@ -101,9 +108,25 @@ def test_combined_process_has_listeners_of_both_roles(roles: str) -> None:
         ({"inter.broker.listener.name": "CONTROLLER"}, "CONTROLLER is not in listeners"),
         (
             {
-                "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,CLIENTS:SSL,BROKERS:PLAINTEXT"
+                **SECURED,
+                "listener.security.protocol.map": "CONTROLLER:SSL,CLIENTS:SSL,BROKERS:PLAINTEXT",
             },
-            "supports PLAINTEXT only yet, and listener CLIENTS uses SSL",
+            "need the same protocol: they use SSL and PLAINTEXT",
+        ),
+        (
+            {
+                **SECURED,
+                "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,CLIENTS:SSL,BROKERS:SSL",
+            },
+            "need the same protocol: they use PLAINTEXT and SSL",
+        ),
+        (
+            {
+                **SECURED,
+                "listener.security.protocol.map": "CONTROLLER:SSL,CLIENTS:SASL_SSL,BROKERS:SSL",
+                "sasl.enabled.mechanisms": "SCRAM-SHA-512",
+            },
+            "supports PLAINTEXT and SSL only yet, and listener CLIENTS uses SASL_SSL",
         ),
         ({"process.roles": "broker,broker"}, "broker,controller"),
     ],

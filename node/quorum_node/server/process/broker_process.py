@@ -26,7 +26,9 @@ from quorum_node.server.listener.port import Handler
 from quorum_node.server.partition.led_replica import LedReplica
 from quorum_node.server.partition.port import PartitionRole, TooLarge
 from quorum_node.server.partition.replica_host import ReplicaHost
+from quorum_node.server.peers.dialling import Dialling
 from quorum_node.server.peers.pool import PeerPool
+from quorum_node.server.peers.port import Peers
 from quorum_node.server.process.node_process import NodeProcess
 from quorum_node.server.rights.port import Guard
 from quorum_node.server.wire.refusals import refuse_request
@@ -59,20 +61,15 @@ class BrokerProcess(NodeProcess):
         config = self._config
         assert config.broker is not None
         log_dir, node_id = config.broker.log_dir, config.node_id
-        self._between_brokers = PeerPool(
-            f"broker-{node_id}-fetcher",
-            self._metrics,
-            partitions=1,
-            reconnect_backoff_ms=config.timeouts.retry_backoff_ms,
-            on_malformed=lambda peer, why: None,
-            dialling=self._secured.dial_brokers(self._broker_at),
+        self._between_brokers = self._pool(
+            f"broker-{node_id}-fetcher", self._secured.dial_brokers(self._broker_at)
         )
         self._broker = HostedBroker(
             config,
             LedReplica(host),
             lambda: host.describe().cluster_id,
             lambda cluster_id: open_data_directory(log_dir, node_id, cluster_id),
-            host.peers,
+            self._to_controllers(host),
             self._between_brokers,
             self,
             refuse_forwarded,
@@ -82,6 +79,20 @@ class BrokerProcess(NodeProcess):
         )
         self._is_leaving = False
         return self._broker
+
+    def _pool(self, client_id: str, dialling: Dialling | None) -> PeerPool:
+        return PeerPool(
+            client_id,
+            self._metrics,
+            partitions=1,
+            reconnect_backoff_ms=self._config.timeouts.retry_backoff_ms,
+            on_malformed=lambda peer, why: None,
+            dialling=dialling,
+        )
+
+    def _to_controllers(self, host: ReplicaHost) -> Peers:
+        """Connections for the broker's requests to the active controller."""
+        return host.peers
 
     def _guard_of_broker(self) -> Guard | None:
         """Called once, when the listeners of the broker open."""

@@ -5,6 +5,7 @@ The incarnation id shows the controller that a broker and a voter with the same 
 the broker registers after the controller.
 """
 
+import math
 from collections.abc import Mapping
 
 from quorum_node.image.cluster_image import ClusterImage
@@ -24,6 +25,8 @@ from quorum_node.server.listener.port import Handler
 from quorum_node.server.partition.led_replica import LedReplica
 from quorum_node.server.partition.port import Append, AppendOutcome, NamesVoters, PartitionRole
 from quorum_node.server.partition.replica_host import ReplicaHost
+from quorum_node.server.peers.pool import PeerPool
+from quorum_node.server.peers.port import Peers
 from quorum_node.server.process.broker_process import BrokerProcess
 from quorum_node.server.rights.guard_factory import access_settings, make_guard
 from quorum_node.server.rights.port import Guard
@@ -87,9 +90,18 @@ class CombinedProcess(BrokerProcess):
 
     _apis: Mapping[int, Api] = APIS
     _api_table = CONTROLLER_TABLE
+    _as_broker: PeerPool | None = None
 
     def _make_role(self, host: ReplicaHost) -> PartitionRole:
         return BothRoles(super(BrokerProcess, self)._make_role(host), super()._make_role(host))
+
+    def _to_controllers(self, host: ReplicaHost) -> Peers:
+        """With TLS the broker has a certificate of its own: that of a member does not speak for a broker."""
+        dialling = self._secured.dial_controllers_as_broker()
+        if dialling is None:
+            return host.peers
+        self._as_broker = self._pool(f"broker-{self._config.node_id}", dialling)
+        return self._as_broker
 
     def _handler(self) -> Handler:
         return super(BrokerProcess, self)._handler()
@@ -104,7 +116,8 @@ class CombinedProcess(BrokerProcess):
         return make_guard(
             access_settings(self._config, BROKER_TABLE),
             LedReplica(self._hosted.first),
-            self._hosted.voter_ids,
+            # A broker with the id of a voter is the voter's process here. It can't vote at this listener.
+            frozenset[int],
             self._metrics,
         )
 
@@ -121,3 +134,10 @@ class CombinedProcess(BrokerProcess):
     def _close_role(self) -> None:
         super()._close_role()
         super(BrokerProcess, self)._close_role()
+        if self._as_broker is not None:
+            self._as_broker.close()
+
+    def _renew_connections(self, *, proven_before: float = math.inf) -> None:
+        super()._renew_connections(proven_before=proven_before)
+        if self._as_broker is not None:
+            self._as_broker.renew(proven_before=proven_before)

@@ -62,12 +62,19 @@ class PortsWithTls:
             )
         )
         metrics.ask_at_scrape(self._gauges)
-        self._reports, self._metrics = reports, metrics
+        self._reports, self._metrics, self._voter_at = reports, metrics, voter_at
         self._rotation: TlsRotation | None = None
         self._described: tuple[Material, TlsDescription] | None = None
 
     def dial_brokers(self, broker_at: VoterAt) -> Dialling | None:
         """See `SecuredPorts`."""
+        return self._dial_as_broker(broker_at, Role.BROKER)
+
+    def dial_controllers_as_broker(self) -> Dialling | None:
+        """See `SecuredPorts`."""
+        return None if self.dialling is None else self._dial_as_broker(self._voter_at, Role.MEMBER)
+
+    def _dial_as_broker(self, node_at: VoterAt, role: Role) -> Dialling | None:
         files = self._tls.get(self._config.between_brokers.name)
         if files is None:
             return None
@@ -75,9 +82,9 @@ class PortsWithTls:
             files,
             self._config.tls,
             self._reports,
-            broker_at,
+            node_at,
             lambda reason: self._metrics.count_labelled("dialled_refusals", reason),
-            Role.BROKER,
+            role,
         )
 
     def describe(self) -> TlsDescription | None:

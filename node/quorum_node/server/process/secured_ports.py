@@ -30,6 +30,9 @@ class SecuredPorts(Protocol):
     def dial_brokers(self, broker_at: VoterAt) -> Dialling | None:
         """How a broker connects to other brokers, at its first listener; None: in clear text. `broker_at`: the broker's id at an address."""
 
+    def dial_controllers_as_broker(self) -> Dialling | None:
+        """How the broker of a process with both roles connects to controllers: with the certificate of the broker. None: in clear text."""
+
     def describe(self) -> TlsDescription | None:
         """The certificate that the node presents, and the authorities that it trusts."""
 
@@ -47,6 +50,10 @@ class NoneSecured:
     dialling: None = None
 
     def dial_brokers(self, broker_at: VoterAt) -> Dialling | None:
+        """See `SecuredPorts`."""
+        return None
+
+    def dial_controllers_as_broker(self) -> Dialling | None:
         """See `SecuredPorts`."""
         return None
 

@@ -29,6 +29,7 @@ def load_tls(config: NodeConfig) -> TlsOfPorts:
 
     own_id = config.node_id if config.tls.binding else None
     role = Role.MEMBER if config.is_member else Role.BROKER
+    of_broker = {each.name for each in config.broker_listeners}
     wanted = [
         (each.name, each.ssl, Certificates.AS_CONFIGURED)
         for each in config.listeners
@@ -44,7 +45,8 @@ def load_tls(config: NodeConfig) -> TlsOfPorts:
     found = {}
     for name, ssl, asked in wanted:
         try:
-            found[name] = TlsFiles(name, ssl, own_id, asked, role=role)
+            shown = Role.BROKER if name in of_broker else role
+            found[name] = TlsFiles(name, ssl, own_id, asked, role=shown)
         except CertificateProblem as problem:
             raise ConfigError(f"listener {name} can't use TLS: {problem}") from None
     return found
