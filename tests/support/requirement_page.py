@@ -14,7 +14,7 @@ from support.requirement_results import (
 from support.requirement_rows import Clause, Row, Section, rows_of
 
 _HEAD = """\
-# What is required, and what shows it
+# Requirements and their tests
 
 Written by `make requirements`; the texts are in `docs/requirements.toml`, terms in the [glossary](../reference/glossary.md). A row consists of clauses, and a
 clause names the tests that would fail without it. A clause is
