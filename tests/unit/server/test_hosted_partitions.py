@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -41,10 +42,11 @@ async def test_failed_disk_stops_all_partitions_and_is_reported_once(
         assert f"partition {fails} stopped the process" in other.detail
 
 
-async def test_failed_log_of_one_partition_stops_the_other(tmp_path: Path) -> None:
-    async with running_node(tmp_path) as node:
-        node.hosted.hosts[1].driver.flush_failed(StorageFailure("EIO"))
-        assert [host.halt is None for host in node.hosted.hosts] == [False, False]
+async def test_failed_log_of_one_partition_stops_the_other() -> None:
+    with TemporaryDirectory() as directory:
+        async with running_node(Path(directory)) as node:
+            node.hosted.hosts[1].driver.flush_failed(StorageFailure("EIO"))
+            assert [host.halt is None for host in node.hosted.hosts] == [False, False]
 
 
 async def test_process_is_notified_of_the_failure_before_it_is_logged(
