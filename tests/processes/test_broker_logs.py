@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from quorum_node.exit_codes import ExitCode
 from quorum_node.protocol.alter_replica_log_dirs import (
     ALTER_REPLICA_LOG_DIRS,
     AlterReplicaLogDir,
@@ -266,3 +267,33 @@ def test_broker_killed_during_compaction_keeps_every_newest_value(tmp_path: Path
             wait_until(
                 lambda: newest_values(batches_of(brokers, 201, topic)) == wanted, "all is there", 30
             )
+
+
+def test_synced_damage_in_one_log_ends_the_broker_and_costs_no_record(tmp_path: Path) -> None:
+    """As a stock broker ends whose only log directory fails. The other replica has everything, and leads.
+
+    A stock broker would truncate the log there, and acknowledge that as its end: if no other replica is left, records are lost.
+    """
+    with running_brokers(tmp_path, 2) as brokers:
+        topic = brokers.create_topic_at(201, "t", [201, 202], [201, 202])
+        sent = [b"a" * 500, b"b" * 500, b"c" * 500]
+        for value in sent:
+            assert brokers.produce(201, topic, [value], acks=-1).error_code == ErrorCode.NONE
+        node = brokers.nodes[201]
+        # A graceful stop syncs the log and notes how far.
+        assert node.terminate() == ExitCode.OK
+        brokers.start()
+        wait_until(lambda: brokers.isr("t", 202) == {201, 202}, "both have it", 60)
+        node.kill()
+        segment = brokers.log_folder(201, "t") / f"{0:020}.log"
+        content = bytearray(segment.read_bytes())
+        content[content.index(b"bbbb")] ^= 1
+        segment.write_bytes(content)
+        node.start()
+        assert node.wait_exit(30) == ExitCode.STORAGE_FAILED
+        assert f"{segment} is damaged after offset 1" in node.log_text
+        assert segment.read_bytes() == content, "nothing of it was truncated"
+        wait_until(lambda: brokers.leader("t", 202) == 202, "the other one leads", 60)
+        assert brokers.read_all(202, topic) == sent
+        node.start()
+        assert node.wait_exit(30) == ExitCode.STORAGE_FAILED, "this disk is not used again"

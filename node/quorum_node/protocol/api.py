@@ -23,6 +23,8 @@ class Api:
     """A broker may forward it for a client, in an Envelope (KIP-590)."""
     is_about_quorum: bool = field(default=False, kw_only=True)
     """Its arrays contain voters, listeners and partitions of the quorum, so they are short."""
+    ignores_rest: bool = field(default=False, kw_only=True)
+    """Bytes after a request's last field are ignored, as by a stock broker for all APIs."""
     name: str = field(init=False)
     flexible_since: int = field(init=False)
 

@@ -102,7 +102,7 @@ def decode_request(frame: Buffer, apis: Mapping[int, Api] = APIS) -> Request:
     except (UnicodeDecodeError, MalformedRecord) as error:
         raise MalformedMessage(f"request header: {error}") from None
     limit = MAX_FEW_ELEMENTS if api.is_about_quorum else MAX_ELEMENTS
-    body = decode(api.request, version, frame, position, limit)
+    body = decode(api.request, version, frame, position, limit, whole=not api.ignores_rest)
     return Request(api, version, correlation_id, client_id, body)
 
 

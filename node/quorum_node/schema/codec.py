@@ -49,9 +49,12 @@ def decode(
     buffer: Buffer,
     position: int = 0,
     max_elements: int = MAX_ELEMENTS,
+    *,
+    whole: bool = True,
 ) -> _M:
     """A message that fills the buffer from `position` to its end, with a limited number of array elements.
 
+    Without `whole` it may end earlier.
     Records inside are views of `buffer`. Raises MalformedMessage, and nothing else, on invalid bytes.
     """
     try:
@@ -64,7 +67,7 @@ def decode(
         raise MalformedMessage(f"{cls.__name__} v{version}: a string is not UTF-8") from None
     except MalformedRecord as error:
         raise MalformedMessage(f"{cls.__name__} v{version}: {error}") from None
-    if end != len(buffer):
+    if whole and end != len(buffer):
         left = len(buffer) - end
         raise MalformedMessage(f"{left} bytes after {cls.__name__} v{version}")
     message: _M = made

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from quorum_node.protocol.apis import API_VERSIONS, APIS, FETCH
+from quorum_node.protocol.broker_apis import BROKER_APIS
 from quorum_node.protocol.configs import DescribeConfigsResponse, DescribeConfigsResult
 from quorum_node.protocol.fetch import FetchRequest
 from quorum_node.protocol.frames import (
@@ -21,6 +22,7 @@ from quorum_node.protocol.frames import (
     read_size,
 )
 from quorum_node.protocol.heartbeat import HeartbeatRequest
+from quorum_node.protocol.metadata import MetadataRequest
 from quorum_node.schema.codec import decode, encode
 from quorum_node.schema.encoder import FieldNotInVersion
 from quorum_node.schema.primitives import encode_uvarint
@@ -261,3 +263,12 @@ def test_error_message_is_truncated(version: int) -> None:
     assert found.error_message == text[:8_000]
     empty = replace(answer, results=(replace(found, error_message=None),))
     assert decode(DescribeConfigsResponse, version, encode(empty, version)) == empty
+
+
+def test_metadata_request_of_librdkafka_for_all_topics_is_read() -> None:
+    """As librdkafka 2.16.0 sends it: the first byte of its array is the whole null array, and three more bytes follow."""
+    frame = bytes.fromhex("0003000d00000003000772646b61666b610000000000010000")
+    body = decode_request(frame, BROKER_APIS).body
+    assert isinstance(body, MetadataRequest)
+    assert body.topics is None
+    assert not body.include_topic_authorized_operations
