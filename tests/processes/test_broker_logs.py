@@ -269,6 +269,25 @@ def test_broker_killed_during_compaction_keeps_every_newest_value(tmp_path: Path
             )
 
 
+def test_log_directory_of_another_broker_is_refused_unchanged(tmp_path: Path) -> None:
+    with running_brokers(tmp_path, 1) as brokers:
+        node = brokers.nodes[201]
+        brokers.create_topic_at(201, "t", [201], [201])
+        assert node.terminate() == ExitCode.OK
+        meta = brokers.log_folder(201, "t").parent / "meta.properties"
+        # As an administrator edits it, or a stock broker writes it: without our checksum.
+        lines = [each for each in meta.read_text().splitlines() if not each.startswith("#")]
+        meta.write_text("\n".join(lines).replace("node.id=201", "node.id=202") + "\n")
+        before = meta.read_text()
+        node.start()
+        assert node.wait_exit(30) == ExitCode.IDENTITY_MISMATCH
+        assert "belongs to node.id=202" in node.log_text
+        assert meta.read_text() == before
+        meta.write_text(before.replace("node.id=202", "node.id=201"))
+        node.start()
+        wait_until(lambda: brokers.leader("t", 201) == 201, "it runs on its own directory", 30)
+
+
 def test_synced_damage_in_one_log_ends_the_broker_and_costs_no_record(tmp_path: Path) -> None:
     """As a stock broker ends whose only log directory fails. The other replica has everything, and leads.
 

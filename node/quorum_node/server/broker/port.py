@@ -34,5 +34,8 @@ class BrokerOwner(Protocol):
     def storage_failed(self, failure: StorageFailure | DiskFull) -> None:
         """The data directory failed. The process ends soon; the broker answers no more requests."""
 
+    def wrong_directory(self, why: str) -> None:
+        """The data directory belongs to another broker or cluster. The process ends soon."""
+
     def superseded(self) -> None:
         """A later process has registered under this id."""

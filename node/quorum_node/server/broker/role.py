@@ -36,7 +36,7 @@ from quorum_node.server.listener.port import InboundRequest
 from quorum_node.server.partition.port import NoRole
 from quorum_node.server.peers.port import Peers
 from quorum_node.server.rights.port import Guard
-from quorum_node.storage.errors import DiskFull, StorageFailure
+from quorum_node.storage.errors import DiskFull, StorageFailure, WrongDirectory
 
 OpenDirectory = Callable[[str], DataDirectory]
 """Opens the directory for a cluster id; called once, when that is known."""
@@ -165,7 +165,11 @@ class HostedBroker(NoRole):
             return
         if not self._may_register(committed.image):
             return
-        self._directory = self._open_directory(cluster_id)
+        try:
+            self._directory = self._open_directory(cluster_id)
+        except WrongDirectory as error:
+            self._owner.wrong_directory(str(error))
+            return
         self._lifecycle = self._make_lifecycle(self._directory)
         self._lifecycle.start(cluster_id)
 

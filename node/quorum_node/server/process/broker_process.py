@@ -155,6 +155,10 @@ class BrokerProcess(NodeProcess):
         """See `BrokerOwner`."""
         self._hosted.fail_storage(failure)
 
+    def wrong_directory(self, why: str) -> None:
+        """See `BrokerOwner`."""
+        self._die(TerminationReason.IDENTITY_MISMATCH, why)
+
     def superseded(self) -> None:
         """See `BrokerOwner`."""
         self._die(
