@@ -95,8 +95,8 @@ class ClusterTimeline:
     # -- what records say
 
     def _leader_change(self, at: At, record: LeaderChange) -> None:
-        before = "nobody" if self._leader is None else f"node {self._leader}"
-        detail = f"epoch {at.epoch}, after {before}"
+        before = "the first leader" if self._leader is None else f"after node {self._leader}"
+        detail = f"epoch {at.epoch}, {before}"
         subject = f"node {record.leader_id}"
         at_most_ms = max(at.timestamp_ms - self._before_ms, 0)
         self._instant(ELECTION, subject, at, detail, at_most_ms)

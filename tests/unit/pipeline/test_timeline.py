@@ -194,7 +194,7 @@ def test_timeline_covers_the_log_range_and_its_leader_epochs(written: Path) -> N
     assert (timeline.begin_ms, timeline.start_offset) == (BEGAN_MS, 0)
     assert timeline.end_ms == max(each.begin_ms for each in timeline.events)
     details = [each.detail for each in found(written, "election")]
-    assert details == ["epoch 2, without a previous leader", "epoch 3, after node 1"]
+    assert details == ["epoch 2, the first leader", "epoch 3, after node 1"]
 
 
 def test_median_of_durations() -> None:

@@ -6,14 +6,12 @@ import json
 import socket
 import ssl
 import threading
-from collections.abc import Iterator
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-import structlog
 import uvloop
 
 from quorum_node.protocol.elections import VoteRequest as WireVoteRequest
@@ -32,13 +30,6 @@ from support.tls_folder import CONFIG, look_again, tls_files
 from support.tls_quorum import certificate_of, new_authority, write_folder
 
 CA = new_authority()
-
-
-@pytest.fixture(autouse=True)
-def _as_logging_was() -> Iterator[None]:
-    """`configure_logging` keeps the stdout of its test, which is closed when other tests log."""
-    yield
-    structlog.reset_defaults()
 
 
 class Env:
