@@ -4,6 +4,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import shutil
 import tarfile
 from pathlib import Path
@@ -191,3 +192,22 @@ def test_checksums_equal_those_of_sha256sum(tmp_path: Path) -> None:
     digests = [hashlib.sha256(each).hexdigest() for each in (b"a", b"b")]
     reported = (tmp_path / checksums.NAME).read_text()
     assert reported == f"{digests[0]}  a\n{digests[1]}  b\n"
+
+
+def test_chart_and_guides_name_the_images_of_the_release() -> None:
+    """A name in a text without an image behind it would be found by the first user."""
+    notes = ROOT / "helm/metadataquorum/templates/NOTES.txt"
+    texts = [notes, ROOT / "helm/metadataquorum/values.yaml", ROOT / "README.md"]
+    texts += (ROOT / "docs").glob("[hrt]*/**/*.md")
+    form = re.compile(r"(?:image: |REGISTRY/|repository: )metadataquorum-([a-z]+)")
+    named = {file.name: set(form.findall(file.read_text())) for file in texts}
+    assert {each for found in named.values() for each in found} == set(images.NAMES)
+    for name, expected in (
+        ("NOTES.txt", {"node"}),
+        ("values.yaml", {"operator", "pipeline"}),
+        ("own-cluster.md", {"node", "operator"}),
+    ):
+        assert named[name] == expected, name
+    text = notes.read_text()
+    assert "image: metadataquorum-node:{{ .Chart.AppVersion }}" in text
+    assert "apiVersion: metadataquorum.dev/v1beta1" in text
