@@ -1,4 +1,4 @@
-"""Where Spark finds the data source `metadata_changes` by itself: it imports packages of this name, and takes their DefaultSource (SPARK-45917)."""
+"""Registers the data source `metadata_changes` without a call: Spark imports packages of this name and uses their DefaultSource (SPARK-45917)."""
 
 from quorum_pipeline.spark.state_source import MetadataChanges as DefaultSource
 

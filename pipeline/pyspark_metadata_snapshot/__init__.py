@@ -1,4 +1,4 @@
-"""Where Spark finds the data source `metadata_snapshot` by itself: it imports packages of this name, and takes their DefaultSource (SPARK-45917)."""
+"""Registers the data source `metadata_snapshot` without a call: Spark imports packages of this name and uses their DefaultSource (SPARK-45917)."""
 
 from quorum_pipeline.spark.snapshot_source import MetadataSnapshot as DefaultSource
 

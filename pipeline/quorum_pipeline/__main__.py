@@ -35,7 +35,7 @@ _OBJECTS_BETWEEN_COLLECTIONS = 1_000_000
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; returns the exit code."""
+    """Run a command and return its exit code."""
     parser = Parser(
         prog="quorum-pipeline",
         description="The history of a metadata quorum as tables.",

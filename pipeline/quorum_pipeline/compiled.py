@@ -19,7 +19,7 @@ Numbers = npt.NDArray[np.int64]
 
 
 class Table(NamedTuple):
-    """`places`: a hash table, of row numbers. `rows`: a row of numbers each."""
+    """A hash table. `places`: row numbers by hash. `rows`: one row of numbers per entry."""
 
     places: npt.NDArray[np.int32]
     rows: Any
@@ -44,17 +44,17 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def compiled(function: _Function) -> _Function:
-    """To be called from Python. It lets other threads run meanwhile, and what it raises comes out; it checks no index by itself."""
+    """Compile a function that Python calls. It releases the GIL and propagates exceptions; array indexes are not checked."""
     return _made(function, no_cpython_wrapper=False)
 
 
 def inner(function: _Function) -> _Function:
-    """To be called by compiled functions alone."""
+    """Compile a function that only compiled functions call."""
     return _made(function, no_cpython_wrapper=True)
 
 
 def compiled_when_called(function: _Function) -> _Function:
-    """When it is first called, by Python or by another one; arrays may be of any type."""
+    """Compile a function at its first call, for the types of that call; arrays may be of any type."""
     return _kept(function, ())
 
 

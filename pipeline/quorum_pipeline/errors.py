@@ -2,4 +2,4 @@
 
 
 class PipelineError(Exception):
-    """Invalid input or detected damage; the text contains the place and what to do."""
+    """Invalid input or detected damage; the text contains the place and the remedy."""

@@ -1,8 +1,8 @@
 """The usual encoding of numbers and records in metadata logs. PURE, compiled.
 
 Reads varints and record frames for every compiled loop. Any other encoding (a varint of more than three bytes or
-longer than necessary, a key, headers, a separate timestamp) is UNUSUAL; then the node's decoders interpret it. Reads
-nothing from `end` on. Source: Kafka's documentation, "Record Batch"; KIP-482 (compact forms).
+longer than necessary, a key, headers, a separate timestamp) is UNUSUAL; then the node's decoders interpret it. No
+byte at or after `end` is read. Source: Kafka's documentation, "Record Batch"; KIP-482 (compact forms).
 """
 
 from typing import TYPE_CHECKING
@@ -12,7 +12,7 @@ import numpy as np
 from quorum_pipeline.compiled import Bytes, compiled_when_called
 
 UNUSUAL = -2
-"""Instead of a number."""
+"""Returned instead of a number if the encoding is not the usual one."""
 if TYPE_CHECKING:
     int64 = uint64 = int
 else:
@@ -26,7 +26,7 @@ class Unusual(Exception):
 
 @compiled_when_called
 def plain_uvarint(data: Bytes, at: int, end: int) -> tuple[int, int]:
-    """A number of up to three bytes, no more than it needs, and what follows it; or UNUSUAL."""
+    """Decode a minimal varint of up to three bytes; return its value, or UNUSUAL, and the position after it."""
     if at >= end:
         return UNUSUAL, at
     low = int64(data[uint64(at)])
@@ -49,7 +49,7 @@ def plain_uvarint(data: Bytes, at: int, end: int) -> tuple[int, int]:
 
 @compiled_when_called
 def int32(data: Bytes, at: int) -> int:
-    """Signed; the caller knows that it is there."""
+    """Decode a signed big-endian number of four bytes; the caller has checked that they are within the data."""
     begin = uint64(at)
     value = (
         int64(data[begin]) << 24
@@ -62,7 +62,7 @@ def int32(data: Bytes, at: int) -> int:
 
 @compiled_when_called
 def plain_record(data: Bytes, at: int, end: int, delta: int) -> tuple[int, int]:
-    """Where the value of a record begins and ends, or (UNUSUAL, UNUSUAL); the record ends one byte behind its value.
+    """Return where the value of a record begins and ends, or (UNUSUAL, UNUSUAL); the record ends one byte after its value.
 
     The record begins at `at`, its batch ends at `end`, and its offset is `delta` more than that of the batch.
     """

@@ -1,7 +1,7 @@
-"""The archive: a streaming query writes every record once, in micro batches, and can be killed at any time.
+"""The archive: a streaming query that writes every record once, in micro batches, and can be killed at any time.
 
 Owns writing, resuming, merging, and reading archives that are not in the local file system; `files/archive_reader.py`
-does the rest, and `archive/layout.py` decides what counts. Spark's checkpoint records the offsets of a micro batch
+does the rest, and `archive/layout.py` decides which directories are valid. Spark's checkpoint records the offsets of a micro batch
 before it is written, so a restarted query writes the same directory again. If every executor has access to the
 archive's file system, the workers that decode records also write them (`part_writer.py`). Otherwise Spark writes the
 same columns through Hadoop, much more slowly.
@@ -55,14 +55,14 @@ _CHECKPOINT_FILES = (
     "spark.sql.streaming.checkpointFileManagerClass",
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager",
 )
-"""Spark's other one starts a process of `chmod`, or of `readlink`, for every step with a file of this machine. Both
-rename what is whole.
+"""Spark's default manager starts a `chmod` or `readlink` process for each operation on a local file. Both managers
+rename a file only when it is complete.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """Rows of a micro batch, those in quarantine among them, and their first and last offset."""
+    """Numbers of rows of a micro batch, including those in quarantine, and its first and last offset."""
 
     rows: int
     quarantined: int
@@ -72,7 +72,7 @@ class _Written:
 
 
 class Archive(ArchiveReader):
-    """An archive at any URI that Hadoop knows."""
+    """An archive at any URI that Hadoop supports."""
 
     _files: HadoopFiles
 
@@ -82,17 +82,18 @@ class Archive(ArchiveReader):
         self._checkpoint = checkpoint or f"{self._uri}/{CHECKPOINT}"
         self._origin: Origin | None = None
         self.state_rows = STATE_ROWS
-        """Minimum number of rows of deltas for a whole state."""
+        """Minimum number of delta rows after which a whole state is written."""
 
     def stages(self) -> list[Stage]:
-        """What Spark is at now."""
+        """Return Spark's active stages."""
         return stages(self._session.sparkContext)
 
     def follow(
         self, source: str, options: dict[str, str], *, every_seconds: float | None = None
     ) -> StreamingQuery:
-        """Begin, or go on where the archive ends; without `every_seconds` up to what is there now. Raises
-        PipelineError.
+        """Start the query at the end of the archive; without `every_seconds` it ends at the current end of the source.
+
+        Raises PipelineError.
         """
         if self._local is None:
             reader = self._session.readStream.format(source).schema(_COLUMNS)
@@ -117,7 +118,7 @@ class Archive(ArchiveReader):
             return writer.trigger(processingTime=f"{every_seconds} seconds").start()
 
     def read(self, end_offset: int | None = None) -> DataFrame:
-        """The records that count, below an offset. Raises PipelineError if there are none."""
+        """Return the valid records below an offset. Raises PipelineError if there are none."""
         found = self.contents()
         limit = found.end if end_offset is None else end_offset
         self._check_there(found, limit)
@@ -128,7 +129,7 @@ class Archive(ArchiveReader):
         return frame if end_offset is None else frame.where(sf.col("offset") < end_offset)
 
     def quarantine(self) -> DataFrame | None:
-        """What could not be decoded; None if there is nothing."""
+        """Return the records that could not be decoded, or None if there are none."""
         paths = [
             self._directory(QUARANTINE, each)
             for each in self.contents().ranges
@@ -137,7 +138,7 @@ class Archive(ArchiveReader):
         return self._rows(*paths) if paths else None
 
     def quarantined_places(self, most: int) -> Iterator[str]:
-        """Of the newest ones: file, byte and offset, and what is wrong there. Raises PipelineError."""
+        """Describe the newest `most` records in quarantine: file, byte, offset and problem. Raises PipelineError."""
         frame = self.quarantine()
         if frame is None:
             return
@@ -148,7 +149,7 @@ class Archive(ArchiveReader):
             yield f"{row.source}, byte {row.position}, offset {row.offset}: {row.problem}"
 
     def begin_behind(self, snapshot: SnapshotFile) -> None:
-        """Keep the snapshot that the first record goes on from."""
+        """Store the snapshot with the state before the first record."""
         target = f"{self._uri}/{SNAPSHOTS}/{snapshot.path.name}"
         self._files.upload(str(snapshot.path.resolve()), target)
 
@@ -162,11 +163,11 @@ class Archive(ArchiveReader):
             )
 
     def only_writer(self) -> AbstractContextManager[None]:
-        """For as long as the context is, where that can be known. Raises PipelineError if there is another one."""
+        """Lock a local archive against other writers. Raises PipelineError if it is locked. Other file systems have no lock."""
         return nullcontext() if self._local is None else only_writer(self._local)
 
     def compact(self, target_rows: int, told: Callable[[str], None]) -> int:
-        """Merge neighbours into directories of up to so many rows; how many are left."""
+        """Merge adjacent directories into directories of up to `target_rows`; return the number of directories left."""
         ranges, obsolete = self._tiles()
         for group in merges(ranges, target_rows):
             merged = OffsetRange(group[0].start, group[-1].end)
@@ -194,7 +195,7 @@ class Archive(ArchiveReader):
     # -- writing
 
     def _write(self, frame: DataFrame, batch_id: int) -> None:
-        """One micro batch. Raises PipelineError: records are missing or there twice, the source or the target fails."""
+        """Write one micro batch. Raises PipelineError if records are missing or duplicated, or the source or target fails."""
         wanted = self._range_of(batch_id)
         if not len(wanted):
             return  # Spark starts a micro batch even if the log has no records yet
@@ -218,12 +219,12 @@ class Archive(ArchiveReader):
         self.keep_state()
 
     def keep_state(self) -> None:
-        """The whole state at the end, if deltas since the last one are many. Raises PipelineError."""
+        """Write the whole state at the end if there are many deltas since the last one. Raises PipelineError."""
         if self._local is not None:
             keep_state(SparkStages(self._session.sparkContext), self, self.state_rows)
 
     def _write_by_workers(self, origin: Origin, wanted: OffsetRange) -> _Written:
-        """The frame says no more than the range, and is not looked at."""
+        """Write a range by tasks on executors. They read the source themselves, so the query's frame is not used."""
         assert self._local is not None
         records, apart, deltas = (
             self._local / table / wanted.directory for table in (RECORDS, QUARANTINE, DELTAS)
@@ -261,7 +262,7 @@ class Archive(ArchiveReader):
         return written
 
     def _check_gaps(self, wanted: OffsetRange) -> None:
-        """Records may be missing where damage is in quarantine, and nowhere else."""
+        """Raise PipelineError if records are missing anywhere but at damage that is in quarantine."""
         kept, apart = (
             self._rows(self._directory(table, wanted))
             .select("offset")
@@ -297,7 +298,7 @@ class Archive(ArchiveReader):
                 seal_all(self._local / table / merged.directory)
 
     def _merge_deltas(self, group: list[OffsetRange], merged: OffsetRange) -> int:
-        """Rows of the deltas of neighbours, composed."""
+        """Compose the deltas of adjacent directories; return the number of rows."""
         if self._local is None:
             return 0
         root = self._local / DELTAS
@@ -307,7 +308,7 @@ class Archive(ArchiveReader):
         )
 
     def _range_of(self, batch_id: int) -> OffsetRange:
-        """What the checkpoint says of a micro batch: written before the batch begins, never changed."""
+        """Return the offsets of a micro batch from the checkpoint: written before the batch begins, never changed."""
         text = self._files.read(f"{self._checkpoint}/offsets/{batch_id}")
         if text is None:
             raise PipelineError(
@@ -319,7 +320,7 @@ class Archive(ArchiveReader):
     # -- resuming
 
     def _prepare_checkpoint(self) -> None:
-        """Its directory, where Spark alone would not say why there can't be one. Raises PipelineError."""
+        """Create the checkpoint's directory: Spark's own error would not have the reason. Raises PipelineError."""
         local = self._files.local_path(self._checkpoint)
         if local is None:
             return
@@ -332,7 +333,7 @@ class Archive(ArchiveReader):
         self._session.conf.set(*_CHECKPOINT_FILES)
 
     def _resume(self) -> int | None:
-        """Where an archive without a checkpoint goes on; None: the checkpoint knows. Raises PipelineError."""
+        """Return the offset at which an archive without a checkpoint resumes; None: the checkpoint has it. Raises PipelineError."""
         archived = self.contents()
         planned = [int(n) for n in self._files.list(f"{self._checkpoint}/offsets") if n.isdigit()]
         if not planned:
@@ -341,7 +342,7 @@ class Archive(ArchiveReader):
         if not done and not archived.ranges:
             return None
         last = self._range_of(max(planned))
-        # An end in the commit log has been written; a planned one may or may not have been.
+        # A batch in the commit log has been written; one that is only planned may have been.
         ends = (last.end,) if max(planned) in done else (last.start, last.end)
         if archived.end not in ends and (archived.ranges or len(last)):
             raise PipelineError(
@@ -351,16 +352,16 @@ class Archive(ArchiveReader):
             )
         return None
 
-    # -- what is there
+    # -- reading
 
     def _rows(self, *directories: str) -> DataFrame:
-        """In today's columns: what an older archive lacks is null, and what it has beyond them is left out."""
+        """Read directories with the current columns: columns that an older archive lacks are null, others are dropped."""
         return self._session.read.schema(_COLUMNS).parquet(*directories)
 
 
 @contextmanager
 def _in_words(what: str) -> Iterator[None]:
-    """What Spark throws, in one line, behind what was meant. Raises PipelineError."""
+    """Convert Spark's errors to a PipelineError of one line: `what`, then the cause."""
     try:
         yield
     except SparkError as error:

@@ -24,18 +24,17 @@ SPAN_BYTES = 32 << 20
 _LOOK_SECONDS = 1
 _TRIES = 5
 _NO_WORKER = "Python worker failed to connect back"
-"""Spark gives the process that asks for new offsets ten seconds to start. On a busy machine that can be too short."""
+"""Spark's timeout for the start of the process that requests new offsets is ten seconds: too short on a busy machine."""
 _RESTING = "Waiting for "
-"""What the status of a query begins with that waits for its time or for records."""
+"""Prefix of the status of a query that waits for its next trigger or for records."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArchiveJob:
-    """`source`: a directory, or controllers of a running quorum.
+    """Archives `source`: a directory, or controllers of a running quorum.
 
-    `every_seconds`: how often to look for new records; None: up to what is there now. `span_bytes`: of a directory's
-    log, what
-    one task reads.
+    `every_seconds`: interval between searches for new records; None: end at the current end of the log. `span_bytes`:
+    how much of a directory's log one task reads.
     """
 
     archive: Archive
@@ -50,7 +49,7 @@ class ArchiveJob:
         say: Callable[[str], None],
         told_to_stop: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Until the end, or until told to stop. Raises PipelineError."""
+        """Run until the query ends or `told_to_stop` returns True. Raises PipelineError."""
         if not self.archive.contents().ranges:
             self._keep_snapshot()
         for left in reversed(range(_TRIES)):
@@ -86,7 +85,7 @@ class ArchiveJob:
             raise PipelineError(reason_of(error)) from None
 
     def _steps(self, query: StreamingQuery) -> object:
-        """Another one with each step of the query; None while it waits for records."""
+        """Return a value that changes with each step of the query; None while it waits for records."""
         if str(query.status["message"]).startswith(_RESTING):
             return None
         last = query.lastProgress
@@ -109,7 +108,7 @@ class ArchiveJob:
         return options | self.source.options()
 
     def _keep_snapshot(self) -> None:
-        """The state before the first record is in a snapshot, unless the log begins with nothing."""
+        """Archive the snapshot with the state before the first record. A log that begins at offset 0 has none."""
         if isinstance(self.source, LogDirectory):
             file = first_snapshot(self.source)
             if file is not None:
@@ -127,7 +126,7 @@ class ArchiveJob:
 
 
 def _end_offset(query: StreamingQuery) -> int:
-    """How far the last micro batch went."""
+    """Return the end offset of the last micro batch, or 0 if there was none."""
     last = query.lastProgress
     text = last.sources[0].endOffset if last is not None and last.sources else None
     return int(json.loads(text)["offset"]) if text else 0

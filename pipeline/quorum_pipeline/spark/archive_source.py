@@ -3,18 +3,18 @@
     spark.read.format("metadata_archive").load("/var/lib/archive").groupBy("type").count().show()
     spark.readStream.format("metadata_archive").load("/var/lib/archive")
 
-Only what counts is read: directories with a marker, once each, also while `archive --compact` merges them. A range of which
-files are missing or damaged is an error. A stream follows the archive as it grows.
+Only directories with a marker are read, and each record once, even while `archive --compact` merges directories. A range
+with missing or damaged files is an error. A stream follows the archive as it grows.
 
 Columns: those of `metadata_log` without `data`. Options:
 
     path                     the archive, in a file system that every executor mounts
-    startOffset, endOffset   from where on, up to where (exclusive); by default everything
+    startOffset, endOffset   first offset, and end (exclusive); by default everything
     onProblem                fail (default): a record in quarantine fails the query; keep: it is a row with a `problem`
-    maxRows                  streaming: so many offsets at most in one micro batch; 1 000 000
+    maxRows                  streaming: maximum number of offsets in one micro batch; 1 000 000
 
-and, as in Spark's Kafka source, startingOffsets (earliest, or a number), endingOffsets (latest, or a number) and
-maxOffsetsPerTrigger for startOffset, endOffset and maxRows.
+and the names of Spark's Kafka source for startOffset, endOffset and maxRows: startingOffsets (earliest, or a number),
+endingOffsets (latest, or a number) and maxOffsetsPerTrigger.
 """
 
 from __future__ import annotations
@@ -49,29 +49,29 @@ class MetadataArchive(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """For `format(...)`."""
+        """Return the name for `format(...)`."""
         return "metadata_archive"
 
     def schema(self) -> str:
-        """Every column."""
+        """Return all columns as DDL."""
         from quorum_pipeline.rows.table import table_ddl
 
         return table_ddl(_NOT_ARCHIVED)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """For a batch query."""
+        """Return the reader of a batch query."""
         options = archive_options(self.options)
         return LogReader(options, schema, ArchiveOrigin(options.named_path))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """For a streaming query."""
+        """Return the reader of a streaming query."""
         options = archive_options(self.options)
         return LogStreamReader(options, schema, ArchiveOrigin(options.named_path))
 
 
 @dataclass(frozen=True)
 class ArchiveTask(LogTask):
-    """Offsets of an archive. The files are looked up when the task runs: they may have been merged since it was planned."""
+    """Offsets of an archive. The task looks up the files when it runs: they may have been merged since it was planned."""
 
     root: Path
     start: int
@@ -112,7 +112,7 @@ class ArchiveOrigin:
         return self._reader().batch_of(offset)
 
     def check_end(self) -> None:
-        """See Origin. Only what is whole is archived."""
+        """See Origin. Nothing to check: only valid records are archived."""
 
     def _ranges(self) -> Sequence[OffsetRange]:
         ranges = self._reader().ranges()

@@ -1,7 +1,7 @@
-"""Columns that a query asks a data source for, checked against those that there are.
+"""Checks the columns that a query requests of a data source against the declared ones.
 
-The schema of a query may have fewer columns, and fewer fields of a structure. Checked where rows are made, so that
-planning a query does not load Arrow.
+The schema of a query may have fewer columns, and fewer fields of a structure. The check is done where rows are made,
+so that planning a query does not load Arrow.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def asked_columns(schema: StructType, declared: Mapping[str, str]) -> pa.Schema:
-    """As Arrow has them. Raises PipelineError for a column that does not exist, or has another type."""
+    """Return the requested columns as an Arrow schema. Raises PipelineError if one does not exist or has another type."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
     from quorum_pipeline.rows.column_types import arrow_schema

@@ -1,8 +1,8 @@
-"""An audit of replicas and archives: all checksums, and whether they have the same history.
+"""An audit of replicas and archives: verifies all checksums, and that all have the same history.
 
 Each executor task reads a span and returns digests by block of offsets. The driver compares digests; the batches of
-different blocks are read again and compared on executors, one block per task. The driver decodes no batch and holds a
-few bytes per 65 536 offsets.
+blocks that differ are read again and compared on executors, one block per task. The driver decodes no batch and stores
+a few bytes per 65 536 offsets.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ if TYPE_CHECKING:
 
 _NO_END = (1 << 63) - 1
 _RANGES_AHEAD = 8
-"""A batch goes over no more ranges of an archive than these,"""
+"""Maximum number of an archive's ranges that one batch is in."""
 _BATCH_RECORDS = 1 << 20
-"""and has no more records: of a record a batch has eight bytes at least, and a controller writes 8 MiB at most."""
+"""Maximum number of records of a batch: a record takes at least eight bytes, and a controller writes at most 8 MiB."""
 _Files = tuple[list[str], list[tuple[str, str]]]
-"""Of an archive: files, and small ones with their texts."""
+"""Files of an archive, and small files as pairs of name and text."""
 Task = AuditSpan | AuditRange | Fetched
 
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """What is audited: the log in a directory, or an archive. `tasks` in order; `ranges`: of those of an archive."""
+    """What is audited: the log in a directory, or an archive. `tasks` are in order of offsets; `ranges`: one per task of an archive."""
 
     name: str
     start_offset: int
@@ -61,13 +61,13 @@ class Replica:
 
     @property
     def is_archive(self) -> bool:
-        """It may end within a batch, and its files have no places that are a log's."""
+        """Whether it is an archive: that may end within a batch, and has no positions in the files of a log."""
         return self.log is None
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """What one task has read of which replica, and on which executor."""
+    """The result of one task: the replica that it read, the result, and the executor on which it ran."""
 
     replica: int
     task: int
@@ -88,17 +88,17 @@ class LogAudit:
 
     @property
     def batches(self) -> int:
-        """Of all replicas."""
+        """Number of batches of all replicas."""
         return sum(each.found.batches for each in self.reads)
 
     @property
     def suspects(self) -> set[str]:
-        """Names of replicas in which something was found."""
+        """Names of replicas with findings."""
         return {each.replica for each in self.findings}
 
 
 def log_replica(path: Path, slots: int, span_bytes: int | None = None) -> Replica:
-    """Raises PipelineError if it is no log."""
+    """Return the log in a directory as a replica. Raises PipelineError if there is no log."""
     log = open_log(path)
     total = sum(each.size_bytes for each in log.segments)
     target = span_bytes or min(max(total // (slots * TASKS_PER_SLOT), LEAST_BYTES), MOST_BYTES)
@@ -107,7 +107,7 @@ def log_replica(path: Path, slots: int, span_bytes: int | None = None) -> Replic
 
 
 def archive_replica(name: str, reader: ArchiveReader) -> Replica:
-    """Raises PipelineError."""
+    """Return an archive as a replica. Raises PipelineError."""
     found = reader.contents()
     tasks = tuple(_archive_tasks(reader, found.ranges))
     size_bytes = reader.size_bytes()
@@ -132,22 +132,22 @@ def _archive_tasks(reader: ArchiveReader, ranges: tuple[OffsetRange, ...]) -> It
 
 
 def _all_of(reader: ArchiveReader, range: OffsetRange) -> _Files:
-    """The records of a range, and the marker by which they are verified."""
+    """Return the record files of a range, and the marker against which they are verified."""
     directory = f"{RECORDS}/{range.directory}"
     marker = f"{directory}/{MARKER}"
     return reader.parquet_files(directory), [(marker, reader.text(marker) or "")]
 
 
 def _head_of(reader: ArchiveReader, range: OffsetRange) -> _Files:
-    """Its first records, in which a batch of the range before ends."""
+    """Return the files of its first records, which may contain the end of the previous range's last batch."""
     try:
         return [*reader.groups(range)[0].files], []
     except (PipelineError, IndexError):
-        return _all_of(reader, range)  # whoever reads it says what is wrong
+        return _all_of(reader, range)  # the task that reads it reports the error
 
 
 def _holding_a_batch(ranges: Sequence[OffsetRange]) -> Iterator[OffsetRange]:
-    """As many as the end of a batch can be in."""
+    """Yield the ranges that may contain the end of a batch."""
     records = 0
     for each in ranges:
         if records >= _BATCH_RECORDS:
@@ -157,7 +157,7 @@ def _holding_a_batch(ranges: Sequence[OffsetRange]) -> Iterator[OffsetRange]:
 
 
 def audit_logs(stages: Stages, replicas: Sequence[Replica]) -> LogAudit:
-    """Raises PipelineError, OSError, and what Spark raises."""
+    """Audit the logs of replicas. Raises PipelineError, OSError, and Spark's errors."""
     items = [
         (number, place, task)
         for number, each in enumerate(replicas)
@@ -204,7 +204,7 @@ def _lost(replica: Replica) -> Iterator[Finding]:
 
 
 def _range(replica: Replica, reads: Sequence[Read]) -> ReplicaRange:
-    """What its tasks have read, joined up."""
+    """Join the results of a replica's tasks."""
     end, epoch = replica.start_offset, 0
     damaged, backs = list[tuple[int, int]](), list[Any]()
     unread: list[int] = []
@@ -238,7 +238,7 @@ def _compare_blocks(
     reads: Sequence[Read],
     blocks: Sequence[int],
 ) -> list[Comparison]:
-    """Batch by batch."""
+    """Compare the batches of blocks that differ."""
     wanted = set(blocks)
     items = []
     for each in reads:
@@ -272,7 +272,7 @@ def _digests(item: tuple[int, int, Task]) -> Iterator[Read]:
 def _marks(
     item: tuple[int, int, str, Task, tuple[int, ...]],
 ) -> Iterator[tuple[int, tuple[int, str, bool, Any]]]:
-    """The batches of a block in what one task reads. Only those of a log have a place in their file."""
+    """Yield the batches of a block within one task's span. Only batches of a log have a position in a file."""
     block, replica, place, task, what = item
     yield block, (replica, place, isinstance(task, AuditSpan), task.block(*what))
 

@@ -1,5 +1,4 @@
-"""Audits the snapshots of replicas: whether they are complete, and whether snapshots of the same offset, and the log,
-agree.
+"""Audits the snapshots of replicas: each is complete, and snapshots of the same offset agree with each other and the log.
 
 The reference is the longest log without findings; Snapshot(K, N) == Snapshot(J, N) (K595-30). States are compared by
 a digest of their records in normalized order (`audit/one_order.py`), computed on executors bucket by bucket.
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotAudit:
-    """`snapshots` are whole; `replayed` of them were compared with a log."""
+    """`snapshots`: number of complete ones; `replayed`: how many of them were compared with a log."""
 
     snapshots: int
     replayed: int
@@ -45,13 +44,13 @@ class _Snapshot:
     state: int
 
     def finding(self, what: str) -> Finding:
-        """About all of it."""
+        """Return a finding about the whole snapshot."""
         return Finding(self.replica, self.file.path.name, None, self.file.id.end_offset, what)
 
 
 @dataclass(frozen=True, slots=True)
 class _SnapshotPlan:
-    """As `LogTasks`: one snapshot, and nothing behind it."""
+    """Like `LogTasks`, for one snapshot without later records."""
 
     file: SnapshotFile
     tasks: tuple[Any, ...]
@@ -59,23 +58,23 @@ class _SnapshotPlan:
 
     @property
     def name(self) -> str:
-        """Of the file."""
+        """Path of the file."""
         return str(self.file.path)
 
     @property
     def start_offset(self) -> int:
-        """Where it ends."""
+        """End offset of the snapshot."""
         return self.file.id.end_offset
 
     def error(self, wrong: Contradiction) -> PipelineError:
-        """What is wrong, with its file."""
+        """Return the error for a contradiction, with its file and offset."""
         offset = wrong.offset - BEFORE_THE_LOG
         return PipelineError(f"{self.file.path}, offset {offset}: {wrong.reason}")
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotSource:
-    """One snapshot, as a history of one moment. `task`: to be run on it, if that is not on the file."""
+    """One snapshot, as a history of one moment. `task`: the task that reads it; by default one that reads the file."""
 
     file: SnapshotFile
     task: Any = None
@@ -97,7 +96,7 @@ class SnapshotSource:
 def audit_snapshots(
     stages: Stages, replicas: Sequence[Replica], logs: LogAudit, scratch: Path
 ) -> SnapshotAudit:
-    """Raises PipelineError, OSError, and what Spark raises."""
+    """Audit the snapshots of replicas. Raises PipelineError, OSError, and Spark's errors."""
     files = [(each.name, *file) for each in replicas for file in _files(each, scratch)]
     stages.describe(f"verify {len(files)} snapshots")
     tasks = [(number, each[-1]) for number, each in enumerate(files)]
@@ -122,7 +121,7 @@ def audit_snapshots(
 
 
 def _files(replica: Replica, scratch: Path) -> Iterator[tuple[SnapshotFile, Any]]:
-    """Snapshots, and tasks on them for executors."""
+    """Yield a replica's snapshots with the tasks that read them on executors."""
     if replica.log is not None:
         for each in replica.log.snapshots:
             file = SnapshotFile(replica.log.path / each.file_name, each)
@@ -132,7 +131,7 @@ def _files(replica: Replica, scratch: Path) -> Iterator[tuple[SnapshotFile, Any]
 
 
 def _odd_ones(whole: Sequence[_Snapshot]) -> Iterator[Finding]:
-    """Of those with one id: what fewer replicas have than another; all of them if nobody is in the majority."""
+    """Yield findings for snapshots that differ from most of the same id; for all of that id if no state is the most frequent."""
     by_id: dict[object, list[_Snapshot]] = {}
     for snapshot in whole:
         by_id.setdefault(snapshot.file.id, []).append(snapshot)
@@ -157,7 +156,10 @@ def _replay(
     snapshots: Sequence[_Snapshot],
     scratch: Path,
 ) -> tuple[int, list[Finding]]:
-    """The state at the end of each snapshot, by the longest log in which no problems found."""
+    """Compare each snapshot with the state at its end offset, by the longest log without findings.
+
+    Returns the number of compared snapshots, and findings.
+    """
     sound = [
         (each, reach)
         for each, reach in zip(replicas, logs.ranges, strict=True)
@@ -184,7 +186,7 @@ def _replay(
 
 
 def _begin(replica: Replica, scratch: Path) -> int:
-    """From where on it says more than the snapshot that it goes on from."""
+    """Return the end offset of the snapshot before the log's first record, or the log's start offset."""
     if replica.log is not None:
         first = first_snapshot(replica.log)
     else:
@@ -201,9 +203,7 @@ def _source(replica: Replica, scratch: Path) -> Source:
 
 
 def state_digest(state: SparkState) -> int:
-    """Equal for states that are equal but for the order of lists that mean the same in any order. Voters are a part of
-    the state.
-    """
+    """Return a digest that is independent of the order of lists whose order has no meaning. It includes the voters."""
     found = state.digest(_number)
     for voter in state.voters.voters if state.voters else ():
         found += _hash(repr((voter.key, voter.endpoints)).encode())
@@ -222,7 +222,7 @@ def _hash(data: bytes) -> int:
 
 
 def _damage(item: tuple[int, Any]) -> Iterator[tuple[int, tuple[int | None, str]]]:
-    """What keeps a snapshot from being whole."""
+    """Yield the damage of a snapshot, if there is any."""
     number, task = item
     found = task.damage()
     if found is not None:

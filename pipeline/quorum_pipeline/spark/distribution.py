@@ -1,4 +1,4 @@
-"""How the records of a job were distributed over tasks and executors, for the last line of a command. Pure."""
+"""The distribution of a job's records over tasks and executors, for the last line of a command. Pure."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from typing import Protocol
 
 
 class TaskRead(Protocol):
-    """What one task has read, and on which executor."""
+    """How many records one task has read, and on which executor."""
 
     @property
     def executor(self) -> str: ...
@@ -16,7 +16,7 @@ class TaskRead(Protocol):
 
 
 def distribution(place: str, reads: Sequence[TaskRead]) -> str:
-    """In one line. `place`: where the job ran."""
+    """Return the distribution as one line. `place`: where the job ran."""
     records = [each.records for each in reads]
     executors = Counter[str]()
     for each in reads:

@@ -1,7 +1,7 @@
-"""Brings files of an archive to the tasks that read them, from any file system that Hadoop knows.
+"""Copies files of an archive to the tasks that read them, from any file system that Hadoop supports.
 
-Owns the way of a file: Spark reads all of it on the executor of its task, and the task's Python worker writes it to a
-directory that is deleted behind the task. Memory is bounded by the largest file, not by the size of a task.
+Spark reads a whole file on the executor of its task, and the task's Python worker writes it to a directory that is
+deleted after the task. Memory is bounded by the largest file, not by the size of a task.
 """
 
 from __future__ import annotations
@@ -22,18 +22,19 @@ if TYPE_CHECKING:
 
 _SCHEME = re.compile(r"^([^:/]+://[^/]*|[^:/]+:)")
 _SPECIAL = re.compile(r"[,:*?{}\[\]\\]")
-"""In a path with these Hadoop sees a list of inputs, a scheme, or a pattern."""
+"""Characters that Hadoop interprets as a list of inputs, a scheme, or a pattern."""
 
 
 def fetched_in(item: Any) -> Fetched | None:
-    """The task of an item (a tuple) that has files to be fetched; None if it has none."""
+    """Return the task in an item (a tuple) that needs files to be fetched, or None."""
     parts = item if isinstance(item, tuple) else ()
     return next((each for each in parts if isinstance(each, Fetched)), None)
 
 
 def fetched_rows(context: SparkContext, items: Sequence[Any]) -> RDD[Any]:
-    """A task for each item; each has a Fetched, whose files are there for as long as the item is used. Raises
-    PipelineError.
+    """Return an RDD with one Spark task per item. The files of the item's Fetched exist while the item is used.
+
+    Raises PipelineError.
     """
     brought = []
     for item in items:
@@ -66,7 +67,7 @@ def _at_hand(
 
 
 def _written(task: Fetched, scratch: Path, contents: Iterable[tuple[str, bytes]]) -> set[str]:
-    """The files that were not among the contents."""
+    """Write the contents to a directory; return the files that were not among them."""
     missing = set(task.files)
     for uri, content in contents:
         file = next(each for each in task.files if uri.endswith(f"/{each}"))
@@ -78,6 +79,6 @@ def _written(task: Fetched, scratch: Path, contents: Iterable[tuple[str, bytes]]
 
 
 def _local_directory() -> str | None:
-    """Spark's own directory for such files, if it names one."""
+    """Return Spark's directory for temporary files, if one is set and writable."""
     named = os.environ.get("SPARK_LOCAL_DIRS", "").partition(",")[0]
     return named if named and os.access(named, os.W_OK) else None
