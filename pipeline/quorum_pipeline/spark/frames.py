@@ -1,11 +1,11 @@
-"""States and changes as DataFrames that executors make, bucket by bucket: as `metadata_state` and `metadata_changes`, of any size.
+"""States and changes as DataFrames: as `metadata_state` and `metadata_changes`, but computed by executors, so of any size.
 
     from quorum_pipeline.spark.frames import changes_frame, state_frame
 
     state_frame(spark, path="/var/lib/archive", table="partitions", versionAsOf="9000000").groupBy("leader").count().show()
 
-Takes the options of these data sources; the path may also be the URI of an archive in any file system that Hadoop knows. Needs the
-session's own context: over Spark Connect there is none, and the data sources do the same.
+The options are those of these data sources; the path may also be the URI of an archive in any file system that Hadoop
+supports. The session needs a context. Spark Connect has none: use the data sources there.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from quorum_pipeline.state.difference import Difference
 
 
 def state_frame(session: SparkSession, **options: str) -> DataFrame:
-    """Options as of `metadata_state`. What was merged stays on executors. Raises PipelineError."""
+    """Return a table of a state; options as for `metadata_state`. The merged state stays on executors. Raises PipelineError."""
     found = state_options(options, anywhere=True)
     stages = SparkStages(session.sparkContext)
     with _opened(found, stages) as history:
@@ -41,7 +41,7 @@ def state_frame(session: SparkSession, **options: str) -> DataFrame:
 
 
 def changes_frame(session: SparkSession, **options: str) -> DataFrame:
-    """Options as of `metadata_changes`. Raises PipelineError."""
+    """Return the changes of a table; options as for `metadata_changes`. Raises PipelineError."""
     found = changes_options(options, anywhere=True)
     stages = SparkStages(session.sparkContext)
     with _opened(found, stages) as history:

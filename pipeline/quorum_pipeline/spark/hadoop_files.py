@@ -1,4 +1,4 @@
-"""Small files and directories on any file system that Hadoop knows: local, HDFS, object stores.
+"""Small files and directories on any file system that Hadoop supports: local, HDFS, object stores.
 
 Owns the few calls that the archive needs. Spark itself reads and writes the tables.
 """
@@ -31,13 +31,13 @@ class HadoopFiles:
         self._conf = context._jsc.hadoopConfiguration()  # noqa: SLF001
 
     def local_path(self, directory: str) -> Path | None:
-        """Where it lies for everybody who mounts it; None on any other kind of file system."""
+        """Return the path in a mounted file system; None if the file system is not of the scheme file."""
         path, system = self._path(directory)
         uri = system.makeQualified(path).toUri()
         return Path(uri.getPath()) if uri.getScheme() == "file" else None
 
     def list(self, directory: str) -> list[str]:
-        """Names in a directory; empty if there is none."""
+        """Return the names in a directory; empty if it does not exist."""
         path, system = self._path(directory)
         if not self._call(directory, system.exists, path):
             return []
@@ -46,7 +46,7 @@ class HadoopFiles:
         )
 
     def stored(self, directory: str) -> tuple[StoredFile, ...]:
-        """Files in a directory, sorted by name; empty if there is none."""
+        """Return the files in a directory, sorted by name; empty if it does not exist."""
         path, system = self._path(directory)
         if not self._call(directory, system.exists, path):
             return ()
@@ -58,7 +58,7 @@ class HadoopFiles:
         return tuple(sorted(found, key=lambda each: each.name))
 
     def read(self, file: str) -> str | None:
-        """Its text, None if there is no such file."""
+        """Return the text of a file, or None if it does not exist."""
         path, system = self._path(file)
         if not self._call(file, system.exists, path):
             return None
@@ -70,7 +70,7 @@ class HadoopFiles:
             stream.close()
 
     def tail(self, file: str, size_bytes: int) -> bytes:
-        """The end of a file, or all of it if it is shorter."""
+        """Return the last `size_bytes` bytes of a file, or all of it if it is shorter."""
         path, system = self._path(file)
         length = self._call(file, system.getFileStatus, path).getLen()
         stream = self._call(file, system.open, path)
@@ -82,7 +82,10 @@ class HadoopFiles:
             stream.close()
 
     def write(self, file: str, text: str) -> None:
-        """A file that is not there yet. It is there with its whole text or not at all, also on a disk that is full."""
+        """Create a file atomically: it exists with its whole text or not at all, even if the disk is full.
+
+        Raises PipelineError if the name already exists.
+        """
         path, system = self._path(file)
         part, _ = self._path(f"{file}.writing")
         stream = self._call(file, system.create, part, True)
@@ -94,18 +97,18 @@ class HadoopFiles:
             raise PipelineError(f"{file} can't be written: the name already exists")
 
     def delete(self, directory: str) -> None:
-        """With everything in it; nothing happens if it is not there."""
+        """Delete a file or a directory with its content; do nothing if it does not exist."""
         path, system = self._path(directory)
         self._call(directory, system.delete, path, True)
 
     def upload(self, local: str, target: str) -> None:
-        """Copy a file of this machine."""
+        """Copy a file of this machine to `target`."""
         path, system = self._path(target)
         source = self._jvm.org.apache.hadoop.fs.Path(f"file://{local}")
         self._call(target, system.copyFromLocalFile, source, path)
 
     def fetch(self, file: str, scratch: Path) -> Path:
-        """The file, on this machine: itself, or a copy in a directory."""
+        """Return a local path of the file: its own, or that of a copy in `scratch`."""
         local = self.local_path(file)
         if local is not None:
             return local
@@ -139,7 +142,7 @@ class HadoopFiles:
 
 
 def _is_missing_class(thrown: Any) -> bool:
-    """Whether a Java exception, or one of its causes, says that a file system's classes are not on the class path."""
+    """Return whether a Java exception, or one of its causes, means that a file system's classes are not on the class path."""
     while thrown is not None:
         if thrown.getClass().getSimpleName() in _MISSING_CLASS:
             return True

@@ -16,13 +16,13 @@ _QUIET = "-Xlog:cds*=off -Xlog:class+path=off"
 
 
 def cache_directory() -> Path:
-    """Where this project keeps what it can make again."""
+    """Return the directory of files that can be created again."""
     named = os.environ.get("METADATAQUORUM_CACHE")
     return Path(named) if named else Path.home() / ".cache" / "metadataquorum"
 
 
 def classes_file(jars: Path) -> Path | None:
-    """For the JVM that would be started now with these jars; None where there is none."""
+    """Return the archive file for the JVM that would be started now with these jars; None if there is no JVM."""
     home = os.environ.get("JAVA_HOME")
     java = f"{home}/bin/java" if home else shutil.which("java")
     if java is None or not Path(java).is_file():
@@ -34,13 +34,13 @@ def classes_file(jars: Path) -> Path | None:
 
 
 def options_to_use(file: Path | None) -> str:
-    """Of a JVM that takes its classes from there, if they are there."""
+    """Return options of a JVM that loads its classes from the file; none if the file does not exist."""
     if file is None or not file.is_file():
         return ""
     return f"-Xshare:auto -XX:SharedArchiveFile={file} {_QUIET}"
 
 
 def options_to_make(file: Path) -> str:
-    """Of a JVM that keeps its classes there when it ends. Raises OSError."""
+    """Return options of a JVM that writes its classes to the file when it ends. Raises OSError."""
     file.parent.mkdir(parents=True, exist_ok=True)
     return f"-XX:ArchiveClassesAtExit={file} {_QUIET}"

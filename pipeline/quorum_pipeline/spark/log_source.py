@@ -6,26 +6,28 @@
         .selectExpr("offset", "timestamp", "partition_change.leader").show())
 
 Instead of the directory of one replica, the option `bootstrap` names controllers of a running quorum, and the log is read from
-whoever leads, up to the high watermark:
+the leader, up to the high watermark:
 
     spark.readStream.format("metadata_log").option("bootstrap", "controller-0:9093,controller-1:9093")
 
-With certificates also `tls`, a folder with ca.crt, tls.crt and tls.key, or `commandConfig`, a file as Kafka's tools take it. Both are read
-where a task runs, so they have to be on each executor.
+Credentials are in `tls`, a folder with ca.crt, tls.crt and tls.key, or `commandConfig`, a configuration file of Kafka's tools. Both are
+read where a task runs, so they have to exist on each executor.
 
 Columns: `rows/table.py`. Only those of the query's schema are made, so a long log is read faster with
 `.schema("offset bigint, type string")`. Other options:
 
-    startOffset, endOffset   from where on, up to where (exclusive); by default everything
-    onProblem                fail (default), or keep: what can't be decoded is a row with a `problem`
-    spanBytes                how much of a segment is one task; 8 MiB
-    maxRows                  streaming: so many offsets at most in one micro batch; 1 000 000
+    startOffset, endOffset   first offset, and end (exclusive); by default everything
+    onProblem                fail (default), or keep: a record that can't be decoded is a row with a `problem`
+    spanBytes                size of the piece of a segment that one task reads; 8 MiB
+    maxRows                  streaming: maximum number of offsets in one micro batch; 1 000 000
 
-and, as in Spark's Kafka source, startingOffsets (earliest, or a number), endingOffsets (latest, or a number) and maxOffsetsPerTrigger for the
-first, second and last of them.
+and the names of Spark's Kafka source for startOffset, endOffset and maxRows: startingOffsets (earliest, or a number),
+endingOffsets (latest, or a number) and maxOffsetsPerTrigger.
 
 A directory may end with records that are not committed yet. Without an endOffset, reading ends after the last record that the
-directory records as committed. A directory of stock Kafka does not record this, and is read to its end. Owns the link between Spark and the origins of records; decodes nothing.
+directory records as committed. A directory of stock Kafka does not record this, and is read to its end.
+
+Owns the link between Spark and the origins of records; decodes nothing.
 """
 
 from __future__ import annotations
@@ -55,46 +57,46 @@ class MetadataLog(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """For `format(...)`."""
+        """Return the name for `format(...)`."""
         return "metadata_log"
 
     def schema(self) -> str:
-        """Every column."""
+        """Return all columns as DDL."""
         from quorum_pipeline.rows.table import table_ddl
 
         return table_ddl()
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """For a batch query."""
+        """Return the reader of a batch query."""
         return LogReader(log_options(self.options), schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """For a streaming query."""
+        """Return the reader of a streaming query."""
         return LogStreamReader(log_options(self.options), schema)
 
 
 class _Tasks:
-    """What reading has in common for batch and stream."""
+    """The common part of batch and stream readers."""
 
     def __init__(
         self, options: LogOptions, schema: StructType, origin: Origin | None = None
     ) -> None:
-        """`origin`: by default what the options name."""
+        """Set up the reader. `origin`: by default the one that the options name."""
         self._options = options
         self._schema = schema
         self._origin = origin or origin_of(options)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """On an executor."""
+        """Read one task, on an executor."""
         assert isinstance(partition, LogTask)
         return partition.batches(self._schema, keep_problems=self._options.keep_problems)
 
 
 class LogReader(_Tasks, DataSourceReader):
-    """The log as it is when the query is planned."""
+    """Reads the log as it is when the query is planned."""
 
     def partitions(self) -> list[InputPartition]:
-        """One for each task."""
+        """Return the tasks of the query. Raises PipelineError if the log has none of the requested offsets."""
         start, end = self._origin.bounds()
         wanted, limit = self._options.start_offset, min(self._options.end_offset, end)
         if wanted:
@@ -110,25 +112,25 @@ class LogReader(_Tasks, DataSourceReader):
 
 
 class LogStreamReader(_Tasks, DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """The log as it grows. An offset of the stream is one of the log, with where its micro batch began."""
+    """Reads the log as it grows. A stream offset consists of an offset of the log and the start of its micro batch."""
 
     _target: int | None = None
 
     def initialOffset(self) -> dict[str, Any]:
-        """Where the log begins, or what was asked for."""
+        """Return the greater of the log's start offset and the requested one."""
         start = max(self._options.start_offset, self._origin.bounds()[0])
         return {"offset": start, "from": start}
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """A micro batch has to fit into memory."""
+        """Limit the size of a micro batch, which has to fit into memory."""
         return ReadMaxRows(self._options.max_rows)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """What is there now is all."""
+        """Make the current end of the log the end of the query."""
         self._target = self._end()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """The end of the log, or of what one micro batch takes."""
+        """Return the end of the next micro batch: the end of the log, or the limit of one micro batch."""
         begin = int(start["offset"])
         end = self._end() if self._target is None else self._target
         if isinstance(limit, ReadMaxRows):
@@ -141,11 +143,11 @@ class LogStreamReader(_Tasks, DataSourceStreamReader, SupportsTriggerAvailableNo
         return start
 
     def reportLatestOffset(self) -> dict[str, Any]:
-        """For the progress of the query."""
+        """Return the end of the log, for the progress of the query."""
         return {"offset": self._end()}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """Tasks between two offsets. Raises PipelineError if they were deleted before they were read."""
+        """Return the tasks of an offset range. Raises PipelineError if records were deleted before they were read."""
         check_start(self._origin, int(start["offset"]))
         return [*self._origin.tasks(int(start["offset"]), int(end["offset"]))]
 

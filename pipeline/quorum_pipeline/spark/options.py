@@ -1,4 +1,4 @@
-"""Options of the data sources: what was typed, checked, with an error that names what is allowed."""
+"""Parses and checks the options of the data sources; errors name the allowed values."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ NO_END = (1 << 63) - 1
 
 @dataclass(frozen=True, slots=True)
 class LogOptions:
-    """Either a `path` or `controllers`. `end_offset` is exclusive; `max_rows` bounds one micro batch."""
+    """Either `path` or `controllers` is set. `end_offset` is exclusive; `max_rows` bounds one micro batch."""
 
     path: Path | None
     controllers: Controllers | None
@@ -27,7 +27,7 @@ class LogOptions:
 
     @property
     def named_path(self) -> Path:
-        """The path of options that need one."""
+        """The path, for sources that require one."""
         assert self.path is not None
         return self.path
 
@@ -39,7 +39,7 @@ _LOG_OPTIONS = (
 
 
 def log_options(given: Mapping[str, str]) -> LogOptions:
-    """From the options of a query, whose names know no case. Raises PipelineError."""
+    """Parse the options of `metadata_log`; names are case-insensitive. Raises PipelineError."""
     options = _as_ours(_known(given, _LOG_OPTIONS))
     path, bootstrap = options.get("path"), options.get("bootstrap")
     if bool(path) == bool(bootstrap):
@@ -61,7 +61,7 @@ _ARCHIVE_OPTIONS = (
 
 
 def archive_options(given: Mapping[str, str]) -> LogOptions:
-    """Of `metadata_archive`. Raises PipelineError."""
+    """Parse the options of `metadata_archive`. Raises PipelineError."""
     options = _as_ours(_known(given, _ARCHIVE_OPTIONS))
     if not options.get("path"):
         raise PipelineError("specify the path of an archive")
@@ -89,14 +89,14 @@ def _range_options(
 
 
 def controllers_in(options: Mapping[str, str]) -> Controllers:
-    """What `bootstrap`, `tls` and `commandconfig` say; names in lower case. Raises PipelineError."""
+    """Return the controllers that `bootstrap`, `tls` and `commandconfig` name; keys are in lower case. Raises PipelineError."""
     return controllers_of(
         options["bootstrap"], options.get("tls", ""), options.get("commandconfig", "")
     )
 
 
 def check_credentials(options: Mapping[str, str]) -> None:
-    """Raises PipelineError for credentials without anybody to show them to; names in lower case."""
+    """Raise PipelineError if there are credentials without `bootstrap`; keys are in lower case."""
     if not options.get("bootstrap") and (options.get("tls") or options.get("commandconfig")):
         raise PipelineError(
             "tls and commandConfig are for connections: specify them with bootstrap"
@@ -104,7 +104,7 @@ def check_credentials(options: Mapping[str, str]) -> None:
 
 
 def path_in(options: Mapping[str, str]) -> Path:
-    """What `path` says: a path, or a URI of the scheme file. Raises PipelineError."""
+    """Return the local path in `path`: a path, or a URI of the scheme file. Raises PipelineError."""
     found = local_path(options["path"])
     if found is None:
         raise PipelineError(
@@ -118,11 +118,11 @@ _KAFKA_OPTIONS = {
     "endingoffsets": ("endoffset", {"latest": str(NO_END)}),
     "maxoffsetspertrigger": ("maxrows", {}),
 }  # fmt: skip
-"""Names of Spark's Kafka source, what they are here, and words that stand for a number."""
+"""Option names of Spark's Kafka source: the name here, and words for numbers."""
 
 
 def _as_ours(options: dict[str, str]) -> dict[str, str]:
-    """Raises PipelineError if one thing is said twice."""
+    """Rename options of Spark's Kafka source. Raises PipelineError if an option is given under both names."""
     found = dict(options)
     for name, (ours, words) in _KAFKA_OPTIONS.items():
         if name not in options:
@@ -136,8 +136,10 @@ def _as_ours(options: dict[str, str]) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class TableOptions:
-    """`uri`: of a log or an archive, as it was given. `path`: the same in this machine's file system, None where it is not
-    there. `moments`: of a state one; of changes two, in order.
+    """Options of `metadata_state` and `metadata_changes`.
+
+    `uri`: a log or an archive, as it was given. `path`: the same in this machine's file system, None if it is not mounted.
+    `moments`: one of a state; two of changes, in order.
     """
 
     uri: str
@@ -147,14 +149,14 @@ class TableOptions:
 
 
 def state_options(given: Mapping[str, str], *, anywhere: bool = False) -> TableOptions:
-    """Of `metadata_state`. `anywhere`: also of an archive that is not mounted. Raises PipelineError."""
+    """Parse the options of `metadata_state`. `anywhere`: allow an archive that is not mounted. Raises PipelineError."""
     options = _known(given, ("path", "table", "versionAsOf", "timestampAsOf"))
     moment = _moment(options, "versionAsOf", "timestampAsOf")
     return _table_options(options, (moment,), anywhere=anywhere)
 
 
 def changes_options(given: Mapping[str, str], *, anywhere: bool = False) -> TableOptions:
-    """Of `metadata_changes`. `anywhere`: also of an archive that is not mounted. Raises PipelineError."""
+    """Parse the options of `metadata_changes`. `anywhere`: allow an archive that is not mounted. Raises PipelineError."""
     options = _known(given, ("path", "table", "startingVersion", "endingVersion"))
     start = _moment(options, "startingVersion")
     end = _moment(options, "endingVersion")
@@ -168,7 +170,7 @@ def changes_options(given: Mapping[str, str], *, anywhere: bool = False) -> Tabl
 
 
 def _known(given: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
-    """By names in lower case. Raises PipelineError."""
+    """Return the options by name in lower case. Raises PipelineError if one is unknown."""
     options = {name.lower(): value for name, value in given.items()}
     known = {name.lower(): name for name in names}
     if unknown := sorted(options.keys() - known.keys()):

@@ -1,10 +1,9 @@
-"""Where the records of `metadata_log` come from: a directory, or a running quorum. One interface for batch and stream.
+"""Origins of the records of `metadata_log`: a directory, or a running quorum. One interface for batch and stream.
 
-Owns how offsets are cut into tasks. A task carries all it needs to read its rows on another machine.
+Owns how offsets are divided into tasks. A task contains everything that is needed to read its rows on another machine.
 
-Spark starts a process of Python for each thing that it asks a source, so what decodes records, and the client of a
-quorum, are
-imported where they are needed.
+Spark starts a Python process for each call of a source, so the record decoders and the client of a quorum are imported
+only where they are needed.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ class LogTask(InputPartition):
     """One task of a query."""
 
     def batches(self, schema: StructType, *, keep_problems: bool) -> Iterator[pa.RecordBatch]:
-        """Its records, with the columns of the schema. Raises PipelineError, OSError."""
+        """Yield its records, with the columns of the schema. Raises PipelineError, OSError."""
         raise NotImplementedError
 
 
@@ -56,30 +55,30 @@ class DecodingTask(LogTask):
             yield record_batch(rows, asked)
 
     def rows(self, *, keep_problems: bool) -> Iterator[AnyRows]:
-        """The same as blocks of rows. Raises PipelineError, OSError."""
+        """Yield its records as blocks of rows. Raises PipelineError, OSError."""
         raise NotImplementedError
 
 
 class Origin(Protocol):
-    """A log that has offsets from `start` on and below `end`, by now."""
+    """A log with a current range of offsets."""
 
     name: str
 
     def bounds(self) -> tuple[int, int]:
-        """Start and end. Raises PipelineError."""
+        """Return the current start offset, and end offset (exclusive). Raises PipelineError."""
 
     def tasks(self, start: int, end: int) -> Sequence[LogTask]:
-        """Tasks that together read these offsets."""
+        """Return tasks that together read these offsets."""
 
     def batch_at(self, offset: int) -> BatchIdentity | None:
-        """The batch that has this offset, None where it can't be read. Raises PipelineError."""
+        """Return the batch with this offset, or None if it can't be read. Raises PipelineError."""
 
     def check_end(self) -> None:
-        """Raises PipelineError if what stands behind the end is damaged: then nobody knows how much it was."""
+        """Raise PipelineError if there is damage after the end: the number of lost records is then unknown."""
 
 
 def origin_of(options: LogOptions) -> Origin:
-    """What the options name."""
+    """Return the origin that the options name."""
     if options.path is not None:
         return DirectoryOrigin(
             options.path, options.span_bytes, uncommitted=options.end_offset != NO_END
@@ -90,7 +89,7 @@ def origin_of(options: LogOptions) -> Origin:
 
 @dataclass(frozen=True)
 class SpanTask(DecodingTask):
-    """A piece of a segment."""
+    """A task that reads a piece of a segment."""
 
     span: LogSpan
     start: int
@@ -105,7 +104,7 @@ class SpanTask(DecodingTask):
 
 @dataclass(frozen=True)
 class FetchTask(DecodingTask):
-    """Offsets of a running quorum's log, all of them committed."""
+    """A task that reads committed offsets from the log of a running quorum."""
 
     controllers: Controllers
     start: int
@@ -164,7 +163,7 @@ class DirectoryOrigin:
 
 
 class QuorumOrigin:
-    """The committed log of whoever leads."""
+    """The committed log of a quorum, read from its leader."""
 
     def __init__(self, controllers: Controllers) -> None:
         self.name = f"the log of {controllers.name}"
@@ -192,11 +191,11 @@ class QuorumOrigin:
         return BatchIdentity(header.leader_epoch, header.crc)
 
     def check_end(self) -> None:
-        """See Origin. A leader checks what it reads."""
+        """See Origin. Nothing to check: a leader verifies the batches that it reads."""
 
 
 def check_start(origin: Origin, wanted: int) -> None:
-    """Raises PipelineError if the log begins behind it."""
+    """Raise PipelineError if the log begins after the wanted offset."""
     start, end = origin.bounds()
     if wanted < start:
         raise PipelineError(
@@ -208,10 +207,10 @@ def check_start(origin: Origin, wanted: int) -> None:
 def check_history(
     origin: Origin, archived_end: int, batch_of: Callable[[int], BatchIdentity | None]
 ) -> None:
-    """Raises PipelineError if an archive that ends there has another history than the log.
+    """Raise PipelineError if an archive that ends at `archived_end` has another history than the log.
 
-    The newest record that both have is compared. A directory may have held records that were never committed, and hold
-    others there now.
+    The newest record that both have is compared. A directory may have contained records that were never committed, and
+    now have other records at these offsets.
     """
     start, end = origin.bounds()
     offset = min(archived_end, end) - 1

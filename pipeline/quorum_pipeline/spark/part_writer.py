@@ -1,8 +1,8 @@
-"""Tasks of a log, written on the executors that run them: each its own files, side by side.
+"""Writes the records of a log on the executors that decode them: each task writes its own files, in parallel.
 
-Owns the way from tasks to the files of an archive's directory on a file system that every executor mounts. Rows never
-leave the Python worker that decodes them: the JVM would turn every column of every record into a value and back. Spark says who
-does what, and does again what was lost.
+Owns the path from tasks to the files of an archive's directory on a file system that every executor mounts. Rows never
+leave the Python worker that decodes them: the JVM would convert every column of every record to a value and back. Spark
+schedules the tasks and repeats those that were lost.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -25,7 +25,10 @@ def write_tasks(
     quarantine: Path,
     deltas: Path,
 ) -> list[Part]:
-    """What was written, with what it does to any state. Files that a lost attempt left are removed. Raises what Spark raises, and PipelineError."""
+    """Write records and their delta; return the written parts. Files of lost attempts are removed.
+
+    Raises Spark's errors, and PipelineError.
+    """
     writer = _Writer(schema, records, quarantine, deltas)
     parts = context.parallelize(tasks, len(tasks)).mapPartitions(writer).collect()
     records.mkdir(parents=True, exist_ok=True)
@@ -37,7 +40,7 @@ def write_tasks(
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Tasks of the same kind: how many, how many of them have ended, how many are on an executor."""
+    """A Spark stage: number of its tasks, of those that have ended, and of those that are running on an executor."""
 
     id: int
     tasks: int
@@ -46,7 +49,7 @@ class Stage:
 
 
 def stages(context: SparkContext) -> list[Stage]:
-    """Those that are not over."""
+    """Return the active stages."""
     tracker = context.statusTracker()
     found = map(tracker.getStageInfo, sorted(tracker.getActiveStageIds()))
     return [
@@ -64,7 +67,7 @@ class _Writer:
     deltas: Path
 
     def __call__(self, tasks: Iterable[LogTask]) -> Iterator[Part]:
-        """On an executor. A name is used once, so that what a lost attempt has written is nobody's file."""
+        """Write tasks, on an executor. Each file name is used once, so that no part refers to a file of a lost attempt."""
         from quorum_pipeline.files.archive_part import write_part
         from quorum_pipeline.files.delta_tap import DeltaTap
 

@@ -1,7 +1,7 @@
-"""The data source `metadata_log_ranges`: not the records of a metadata log, but which offsets of it a micro batch has, in one row.
+"""The data source `metadata_log_ranges`: one row per micro batch, with its range of offsets of a metadata log.
 
-Options are those of `metadata_log`; the offsets of a stream are the same, too. It is for those who read on an executor what they
-write there: rows that stay within a worker need not go through the JVM. Owns no more than that.
+Options and stream offsets are those of `metadata_log`. It is for queries that read records on the executor that writes
+them: such rows need not pass through the JVM.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ class MetadataLogRanges(MetadataLog):
 
     @classmethod
     def name(cls) -> str:
-        """For `format(...)`."""
+        """Return the name for `format(...)`."""
         return "metadata_log_ranges"
 
     def schema(self) -> str:
-        """From where on, up to where (exclusive)."""
+        """Return the columns as DDL: first offset, and end (exclusive)."""
         return "start bigint, end bigint"
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """For a streaming query."""
+        """Return the reader of a streaming query."""
         return _RangeStreamReader(log_options(self.options), schema)
 
 

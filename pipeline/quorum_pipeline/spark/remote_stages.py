@@ -1,7 +1,8 @@
-"""Stages on a Spark Connect server: the same functions as on a context, where there are DataFrames and no RDDs.
+"""Stages on a Spark Connect server: the same functions as on a context, on DataFrames instead of RDDs.
 
-Owns the form of rows on their way: packed, in one column, and their bucket beside it where they are grouped. Steps that follow each other without a shuffle
-are one `mapInArrow`. What is sorted is sorted here, in the client: Spark can't compare what it can't read.
+Owns the transport format of rows: a column of pickled rows, and a column with the bucket by which they are grouped.
+Steps without a shuffle between them are one `mapInArrow`. Rows are sorted here, in the client: Spark can't compare
+pickled rows.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ if TYPE_CHECKING:
 
 _SCHEMA = "bucket bigint, item binary"
 _PORT, _KNOCK_SECONDS = 15002, 10.0
-"""Of Spark Connect, if the URL names none."""
+"""Default port of Spark Connect, and the time limit of the first connection."""
 _MOST_SLOTS = 1 << 12
 _ROWS_AT_ONCE = 1_000
 Step = Callable[[Iterator[Any]], Iterator[Any]]
 
 
 class RemoteStages:
-    """On the executors of a server. Items travel within the functions that read them: they are tasks, and small."""
+    """Stages on the executors of a server. Items are sent within the functions that read them: they are tasks, and small."""
 
     def __init__(self, session: SparkSession, url: str) -> None:
         from pyspark.sql import functions as sf
@@ -51,13 +52,13 @@ class RemoteStages:
         return rows.kept()
 
     def describe(self, text: str) -> None:
-        """See Stages. It stands with the operations in the server's UI; a tag holds no comma."""
+        """See Stages. The text is a tag of the operations in the server's UI; a tag must not contain a comma."""
         self._session.clearTags()
         self._session.addTag(text.replace(",", ";"))
 
 
 class RemoteRows:
-    """As PySpark's RDD, as far as jobs use it: names and meaning are from there."""
+    """The part of the interface of PySpark's RDD that jobs use, with the same names and meaning."""
 
     def __init__(self, frame: DataFrame, steps: list[Step]) -> None:
         self._frame = frame
@@ -84,7 +85,7 @@ class RemoteRows:
         return self.map(partial(_with_value, function))
 
     def groupByKey(self, parts: int = 0, of: object = None) -> RemoteRows:  # noqa: N802
-        """See RDD. All rows of one key are in one part."""
+        """See RDD. All rows of one key are in one partition."""
         frame = self._done()
         shuffled = frame.repartition(parts, "bucket") if parts else frame.repartition("bucket")
         return RemoteRows(shuffled, [_grouped])
@@ -94,7 +95,7 @@ class RemoteRows:
         return RemoteRows(self._done().unionAll(other._done()), [])
 
     def fullOuterJoin(self, other: RemoteRows) -> RemoteRows:  # noqa: N802
-        """See RDD; keys differ on each side."""
+        """See RDD; the keys of each side are unique."""
         sides = (self.map(partial(_on_side, 0)), other.map(partial(_on_side, 1)))
         return sides[0].union(sides[1]).groupByKey().map(_both_sides)
 
@@ -108,7 +109,7 @@ class RemoteRows:
         return [pickle.loads(each) for each in table.column("item").to_pylist()]
 
     def kept(self) -> RemoteRows:
-        """Made once, on executors."""
+        """Return the rows, computed once and persisted on executors."""
         return RemoteRows(self._done().persist(), [])
 
     def unpersist(self) -> None:
@@ -125,7 +126,7 @@ class RemoteRows:
 
 
 class SortedHere:
-    """Rows in order, in this process."""
+    """Sorted rows, in this process."""
 
     def __init__(self, items: list[Any]) -> None:
         self._items = items
@@ -136,7 +137,7 @@ class SortedHere:
 
 
 def open_remote(url: str) -> SparkSession:
-    """Raises PipelineError if nobody answers there."""
+    """Connect to a Spark Connect server. Raises PipelineError if that is not possible."""
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
@@ -151,7 +152,7 @@ def open_remote(url: str) -> SparkSession:
 
 
 def _knock(url: str) -> None:
-    """Spark's client would try for ten minutes to reach nobody. Raises OSError, ValueError."""
+    """Check that the server accepts connections: Spark's client would retry for ten minutes. Raises OSError, ValueError."""
     found = urlsplit(url)
     if found.scheme != "sc" or not found.hostname:
         raise ValueError("write it as sc://HOST:PORT")
@@ -199,7 +200,7 @@ def _batches(items: Iterator[Any]) -> Iterator[pa.RecordBatch]:
 
 
 def _bucket(item: Any) -> int:
-    """Of the key that it may be grouped by: a number, or what is written in one way."""
+    """Return the bucket of an item's key: the key if it is a number, else the CRC-32 of its `repr`."""
     if not isinstance(item, tuple) or not item:
         return 0
     key = item[0]

@@ -1,7 +1,7 @@
-"""A Spark session: on this machine by default, on whatever cluster is named otherwise.
+"""A Spark session: on this machine by default, otherwise on the named cluster.
 
-Owns the settings that every job shares. What `spark-submit` or `spark-defaults.conf` (in `SPARK_CONF_DIR`) says stays as it is,
-the master included, and so the same command runs on a cluster unchanged.
+Owns the settings that all jobs share. Settings of `spark-submit` or `spark-defaults.conf` (in `SPARK_CONF_DIR`) take
+precedence, the master included, so the same command runs on a cluster unchanged.
 """
 
 import os
@@ -48,7 +48,7 @@ _TOLD_ANYWAY = (
     "org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution",
     "org.apache.spark.util.Utils",
 )
-"""What these log, with a hundred lines of Java, is raised as well: commands say it in one line."""
+"""Loggers that are silenced: the errors that they log with long Java stacks are also raised, and commands report them in one line."""
 # A JVM started from Python assumes a shell and would show progress bars.
 _AT_BIRTH = {"spark.ui.showConsoleProgress": "false"}
 _SOURCES = (
@@ -60,14 +60,14 @@ _SOURCES = (
     MetadataState,
 )
 SPARK_HOME = Path(pyspark.__file__).parent
-"""Of the Spark that PySpark brings."""
+"""Home of the Spark in PySpark's package."""
 _LITTLE_TO_COMPILE = "-XX:TieredStopAtLevel=1"
-"""Most of what a JVM does in its first half minute is to compile. `spark.driver.extraJavaOptions` come behind it and win."""
+"""A JVM spends most of its first half minute on compilation. `spark.driver.extraJavaOptions` come later and take precedence."""
 _NOTHING_TO_COMPILE = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
-"""For the same reason Spark makes no classes of queries."""
+"""For the same reason Spark generates no classes for queries."""
 
 
 def open_session(
@@ -79,10 +79,11 @@ def open_session(
     workers_at_once: bool = False,
     keep_classes: Path | None = None,
 ) -> SparkSession:
-    """With the data sources registered; `more` settings go first. Raises PipelineError where there is no Java.
+    """Open a session with the data sources registered; settings in `more` take precedence. Raises PipelineError if there is no Java.
 
-    Without `rows_in_jvm` the driver's JVM sees no rows: it says who does what, and no code in it gets hot. `workers_at_once`: Python
-    workers start while the session is made. `keep_classes` is a file that the JVM writes when it ends (`kept_classes.py`).
+    Without `rows_in_jvm` the driver's JVM handles no rows: it only schedules, so no code in it needs optimized compilation.
+    `workers_at_once`: Python workers start while the session is created. `keep_classes` is a file that the JVM writes when it
+    ends (`kept_classes.py`).
     """
     if shutil.which("java") is None and not _java_home_works():
         raise PipelineError("Spark needs Java 17: put `java` on the path, or set JAVA_HOME")
@@ -112,15 +113,15 @@ def open_session(
 
 
 def end_session(session: SparkSession) -> None:
-    """For a process that ends then. Raises what Spark raises.
+    """Stop the session of a process that ends afterwards. Raises Spark's errors.
 
-    `SparkSession.stop` would wait, up to a second, for a thread of this process that looks once a second whether it is to end.
+    `SparkSession.stop` would wait up to a second for a thread that polls once a second whether it should end.
     """
     session._jsparkSession.stop()  # noqa: SLF001 - there is no public way
 
 
 def _given(more: Mapping[str, str], java_options: str) -> SparkConf:
-    """`more`, and what Spark was told from outside. Only its JVM knows that, so it is started first, with what it needs at birth."""
+    """Return `more` and Spark's external settings. Only the JVM has those, so it is started first, with its start options."""
     first = SparkConf(loadDefaults=False)
     for key, value in {**_AT_BIRTH, **more}.items():
         first.set(key, value)
@@ -140,7 +141,7 @@ def _given(more: Mapping[str, str], java_options: str) -> SparkConf:
 
 @contextmanager
 def _environment(wanted: Mapping[str, str]) -> Iterator[None]:
-    """What is not set from outside, for a moment: it is not for other processes that this one starts."""
+    """Set variables that are not yet set, for a short time: other processes that this one starts must not inherit them."""
     missing = {name: value for name, value in wanted.items() if name not in os.environ}
     os.environ.update(missing)
     try:
@@ -158,7 +159,7 @@ def _java_options(rows_in_jvm: bool, keep_classes: Path | None) -> str:
 
 
 def _name_python() -> None:
-    """Workers are processes beside this one; they have to find what this one imports."""
+    """Set the interpreter of Python workers: they need the same modules as this process."""
     script = Path(__file__).with_name("worker_python.sh")
     if os.access(script, os.X_OK) and "SPARK_HOME" not in os.environ:
         os.environ.setdefault("PYSPARK_PYTHON", str(script))
@@ -166,7 +167,7 @@ def _name_python() -> None:
 
 
 def _know_no_other_sources(context: SparkContext) -> None:
-    """Spark would start two Python processes to look for installed packages that bring data sources."""
+    """Skip Spark's search for installed data sources, for which it would start two Python processes."""
     jvm: Any = context._jvm  # noqa: SLF001 - as above
     manager = getattr(jvm.org.apache.spark.sql.execution.datasources, "DataSourceManager$")
     none = getattr(jvm.scala.collection.immutable, "Map$")
@@ -175,7 +176,7 @@ def _know_no_other_sources(context: SparkContext) -> None:
 
 
 def _log_no_stacks() -> None:
-    """Of this process; executors elsewhere have logs of their own."""
+    """Silence the loggers of this process's JVM; executors on other machines have separate logs."""
     jvm: Any = SparkContext._jvm  # noqa: SLF001 - as above
     log4j = jvm.org.apache.logging.log4j
     for name in _TOLD_ANYWAY:

@@ -6,16 +6,14 @@
 
     spark.read.format("metadata_snapshot").option("bootstrap", "controller-0:9093").load().count()
 
-The path is a `.checkpoint` file, or a directory: then each snapshot in it is read, as a task of its own; `latest` set
-to
-true reads the newest only. `bootstrap` instead of a path names controllers of a running quorum: the newest snapshot of
-whoever
-leads is fetched and checked before anything of it is given out; `tls` or `commandConfig` beside it as of
+The path is a `.checkpoint` file, or a directory: then each snapshot in it is read by a separate task; `latest` set to
+true reads only the newest. `bootstrap` instead of a path names controllers of a running quorum: the leader's newest
+snapshot is fetched and verified before any of its records is returned; `tls` and `commandConfig` are as for
 `metadata_log`. Columns are those of `metadata_log` and `snapshot`, the id (END_OFFSET-EPOCH); offsets count
-from 0 within a snapshot. A snapshot that is not whole (no footer, a wrong checksum) fails the query and is named.
+from 0 within a snapshot. An incomplete snapshot (no footer, a wrong checksum) fails the query with an error that names it.
 
-Owns the link between Spark, `files` and `live`; decodes nothing. Every session registers it, so what it needs is
-imported when it reads.
+Owns the link between Spark, `files` and `live`; decodes nothing. Every session registers the source, so its
+dependencies are imported only when it reads.
 """
 
 from __future__ import annotations
@@ -45,16 +43,16 @@ _NO_END = (1 << 63) - 1
 
 
 class SnapshotTask(InputPartition):
-    """One task: one snapshot."""
+    """A task that reads one snapshot."""
 
     def opened(self) -> AbstractContextManager[tuple[str, SnapshotFile]]:
-        """Where it is from, and the file, for as long as the context is. Raises PipelineError."""
+        """Open a context with the name of the source, and the file. Raises PipelineError."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True)
 class FileTask(SnapshotTask):
-    """A file."""
+    """A task that reads a local file."""
 
     file: SnapshotFile
 
@@ -66,7 +64,7 @@ class FileTask(SnapshotTask):
 
 @dataclass(frozen=True)
 class FetchSnapshotTask(SnapshotTask):
-    """The newest one of a running quorum."""
+    """A task that fetches the newest snapshot of a running quorum."""
 
     controllers: Controllers
 
@@ -88,33 +86,33 @@ class MetadataSnapshot(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """For `format(...)`."""
+        """Return the name for `format(...)`."""
         return "metadata_snapshot"
 
     def schema(self) -> str:
-        """Every column."""
+        """Return all columns as DDL."""
         from quorum_pipeline.rows.table import table_ddl
 
         return "`snapshot` string, " + table_ddl()
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """For a batch query."""
+        """Return the reader of a batch query."""
         return SnapshotSourceReader(snapshot_tasks(self.options), schema)
 
 
 class SnapshotSourceReader(DataSourceReader):
-    """Reads files side by side."""
+    """Reads snapshots in parallel."""
 
     def __init__(self, tasks: list[InputPartition], schema: StructType) -> None:
         self._tasks = tasks
         self._schema = schema
 
     def partitions(self) -> list[InputPartition]:
-        """One for each snapshot."""
+        """Return one task per snapshot."""
         return self._tasks
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """On an executor."""
+        """Read one snapshot, on an executor."""
         from quorum_pipeline.rows.gathering import Gathering
         from quorum_pipeline.rows.table import table_columns
 
@@ -130,7 +128,7 @@ class SnapshotSourceReader(DataSourceReader):
 
 
 def snapshot_tasks(options: Mapping[str, str]) -> list[InputPartition]:
-    """One for each snapshot that is meant. Raises PipelineError."""
+    """Return one task for each snapshot that the options name. Raises PipelineError."""
     given = {name.lower(): value for name, value in options.items()}
     unknown = sorted(given.keys() - {"path", "latest", "bootstrap", "tls", "commandconfig"})
     if unknown:

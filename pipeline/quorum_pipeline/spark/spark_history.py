@@ -1,6 +1,4 @@
-"""States of a history, made by stages. Owns what is asked for, which way is taken, and what people are told of how it
-was done.
-"""
+"""States of a history, computed by stages. Owns the choice between compiled loops and single records, and the summary of the work."""
 
 from __future__ import annotations
 
@@ -20,25 +18,26 @@ from quorum_pipeline.state.difference import Difference
 from quorum_pipeline.state.moment import Moment
 
 WORTH_BYTES = 4 << 20
-"""What is shorter is reduced record by record, before compiled loops are loaded."""
+"""Shorter logs are reduced record by record, as loading the compiled loops would take longer."""
 
 
 class Source(Protocol):
-    """What has a history."""
+    """A log, archive or snapshot with a history."""
 
     def plan(self, moments: Sequence[Moment], slots: int, *, compiled: bool) -> LogPlan | None:
-        """How to read what leads to these moments, which are in order; None: it is not worth compiled loops. Raises
-        PipelineError.
+        """Return how to read the records up to these moments, which are in order; None: too short for compiled loops.
+
+        Raises PipelineError.
         """
 
     def buckets(self, slots: int) -> int:
-        """How many parts a state is merged in."""
+        """Return the number of buckets in which a state is merged."""
 
 
 @dataclass(frozen=True, slots=True)
 class DirectorySource:
-    """The directory of one replica. `span_bytes`: what a task reads, if it is not to be chosen; `from_first`: all of
-    the log.
+    """The directory of one replica. `span_bytes`: how much one task reads; None: chosen automatically. `from_first`: read
+    the log from its first record.
     """
 
     path: Path
@@ -58,16 +57,16 @@ class DirectorySource:
 
 
 class JobHistory:
-    """To be closed; until then what was reduced and merged is kept, for whoever asks for rows."""
+    """The history of a source. Reduced and merged data stays available for reading rows until it is closed."""
 
     def __init__(self, stages: Stages, source: Source) -> None:
         self._stages = stages
         self._source = source
         self._open = ExitStack()
         self.one_by_one = False
-        """Whether records had to be looked at as a node does it."""
+        """Whether records had to be applied individually, as a node does."""
         self.done: Sequence[TaskDone] = ()
-        """What the tasks have read that reduced the log."""
+        """Results of the tasks that reduced the log."""
 
     def __enter__(self) -> JobHistory:
         return self
@@ -76,19 +75,21 @@ class JobHistory:
         self._open.close()
 
     def at(self, moment: Moment) -> SparkState:
-        """Raises PipelineError, and what Spark raises."""
+        """Return the state at a moment. Raises PipelineError, and Spark's errors."""
         return self.states((moment,))[0]
 
     def differences(self, start: int, end: int) -> Iterator[Difference]:
-        """Between two offsets. What leads to the first one is read once. Raises PipelineError, and what Spark
-        raises.
+        """Return the differences between the states at two offsets. Records before the first one are read once.
+
+        Raises PipelineError, and Spark's errors.
         """
         before, after = self.states((Moment(offset=start), Moment(offset=end)))
         return after.differences(before)
 
     def states(self, moments: Sequence[Moment]) -> list[SparkState]:
-        """At each of the moments, which are in order: what leads to them is read once. Raises PipelineError, and what
-        Spark raises.
+        """Return the states at the moments, which are in order. Each record is read once.
+
+        Raises PipelineError, and Spark's errors.
         """
         slots = self._stages.slots
         buckets = self._source.buckets(slots)
@@ -99,7 +100,7 @@ class JobHistory:
                 self.done, self.one_by_one = found.done, False
                 return [found.state(number) for number in range(len(moments))]
             except Unusual:
-                self._open.close()  # an error, or not in the form that all writers use
+                self._open.close()  # an error, or an encoding that compiled loops don't support
         plan = self._source.plan(moments, slots, compiled=False)
         assert plan is not None, "every record can be reduced individually"
         reduced = self._open.enter_context(ReducedLog(self._stages, plan, buckets))
@@ -108,11 +109,11 @@ class JobHistory:
 
     @property
     def rows_read(self) -> int:
-        """Records, and rows of deltas and states."""
+        """Number of records, and rows of deltas and states, that were read."""
         return sum(map(_rows_read, self.done))
 
     def how(self) -> str:
-        """In a few words."""
+        """Describe where and how the records were reduced, in one line."""
         records = [_rows_read(each) for each in self.done]
         size_bytes = sum(each.summary.size_bytes for each in self.done)
         executors = Counter[str]()

@@ -40,7 +40,11 @@ _TOLD = -1
 
 @dataclass(frozen=True, slots=True)
 class SqueezedDone(TaskDone):
-    """`odd`: compiled loops do not know all of it; `pieces`: those that have records; `rows_read`: records, or rows of deltas and states."""
+    """The result of a task of compiled loops.
+
+    `odd`: the span contains data that compiled loops don't support. `pieces`: those that have records. `rows_read`: records, or
+    rows of deltas and states.
+    """
 
     boundary: Boundary | None = None
     is_open: bool = False
@@ -51,7 +55,7 @@ class SqueezedDone(TaskDone):
 
 
 class SqueezedLog:
-    """As `ReducedLog`. Everything may raise Unusual."""
+    """Like `ReducedLog`. Any method may raise Unusual."""
 
     def __init__(self, stages: Stages, plan: LogPlan, buckets: int) -> None:
         self._stages, self._plan, self._buckets = stages, plan, buckets
@@ -71,7 +75,7 @@ class SqueezedLog:
             each.unpersist()
 
     def state(self, cut: int = -1) -> SparkState:
-        """At one of the moments that the tasks were planned for. Raises PipelineError, Unusual."""
+        """Return the state at one of the planned moments. Raises PipelineError, Unusual."""
         done = self._until(self._plan.cuts[cut])
         last = joined_up([each.summary for each in done], self._plan)
         order, is_open = _order(done)
@@ -106,7 +110,10 @@ class SqueezedLog:
 
 
 def _order(done: list[SqueezedDone]) -> tuple[dict[Piece, int], bool]:
-    """The place of each piece that takes effect. Raises Unusual where records were taken back that nobody has looked at."""
+    """Return the position of each piece that takes effect, and whether a transaction is open at the end.
+
+    Raises Unusual if an aborted piece has records: they were not checked.
+    """
     from quorum_pipeline.deltas.pieces import counted
 
     found, dropped, is_open = counted([(each.boundary, each.is_open) for each in done])
@@ -136,7 +143,7 @@ def _squeeze(buckets: int, numbered: Numbered) -> Iterator[tuple[Any, Any]]:
                     for bucket, part in enumerate(parts)
                     if len(part)
                 ]
-    # errors are reported by the path that reads single records
+    # the job that reads record by record reports the error
     except (Unusual, PipelineError, OSError):
         yield summary_key(number), SqueezedDone(number, Summary(0, 0), where(), odd=True)
         return

@@ -1,7 +1,8 @@
-"""Where the steps of a job run: on Spark's executors, or, for what is small, in this process.
+"""Runs the steps of a job on Spark's executors, or, for small jobs, in this process.
 
-Owns what both have in common: rows that functions are applied to, part by part. The functions are the same, and must not know where they run. Here rows are
-made at once, tasks on threads (compiled loops let others run); there Spark says who does what.
+Owns the common interface: rows to which functions are applied, partition by partition. The functions are the same and must
+not depend on where they run. In this process rows are computed immediately, by tasks on threads (compiled loops release
+the GIL). On executors Spark schedules them.
 """
 
 from __future__ import annotations
@@ -21,23 +22,23 @@ Rows = Any
 
 
 class Stages(Protocol):
-    """`slots`: tasks that run at a time; `place`: in words."""
+    """Where tasks run. `slots`: number of tasks that run at a time; `place`: description of the place."""
 
     slots: int
     place: str
 
     def rows(self, items: list[Any]) -> Rows:
-        """One task for each item."""
+        """Return rows with one task for each item."""
 
     def keep(self, rows: Rows) -> Rows:
-        """Rows that are asked for more than once."""
+        """Store the results of rows that are used more than once."""
 
     def describe(self, text: str) -> None:
-        """What the next steps do."""
+        """Set the description of the next steps."""
 
 
 class SparkStages:
-    """On the executors of a context."""
+    """Stages on the executors of a context."""
 
     def __init__(self, context: SparkContext) -> None:
         self.context = context
@@ -45,7 +46,7 @@ class SparkStages:
         self.place = f"on Spark ({context.master})"
 
     def rows(self, items: list[Any]) -> Rows:
-        """See Stages. Files of an archive that is not mounted come with their tasks."""
+        """See Stages. Files of an archive that is not mounted are copied to their tasks."""
         with_files = [item for item in items if fetched_in(item) is not None]
         if not with_files:
             return self.context.parallelize(items, max(len(items), 1))
@@ -60,13 +61,13 @@ class SparkStages:
         return rows.persist(StorageLevel.MEMORY_AND_DISK)
 
     def describe(self, text: str) -> None:
-        """See Stages. It stands in Spark's UI."""
+        """See Stages. Spark's UI shows the text."""
         self.context.setJobDescription(text)
 
 
 class _Mixed:
-    """Items with files that were fetched, and items without: a union of both would be a step of its own, behind which
-    files are gone.
+    """Items with fetched files, and items without. A union of both would be a separate step, after which the files are
+    deleted; so each function is applied before the union.
     """
 
     def __init__(self, fetched: Rows, others: Rows) -> None:
@@ -78,7 +79,7 @@ class _Mixed:
 
 
 class StagesHere:
-    """In this process, without Spark."""
+    """Stages in this process, without Spark."""
 
     place = "in this process"
 
@@ -90,22 +91,22 @@ class StagesHere:
         return RowsHere(items, self.slots)
 
     def keep(self, rows: Rows) -> Rows:
-        """See Stages. They are kept anyway."""
+        """See Stages. Rows are always stored."""
         return rows
 
     def describe(self, text: str) -> None:
-        """See Stages. There is no UI."""
+        """See Stages. Does nothing, as there is no UI."""
 
 
 class RowsHere:
-    """As PySpark's RDD, as far as jobs use it: names and meaning are from there."""
+    """The part of the interface of PySpark's RDD that jobs use, with the same names and meaning."""
 
     def __init__(self, items: Iterable[Any], slots: int) -> None:
         self._items = list(items)
         self._slots = slots
 
     def flatMap(self, function: Callable[[Any], Iterable[Any]]) -> RowsHere:  # noqa: N802
-        """Tasks side by side."""
+        """See RDD. Tasks run in parallel, on threads."""
         if len(self._items) < 2:
             return self._with(each for item in self._items for each in function(item))
         with ThreadPoolExecutor(self._slots) as pool:
@@ -140,7 +141,7 @@ class RowsHere:
         return self._with([*self._items, *other._items])
 
     def fullOuterJoin(self, other: RowsHere) -> RowsHere:  # noqa: N802
-        """See RDD; keys differ on each side."""
+        """See RDD; the keys of each side are unique."""
         mine, others = dict(self._items), dict(other._items)
         keys = [*mine, *(key for key in others if key not in mine)]
         return self._with((key, (mine.get(key), others.get(key))) for key in keys)

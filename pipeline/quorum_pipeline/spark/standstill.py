@@ -9,11 +9,11 @@ from quorum_pipeline.errors import PipelineError
 
 TOLD_AFTER_SECONDS = 60.0
 GIVEN_UP_AFTER_SECONDS = 1800.0
-"""A single task reads some tens of megabytes: the slowest disk gives them in less."""
+"""A single task reads some tens of megabytes: even a slow disk needs less time."""
 
 
 class Standstill:
-    """Look at it again and again. `say`: a line for who waits; `now_s`: when the work began."""
+    """Detects that the work makes no progress. `say`: reports a line to the user; `now_s`: when the work began."""
 
     def __init__(self, say: Callable[[str], None], now_s: float) -> None:
         self._say = say
@@ -21,7 +21,8 @@ class Standstill:
         self._since_s = self._told_s = now_s
 
     def look(self, now_s: float, seen: object, where: Callable[[], str]) -> None:
-        """`seen`: something that is another with each step, None where there is nothing to do. `where`: what is awaited, in words.
+        """Check progress; to be called repeatedly. `seen`: a value that changes with each step, None if there is nothing to do.
+        `where`: describes what is awaited.
 
         Raises PipelineError after half an hour without a step.
         """

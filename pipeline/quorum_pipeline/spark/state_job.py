@@ -1,8 +1,8 @@
 """The state of a log, or the difference of two offsets, computed on executors.
 
-Tasks reduce spans of the log to deltas, partitioned by key; buckets are merged independently, and rows are made where
-the bucket is. The driver decodes no record: it schedules, joins summaries, and determines the first error. This
-module does the three steps record by record, for short logs and for what compiled loops don't support
+Tasks reduce spans of the log to deltas, partitioned by key; buckets are merged independently, and rows are made on the
+bucket's executor. The driver decodes no record: it schedules, joins summaries, and determines the first error. This
+module does the three steps record by record, for short logs and for records that compiled loops don't support
 (`squeezed_job.py`).
 """
 
@@ -55,23 +55,23 @@ if TYPE_CHECKING:
     from quorum_pipeline.spark.stages import Rows, Stages
 
 KRAFT_VERSION_WITH_VOTERS = 1
-"""Of a log without a record of it, too: a node of ours has voters in the log from the beginning."""
+"""Also of a log without a record of the version: this project's nodes have voters in the log from the beginning."""
 _SUMMARY, TOPICS, NAMES = 0, 1, 2
 _BY_NAME = {table.name: table for table in STATE_TABLES}
 _VOTERS = _BY_NAME["voters"]
 _FEW = 200_000
-"""Rows that one process sorts as fast as Spark looks at where to cut them."""
+"""Number of rows that one process sorts in the time that Spark needs to determine the partitions of a sort."""
 Numbered = tuple[int, Task]
 
 
 class LogPlan(Protocol):
-    """What is read: `tasks` in order; `cuts`: how many of them lead to each moment; `start_offset`: where an empty one
-    begins.
+    """What to read. `tasks`: in order of offsets; `cuts`: how many of them are before each moment; `start_offset`: offset of
+    the state if there are no tasks.
     """
 
     @property
     def name(self) -> str:
-        """Of what is read."""
+        """Name of the log, archive or snapshot."""
 
     @property
     def tasks(self) -> tuple[Any, ...]:
@@ -86,12 +86,12 @@ class LogPlan(Protocol):
         """See above."""
 
     def error(self, wrong: Contradiction) -> PipelineError:
-        """What is wrong, with its place."""
+        """Return the error for a contradiction, with its place."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskDone:
-    """What one task has read, and on which executor. `error`: why it could not."""
+    """The result of one task, and the executor on which it ran. `error`: why it failed."""
 
     number: int
     summary: Summary
@@ -100,7 +100,7 @@ class TaskDone:
 
 
 class ReducedLog:
-    """The deltas of a log's spans, made once; `state` merges as many of them as lead to a moment. To be closed."""
+    """The deltas of a log's spans, computed once; `state` merges those before a moment. To be closed."""
 
     def __init__(self, stages: Stages, plan: LogPlan, buckets: int) -> None:
         self._stages, self._plan = stages, plan
@@ -121,9 +121,7 @@ class ReducedLog:
             each.unpersist()
 
     def state(self, cut: int = -1) -> SparkState:
-        """At one of the moments that the tasks were planned for; the last one if none is named. Raises
-        PipelineError.
-        """
+        """Return the state at one of the planned moments, by default the last. Raises PipelineError."""
         until, parts = self._plan.cuts[cut], self._buckets
         errors = [each.error for each in self.done[:until] if each.error is not None]
         if errors:
@@ -176,7 +174,7 @@ class SparkState:
         self.voters = last.voters
         self.in_transaction = in_transaction
         self.latest_ms = latest_ms
-        """The greatest time before it, if compiled loops have made it."""
+        """Greatest timestamp (ms) before the state's offset, if compiled loops computed the state, else 0."""
         self.left_out = frozenset().union(*(each.left_out for each in figures))
         self._counts = sum((Counter(each.counts) for each in figures), Counter[str]())
         self._replicas = sum((Counter(each.replicas) for each in figures), Counter[int]())
@@ -188,13 +186,13 @@ class SparkState:
         return SnapshotId(self.end_offset, self.epoch)
 
     def count(self, table: StateTable) -> int:
-        """How many rows a table has."""
+        """Return the number of rows of a table."""
         if table.name == "voters":
             return table.count(self._driven())
         return self._counts[table.name]
 
     def rows(self, table: StateTable) -> Iterator[Row]:
-        """Of one table, in order; as many at a time as are in one part."""
+        """Yield the rows of a table in order, from one partition at a time."""
         if table.name == "voters":
             return table.rows(self._driven())
         if not self.count(table):
@@ -203,36 +201,36 @@ class SparkState:
         return _in_order(keyed, self.count(table))
 
     def table_rows(self, table: StateTable) -> Rows:
-        """Of one table that is in parts, in no order."""
+        """Return the rows of a table other than `voters`, on executors, unordered."""
         mine = partial(rows_of, table.name, self._nameless, self._replicas)
         return self.parts(table).flatMap(mine)
 
     def parts(self, table: StateTable) -> Rows:
-        """The buckets that a table is in, by number."""
+        """Return the buckets that contain a table, by number."""
         return self._topics if table.name in OF_TOPICS else self._names
 
     @property
     def summary(self) -> Summary:
-        """What of it is not about keys."""
+        """The part of the state that has no keys: offsets, epoch, time and voters."""
         return self._last
 
     def buckets(self) -> Rows:
-        """All parts, packed, each with its number; those of topics and those of names have the same ones."""
+        """Return all buckets, packed, by number; buckets of topics and of names have the same numbers."""
         return self._topics.union(self._names)
 
     def digest(self, number_of: Callable[[bytes], int]) -> int:
-        """The sum of a number for each record of its snapshot, modulo 2^64."""
+        """Return the sum of `number_of` over the records of its snapshot, modulo 2^64."""
         mine = partial(digest_of, number_of, self._levels, self._nameless)
         return int(sum(self.buckets().flatMap(mine).collect())) % (1 << 64)
 
     def of_values(self, function: Callable[[Iterator[bytes]], Iterable[Any]]) -> Rows:
-        """What a function makes of the records of the snapshot of each bucket, which are in order."""
+        """Apply a function to the snapshot records of each bucket, which are in order; return its results."""
         return self.buckets().flatMap(partial(of_values, function, self._levels, self._nameless))
 
     def differences(
         self, before: SparkState, tables: Sequence[StateTable] = STATE_TABLES
     ) -> Iterator[Difference]:
-        """What changed since another state of the same log, table by table, found where the rows are."""
+        """Yield the differences from an earlier state of the same log, table by table, computed on executors."""
         found = self.difference_rows(before, tables)
         count = sum(before._counts.values()) + sum(self._counts.values())
         wanted = [_VOTERS] if _VOTERS in tables else []
@@ -242,7 +240,7 @@ class SparkState:
         return merge(_in_order(found, count), of_voters, key=lambda each: TABLE_PLACE[each.table])
 
     def difference_rows(self, before: SparkState, tables: Sequence[StateTable]) -> Rows:
-        """The same of tables that are in parts, each with its place in the order."""
+        """Return the same differences without those of `voters`, on executors, keyed by their order."""
         sides = ((before._nameless, before._replicas), (self._nameless, self._replicas))
         names = [table.name for table in tables if table is not _VOTERS]
         about_topics = tuple(each for each in names if each in OF_TOPICS)
@@ -254,22 +252,23 @@ class SparkState:
         )
 
     def brokers(self) -> list[RegisterBrokerRecord]:
-        """Their registrations, by number."""
+        """Return the registrations of brokers, sorted by id."""
         found = self._names.flatMap(partial(brokers_of, self._nameless)).collect()
         return sorted(found, key=lambda each: each.broker_id)
 
     def placed(self) -> Iterator[tuple[str, int, tuple[int, ...]]]:
-        """Topic, number and replicas of each partition, without those that are leaving; in order."""
+        """Yield topic, number and replicas of each partition, in order, without replicas that are being removed."""
         found = self._topics.flatMap(partial(placed_of, self._nameless))
         return _in_order(found, self._counts["partitions"])
 
     def begin_anew(self) -> None:
-        """For a new cluster, in which no node knows the old epochs: it has its first one."""
+        """Reset the epoch for a new cluster, whose nodes have no old epochs."""
         self.epoch = min(self.epoch, 1)
 
     def snapshot(self, voters: VotersRecord | None = None) -> Iterator[bytes]:
-        """The bytes of the snapshot of this state, with other `voters` if they are given. Raises PipelineError if there
-        can be none.
+        """Yield the bytes of the snapshot of this state, with other `voters` if they are given.
+
+        Raises PipelineError if the state can't be a snapshot.
         """
         if self.left_out:
             kinds = ", ".join(sorted(self.left_out))
@@ -290,8 +289,8 @@ class SparkState:
 
 
 def _in_order(keyed: Rows, count: int) -> Iterator[Any]:
-    """What is sorted by its key; `count`: how many there are, or more. Few are sorted here, many on executors and read
-    part by part.
+    """Sort rows by key. `count`: upper bound of their number. Few are sorted here; many are sorted on executors and read
+    partition by partition.
     """
     if count <= _FEW:
         return (each for _, each in sorted(keyed.collect(), key=lambda pair: pair[0]))
@@ -299,7 +298,7 @@ def _in_order(keyed: Rows, count: int) -> Iterator[Any]:
 
 
 def joined_up(summaries: Sequence[Summary], plan: LogPlan) -> Summary:
-    """All of them as one."""
+    """Join summaries into one; without any, return that of an empty log."""
     if not summaries:
         return Summary(plan.start_offset, plan.start_offset)
     found = summaries[0]
@@ -309,7 +308,7 @@ def joined_up(summaries: Sequence[Summary], plan: LogPlan) -> Summary:
 
 
 def _told_voters(last: Summary) -> VotersRecord | None:
-    """As a node tells them: a newcomer has to see that a quorum which has shrunk had formed before."""
+    """Return the voters as in a node's snapshot: a new member must see that a quorum that has shrunk had formed before."""
     voters = last.voters
     if voters is None or voters.initial_voters is None or not last.has_formed:
         return voters
@@ -333,17 +332,17 @@ def _reduce(buckets: int, numbered: Numbered) -> Iterator[tuple[Any, Any]]:
 
 
 def summary_key(number: int) -> tuple[int, int, int]:
-    """Of what a task says of itself."""
+    """Return the key of a task's summary."""
     return _SUMMARY, 0, number
 
 
 def where() -> str:
-    """Workers of one executor are forked from one process."""
+    """Return a name for the current executor: its workers are forked from one process."""
     return f"{socket.gethostname()}/{os.getppid()}"
 
 
 def is_summary(keyed: tuple[tuple[int, ...], Any]) -> bool:
-    """Beside the parts of buckets."""
+    """Return whether an item is a summary; the others are parts of buckets."""
     return keyed[0][0] == _SUMMARY
 
 
@@ -361,7 +360,7 @@ def _without_kind(keyed: tuple[tuple[int, int, int], Any]) -> tuple[int, tuple[i
 
 
 def same(bucket: int) -> int:
-    """Where a bucket is merged."""
+    """Return the partition in which a bucket is merged: that with its number."""
     return bucket
 
 

@@ -1,6 +1,6 @@
-"""Parts of a state, on executors: what is asked of a bucket, and of one bucket of each of two states.
+"""Functions of one bucket of a state, or of the same bucket of two states, for executors.
 
-Owns what a bucket says: rows of tables, counts, differences, records of a snapshot. What has all buckets is `state_job.py`.
+Owns rows of tables, counts, differences and snapshot records of a bucket. `state_job.py` combines all buckets.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ TABLE_PLACE = {table.name: place for place, table in enumerate(STATE_TABLES)}
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A bucket of a state: what `state.tables` takes its rows from."""
+    """A bucket of a state, from which `state.tables` makes rows."""
 
     image: ClusterImage
     voters: VotersRecord | None = None
@@ -42,7 +42,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Of one bucket: counts of rows by table, replicas by broker, what can't be in an image, and what is wrong."""
+    """Figures of one bucket: counts of rows by table, replicas by broker, records that an image can't contain, and errors."""
 
     counts: dict[str, int]
     replicas: dict[int, int]
@@ -94,7 +94,7 @@ def figures_of_names(keyed: tuple[int, bytes]) -> Figures:
 
 
 def counts_of_names(image: ClusterImage) -> dict[str, int]:
-    """Rows of the tables that are not about topics."""
+    """Return the number of rows of each table that has no topics."""
     return {
         table.name: table.count(Part(image))
         for table in STATE_TABLES
@@ -118,7 +118,7 @@ def brokers_of(
 
 
 def placed_in(image: ClusterImage) -> Iterator[tuple[str, int, tuple[int, ...]]]:
-    """Topic, number and replicas of each partition, without those that are leaving; in order."""
+    """Yield topic, number and replicas of each partition, in order, without replicas that are being removed."""
     for name in image.topics.names():
         topic = image.topics.named(name)
         assert topic is not None
@@ -143,7 +143,7 @@ def differences_in(
     sides: tuple[tuple[frozenset[int], Counter[int]], tuple[frozenset[int], Counter[int]]],
     pair: tuple[int, tuple[bytes | None, bytes | None]],
 ) -> Iterator[tuple[tuple[Any, ...], Difference]]:
-    """Of these tables in one bucket: what is gone comes last in each."""
+    """Yield the differences of tables in one bucket; deleted rows come last in each table."""
     bucket, both = pair
     for name in names:
         table = _BY_NAME[name]
@@ -160,7 +160,7 @@ def differences_in(
 def snapshot_values(
     levels: dict[str, int], nameless: frozenset[int], keyed: tuple[int, bytes]
 ) -> Iterator[tuple[tuple[Any, ...], bytes]]:
-    """Of one bucket; the finalized level says at which versions."""
+    """Yield the snapshot records of one bucket; the finalized level determines their versions."""
     features = FeaturesImage().levels.update(levels)
     image = part_image(nameless, keyed[1])
     mine = dict(image.features.levels)
@@ -191,10 +191,10 @@ def digest_of(
 
 
 def packed(found: Any, level: int = 1) -> bytes:
-    """For another process; `level`: of compression, 0 where that was done already."""
+    """Pickle a value for another process. `level`: of compression, 0 if the value is already compressed."""
     return zlib.compress(pickle.dumps(found, pickle.HIGHEST_PROTOCOL), level)
 
 
 def unpacked(data: bytes) -> Any:
-    """What was packed."""
+    """Return the value that was packed."""
     return pickle.loads(zlib.decompress(data))

@@ -12,8 +12,8 @@ Options, named as in Delta:
     versionAsOf     the state before the record at this offset
     timestampAsOf   the state after the last record up to this time, such as 2026-01-31T12:00:00Z
 
-Without a moment the newest state is meant. One task reads it: from an archive what changed since the last whole state in it. What is spread over
-executors is `frames.state_frame`. Columns: `state/tables.py`.
+The default is the newest state. One task reads it: from an archive, only the changes since its last whole state.
+`frames.state_frame` computes it on several executors. Columns: `state/tables.py`.
 """
 
 from __future__ import annotations
@@ -43,52 +43,53 @@ class MetadataState(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """For `format(...)`."""
+        """Return the name for `format(...)`."""
         return "metadata_state"
 
     def schema(self) -> str:
-        """Of the table."""
+        """Return the columns of the table as DDL."""
         return table_ddl(state_options(self.options).table)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """For a batch query."""
+        """Return the reader of a batch query."""
         return TableReader(state_options(self.options), schema)
 
 
 class MetadataChanges(DataSource):
-    """The data source `metadata_changes`: what changed in a table between two offsets, as rows of Delta's change feed.
+    """The data source `metadata_changes`: the changes of a table between two offsets, as rows of Delta's change feed.
 
-    Options: `path` and `table` as for `metadata_state`; `startingVersion` and `endingVersion`: the states before these offsets are compared,
-    the newest one without `endingVersion`. `_change_type` is insert, delete, update_preimage or update_postimage.
+    Options: `path` and `table` as for `metadata_state`; `startingVersion` and `endingVersion`: the states before these
+    offsets are compared; without `endingVersion`, the newest state is the later one. `_change_type` is insert, delete,
+    update_preimage or update_postimage.
     """
 
     @classmethod
     def name(cls) -> str:
-        """For `format(...)`."""
+        """Return the name for `format(...)`."""
         return "metadata_changes"
 
     def schema(self) -> str:
-        """Of the table, with `_change_type` and `_commit_version`."""
+        """Return the columns of the table, `_change_type` and `_commit_version` as DDL."""
         return table_ddl(changes_options(self.options).table, CHANGE_COLUMNS)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """For a batch query."""
+        """Return the reader of a batch query."""
         return TableReader(changes_options(self.options), schema)
 
 
 class TableReader(DataSourceReader):
-    """In one task: a state of one moment, or what changed between two."""
+    """Reads, in one task, the state at one moment, or the changes between two."""
 
     def __init__(self, options: TableOptions, schema: StructType) -> None:
         self._options = options
         self._schema = schema
 
     def partitions(self) -> list[InputPartition]:
-        """One."""
+        """Return the only task."""
         return [InputPartition(0)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """On an executor."""
+        """Read the rows, on an executor."""
         is_state = len(self._options.moments) == 1
         rows = state_rows if is_state else change_rows
         columns = self._options.table.columns | ({} if is_state else CHANGE_COLUMNS)

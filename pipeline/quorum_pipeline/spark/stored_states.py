@@ -1,6 +1,6 @@
 """Whole states in an archive, and merged deltas, so that a query costs only the changes since the last state.
 
-Owns when a state is written, and that it counts only when complete. Executors write their own parts.
+Owns when a state is written, and that it is valid only when complete. Executors write their own parts.
 """
 
 from __future__ import annotations
@@ -28,11 +28,14 @@ if TYPE_CHECKING:
 
 STATE_ROWS = 1_000_000
 _TIMES_STATE = 2
-"""Deltas have to be so many times as many rows as the last state, too: so writing states costs no more than writing deltas."""
+"""Minimum ratio of the rows of deltas to those of the last state, so that writing states costs no more than writing deltas."""
 
 
 def keep_state(stages: Stages, reader: ArchiveReader, least_rows: int) -> int | None:
-    """The offset of a new state at the end of a mounted archive, if there is one now. Raises PipelineError, OSError."""
+    """Write the state at the end of a mounted archive, if there are enough deltas since the last one.
+
+    Returns its offset, or None if none was written. Raises PipelineError, OSError.
+    """
     root = reader.mounted
     assert root is not None, "executors write it"
     found = reader.contents()
@@ -73,7 +76,7 @@ def _write(state: SparkState, root: Path) -> int:
 
 
 def _write_bucket(directory: Path, head: DeltaHead, keyed: tuple[int, bytes]) -> tuple[str, int]:
-    """On an executor. A name is used once."""
+    """Write one bucket, on an executor; return the file's name and number of rows. Each name is used once."""
     from quorum_pipeline.deltas.pieces import HEAD
     from quorum_pipeline.files.delta_file import write_delta
 
@@ -84,7 +87,7 @@ def _write_bucket(directory: Path, head: DeltaHead, keyed: tuple[int, bytes]) ->
 
 
 def compose_deltas(stages: Stages, group: Sequence[Path], merged: Path) -> int:
-    """The deltas of neighbours, as few as can be, in a directory that is written anew; how many rows they have."""
+    """Compose the deltas of adjacent directories into as few as possible, in a new directory; return the number of rows."""
     shutil.rmtree(merged, ignore_errors=True)
     paths = [path for each in group for path in sorted(each.glob("part-*.parquet"))]
     if not paths:
@@ -94,7 +97,9 @@ def compose_deltas(stages: Stages, group: Sequence[Path], merged: Path) -> int:
 
 
 def _compose(merged: Path, paths: Sequence[Path]) -> Iterator[int]:
-    """On an executor. Deltas with boundaries of transactions stay as they are, and so does what has a gap before it."""
+    """Compose deltas, on an executor; yield numbers of rows. Deltas are not composed across a gap, nor if they contain
+    boundaries of transactions.
+    """
     from quorum_pipeline.compaction.offset_runs import joined, squeezed
     from quorum_pipeline.deltas.pieces import HEAD
     from quorum_pipeline.files.delta_file import DeltaHead, read_delta, write_delta

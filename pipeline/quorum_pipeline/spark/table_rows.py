@@ -1,4 +1,4 @@
-"""Rows of a state, or what changed between two, as Arrow batches. Made in one task, wherever the files can be read.
+"""Rows of a state, or the changes between two, as Arrow batches, made in one task on any machine that can read the files.
 
 Owns the columns of changes: `_change_type` as in Delta's change feed, and `_commit_version`, the offset of the later state.
 """
@@ -29,14 +29,14 @@ _ROWS_AT_ONCE = 50_000
 
 
 def table_ddl(table: StateTable, more: dict[str, str] | None = None) -> str:
-    """As Spark takes it for a schema."""
+    """Return the columns of a table, and `more`, as DDL for a Spark schema."""
     columns = table.columns | (more or {})
     return ", ".join(f"`{name}` {kind}" for name, kind in columns.items())
 
 
 @contextmanager
 def opened(options: TableOptions, stages: Stages) -> Iterator[JobHistory]:
-    """The history at a path: of an archive, or of a log. Raises PipelineError."""
+    """Open the history of the archive or log at a path. Raises PipelineError."""
     from quorum_pipeline.files.archive_reader import ArchiveReader
     from quorum_pipeline.files.archive_tasks import ArchiveSource
     from quorum_pipeline.files.local_files import LocalFiles
@@ -53,7 +53,7 @@ def opened(options: TableOptions, stages: Stages) -> Iterator[JobHistory]:
 
 
 def state_rows(options: TableOptions) -> Iterator[Row]:
-    """In order. Raises PipelineError."""
+    """Yield the rows of a state in order. Raises PipelineError."""
     from quorum_pipeline.spark.stages import StagesHere
 
     with opened(options, StagesHere(1)) as history, history:
@@ -61,7 +61,7 @@ def state_rows(options: TableOptions) -> Iterator[Row]:
 
 
 def change_rows(options: TableOptions) -> Iterator[Row]:
-    """Of rows that changed first what was, then what is. Raises PipelineError."""
+    """Yield the changes of a table; the old row comes before the new one. Raises PipelineError."""
     from quorum_pipeline.spark.stages import StagesHere
 
     with opened(options, StagesHere(1)) as history, history:
@@ -71,7 +71,7 @@ def change_rows(options: TableOptions) -> Iterator[Row]:
 
 
 def told(each: Difference, version: int) -> Iterator[Row]:
-    """A difference as rows."""
+    """Yield the rows of a difference."""
     is_update = each.before is not None and each.after is not None
     if each.before is not None:
         kind = BEFORE if is_update else DELETE
@@ -82,7 +82,7 @@ def told(each: Difference, version: int) -> Iterator[Row]:
 
 
 def batches(rows: Iterator[Row], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Only the columns of the schema."""
+    """Convert rows to Arrow batches with only the columns of the schema."""
     import pyarrow as pa
 
     while some := list(islice(rows, _ROWS_AT_ONCE)):

@@ -1,9 +1,8 @@
-"""The timeline of a log or an archive: tasks reduce spans to edges, buckets of topics are put together, events come out
-in order.
+"""The timeline of a log or an archive: tasks reduce spans to edges, which are joined by bucket of topics to events in
+order.
 
-Owns the steps. The driver decodes no metadata record: it says which pieces of transactions count, and takes control
-records, which are few, by itself. It holds
-the events, which are what was asked for.
+Owns the steps. The driver decodes no metadata record: it determines which pieces of transactions take effect, and
+decodes the control records, which are few. It has all events in memory, as they are the result.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ Task = LogTask | RangeTask | KnownTask | Fetched
 
 @dataclass(frozen=True, slots=True)
 class TimelineSource:
-    """`tasks` in order of offsets; `known`: the number of the one that is a snapshot, which is `snapshot`."""
+    """What to read. `tasks`: in order of offsets; `known`: the number of the task that reads `snapshot`."""
 
     name: str
     start_offset: int
@@ -56,7 +55,7 @@ class TimelineSource:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """What one task has read, and on which executor. `wrong`: why it could not."""
+    """The result of one task, and the executor on which it ran. `wrong`: why it failed."""
 
     number: int
     executor: str
@@ -71,7 +70,7 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class ReadTimeline:
-    """Events, and what the log spans."""
+    """Events, and the range of offsets and times of the log."""
 
     events: tuple[Event, ...]
     begin_ms: int
@@ -81,12 +80,12 @@ class ReadTimeline:
     reads: tuple[Read, ...]
 
     def how(self, place: str) -> str:
-        """Where it was done, and what of it where."""
+        """Describe the distribution of the work in one line. `place`: where the job ran."""
         return distribution(place, self.reads)
 
 
 def log_source(path: Path, slots: int, span_bytes: int | None = None) -> TimelineSource:
-    """Raises PipelineError if it is no log, or if records are missing at its end."""
+    """Return the log in a directory as a source. Raises PipelineError if there is none, or records are missing at its end."""
     log = open_log(path)
     total = sum(each.size_bytes for each in log.segments)
     target = span_bytes or min(max(total // (slots * TASKS_PER_SLOT), LEAST_BYTES), MOST_BYTES)
@@ -106,8 +105,9 @@ def log_source(path: Path, slots: int, span_bytes: int | None = None) -> Timelin
 
 
 def archive_source(reader: ArchiveReader, scratch: Path) -> TimelineSource:
-    """`scratch`: for the snapshot before it. Raises PipelineError, also if there is nothing in it, or something in
-    quarantine.
+    """Return an archive as a source. `scratch`: directory for the snapshot before it.
+
+    Raises PipelineError, also if the archive is empty or has records in quarantine.
     """
     found = reader.contents()
     reader.check_complete(found, None)
@@ -124,7 +124,7 @@ def archive_source(reader: ArchiveReader, scratch: Path) -> TimelineSource:
 
 
 def _spans(reader: ArchiveReader, range: OffsetRange) -> Iterator[tuple[int, Task]]:
-    """Offsets and tasks of a range: one, or one for each group of files that are to be fetched."""
+    """Yield start offsets and tasks of a range: one task, or one for each group of files to be fetched."""
     directory = f"{RECORDS}/{range.directory}"
     if reader.mounted is not None:
         yield range.start, reader.task(RangeTask(Path(directory), range.start, range.end), ())
@@ -135,7 +135,7 @@ def _spans(reader: ArchiveReader, range: OffsetRange) -> Iterator[tuple[int, Tas
 
 
 def read_timeline(stages: Stages, source: TimelineSource) -> ReadTimeline:
-    """Raises PipelineError: damaged; OSError, and what Spark raises."""
+    """Compute the timeline of a source. Raises PipelineError on damage, OSError, and Spark's errors."""
     buckets = max(stages.slots, 2)
     stages.describe(f"reduce {len(source.tasks)} spans of {source.name} to edges")
     reduced = stages.keep(
@@ -171,7 +171,7 @@ def read_timeline(stages: Stages, source: TimelineSource) -> ReadTimeline:
 
 
 def _counting(reads: Sequence[Read], known: int | None) -> frozenset[tuple[int, int]]:
-    """Pieces whose records take effect; a snapshot always does."""
+    """Return the pieces that take effect; a snapshot always does."""
     of_log = [each for each in reads if each.number != known]
     found, _, _ = counted([(each.boundary, each.is_open) for each in of_log])
     counting = {(of_log[place].number, piece) for place, piece in found}
@@ -179,7 +179,7 @@ def _counting(reads: Sequence[Read], known: int | None) -> frozenset[tuple[int, 
 
 
 def _of_controls(reads: Sequence[Read], source: TimelineSource) -> list[Event]:
-    """Elections and voters. The time of the record before the first one of a span is another task's."""
+    """Return the events of elections and voters. The time before the first record of a span comes from the previous task."""
     timeline = ClusterTimeline()
     before_ms: int | None = None
     known = source.snapshot
@@ -251,7 +251,7 @@ def _value(keyed: tuple[Any, Any]) -> Any:
 
 
 def _events(parts: Iterable[tuple[int, int, bytes]]) -> bytes:
-    """Of one bucket."""
+    """Return the packed events of one bucket."""
     every: list[Part] = [unpacked(data) for *_, data in sorted(parts, key=lambda each: each[:2])]
     events = list(
         partition_events(

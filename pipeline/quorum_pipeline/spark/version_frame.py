@@ -1,11 +1,11 @@
-"""Versions of the rows of a table as a DataFrame: when which row had which values.
+"""Versions of the rows of a table as a DataFrame: the values of each row over time.
 
     from quorum_pipeline.spark.version_frame import history_frame
 
     history_frame(spark, path="/var/lib/history", table="partitions").where("valid_to IS NULL").show()
 
-`path` is a directory that `quorum-pipeline versions` wrote, the directory of a replica's log, or an archive. Of the latter two
-the versions are computed, on executors, when the DataFrame is used. Needs the session's own context if they are computed.
+`path` is a directory that `quorum-pipeline versions` wrote, the directory of a replica's log, or an archive. For the latter
+two, executors compute the versions when the DataFrame is used; this needs a session with a context.
 """
 
 from __future__ import annotations
@@ -34,15 +34,17 @@ from quorum_pipeline.state.versions import Version, columns_of
 
 
 def history_frame(session: SparkSession, *, path: str, table: str) -> DataFrame:
-    """A row for each version: columns of the table, `valid_from` and `valid_to` (bigint, offsets of states, the latter exclusive and
-    null if the version is still valid), `valid_from_time` and `valid_to_time` (timestamps of the records). Raises PipelineError.
+    """Return a row for each version. Raises PipelineError.
+
+    Columns: those of the table; `valid_from` and `valid_to` (bigint, offsets of states, the latter exclusive and null if the
+    version is still valid); `valid_from_time` and `valid_to_time` (timestamps of the records).
     """
     found = table_named(table)
     return with_ends(version_frame(session, path=path, table=table), found.key)
 
 
 def version_frame(session: SparkSession, *, path: str, table: str) -> DataFrame:
-    """The versions as they are stored: a row with `deleted` true ends the version before it. Raises PipelineError."""
+    """Return the versions as they are stored: a row with `deleted` true ends the version before it. Raises PipelineError."""
     found, root = table_named(table), local_path(path)
     if root is None:
         raise PipelineError(f"{path} is not in a mounted file system, so it can't be read")
@@ -57,7 +59,7 @@ def version_frame(session: SparkSession, *, path: str, table: str) -> DataFrame:
 
 
 def with_ends(versions: DataFrame, key: tuple[str, ...]) -> DataFrame:
-    """Each version with the offset and time where the next one of the same key begins."""
+    """Add to each version the offset and time of the next version of the same key."""
     of_key = Window.partitionBy(*key).orderBy("valid_from")
     ended = versions.withColumn("valid_to", sf.lead("valid_from").over(of_key))
     ended = ended.withColumn("valid_to_time", sf.lead("valid_from_time").over(of_key))
@@ -65,7 +67,7 @@ def with_ends(versions: DataFrame, key: tuple[str, ...]) -> DataFrame:
 
 
 def version_ddl(table: StateTable) -> str:
-    """Columns of stored versions, as Spark takes them for a schema."""
+    """Return the columns of stored versions as DDL for a Spark schema."""
     columns = columns_of(table) | VERSION_COLUMNS
     return ", ".join(f"`{name}` {kind}" for name, kind in columns.items())
 

@@ -2,7 +2,7 @@
 
 Tasks decode spans and partition their records by key; each bucket replays its records one at a time, beginning with its
 part of the state at the first offset. The driver decodes no metadata record: it joins summaries, determines the first
-error, and takes the voters, which are in control records. Owns the steps, and where a step ends: not within a metadata
+error, and replays the voters, which are in control records. Owns the steps, and where a step ends: not within a metadata
 transaction, whose records take effect at its end.
 """
 
@@ -48,23 +48,23 @@ if TYPE_CHECKING:
 
 _SUMMARY, _KNOWN = -1, -1
 Blob = tuple[int, bytes]
-"""Number of the task, and what it has for a bucket: values of a snapshot, or (offset, time, value) of records."""
+"""Number of the task, and its packed data for a bucket: values of a snapshot, or (offset, time, value) of records."""
 
 
 class VersionSource(Protocol):
-    """What has versions. `states`: what its state at an offset is computed from."""
+    """A log or archive with versions. `states`: the source from which its state at an offset is computed."""
 
     name: str
     states: Source
 
     def begin(self) -> Beginning:
-        """Where its versions begin. Raises PipelineError, OSError."""
+        """Return where its versions begin. Raises PipelineError, OSError."""
 
     def end_offset(self) -> int:
-        """Of what is there now. Raises PipelineError, OSError."""
+        """Return the current end offset. Raises PipelineError, OSError."""
 
     def tasks(self, start: int, end: int) -> list[VersionTask]:
-        """The records of these offsets. Raises PipelineError, OSError."""
+        """Return tasks that read the records of these offsets. Raises PipelineError, OSError."""
 
 
 class LogVersions:
@@ -117,7 +117,7 @@ class ArchiveVersions:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """What one task has read, and on which executor.
+    """The result of one task, and the executor on which it ran.
 
     `boundary`: offset of the last record that begins or ends a transaction, and whether it begins one. `last`: epoch and
     CRC-32 of the last record. `voters`: offset, time and value of control records with voters.
@@ -136,7 +136,9 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Versions that begin behind records of some offsets. `known_ms`: the rows of the first state are versions of this time."""
+    """Versions that begin with records of an offset range. `known_ms`: time (ms) of the versions of the first state's rows,
+    None if those are not versions of this step.
+    """
 
     source: VersionSource
     start: int
@@ -149,32 +151,32 @@ class Step:
     reads: tuple[Read, ...]
     wrong: Contradiction | None
     history: JobHistory | None = None
-    """Has the first state."""
+    """Contains the first state."""
 
     def close(self) -> None:
-        """What is kept on executors for its rows is not needed any more."""
+        """Release the data that executors store for its rows."""
         self.routed.unpersist()
         if self.history is not None:
             self.history.__exit__()
 
     def versions(self) -> Rows:
-        """All of them, but for those of voters, in no order. An executor raises PipelineError if records contradict each other."""
+        """Return all versions except those of voters, unordered. Executors raise PipelineError if records contradict each other."""
         return self.buckets.flatMap(partial(_versions, self._span()))
 
     def write(self, directory: Path) -> list[WrittenFile]:
-        """Files that executors have written. Raises PipelineError, OSError, and what Spark raises."""
+        """Write the versions on executors; return the files. Raises PipelineError, OSError, and Spark's errors."""
         found = self.buckets.map(partial(_write, self._span(), directory)).collect()
         files, wrong = [file for each, _ in found for file in each], [each for _, each in found]
         self.check(first_of(self.wrong, *wrong))
         return files + write_versions(directory, self.voters)
 
     def check(self, wrong: Contradiction | None) -> None:
-        """Raises PipelineError if something is wrong."""
+        """Raise PipelineError if there is a contradiction."""
         if wrong is not None:
             raise PipelineError(f"{self.source.name}, offset {wrong.offset}: {wrong.reason}")
 
     def how(self, place: str) -> str:
-        """Where it was done, and its distribution."""
+        """Describe the distribution of the work in one line. `place`: where the job ran."""
         return distribution(place, self.reads)
 
     def _span(self) -> _Span:
@@ -189,10 +191,10 @@ def next_step(
     base: SparkState | None,
     known_ms: int | None,
 ) -> Step:
-    """The versions behind records from `start` on and below `limit`, or below a transaction that is open there.
+    """Return the versions of records from `start` to `limit` (exclusive), or to a transaction that is open there.
 
-    `base`: the state at `start`, None if nothing was before. `known_ms`: see Step. Raises PipelineError, OSError, and what
-    Spark raises.
+    `base`: the state at `start`, None if there are no earlier records. `known_ms`: see Step. Raises PipelineError, OSError,
+    and Spark's errors.
     """
     count = max(stages.slots, 2)
     tasks = source.tasks(start, limit)
@@ -219,7 +221,7 @@ def next_step(
 
 
 def last_record(stages: Stages, source: VersionSource, end: int) -> tuple[int, int] | None:
-    """Epoch and CRC-32 of the record before an offset; None if the source does not have it any more."""
+    """Return epoch and CRC-32 of the record before an offset; None if the source no longer has it."""
     tasks = source.tasks(end - 1, end) if end else []
     reads = stages.rows(list(enumerate(tasks))).flatMap(partial(_route, 1))
     found: list[Read] = reads.filter(_is_summary).values().collect()
@@ -227,7 +229,7 @@ def last_record(stages: Stages, source: VersionSource, end: int) -> tuple[int, i
 
 
 def _end(reads: Sequence[Read], start: int) -> tuple[int, Contradiction | None]:
-    """Where a step ends, and what is wrong there. Raises PipelineError on damage."""
+    """Return where a step ends, and the contradiction there, if any. Raises PipelineError on damage."""
     end, opened = start, None
     for each in reads:
         if each.error is not None:
@@ -280,7 +282,7 @@ def _route(count: int, numbered: tuple[int, VersionTask]) -> Iterator[tuple[int,
 
 
 def _known(count: int, values: Iterable[bytes]) -> Iterator[tuple[int, Blob]]:
-    """The state that records go on from."""
+    """Partition the records of the first state by bucket."""
     parts: list[list[bytes]] = [[] for _ in range(count)]
     for value in values:
         for bucket in buckets_of(md.decode_metadata(value), count):
@@ -300,7 +302,7 @@ def _is_part(keyed: tuple[int, Any]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Span:
-    """What a bucket has to know of a step."""
+    """The parameters of a step that a bucket needs."""
 
     count: int
     start: int
@@ -309,7 +311,7 @@ class _Span:
 
 
 def _versions(span: _Span, keyed: tuple[int, Iterable[Blob]]) -> Iterator[Version]:
-    """Of one bucket. Raises Contradicted."""
+    """Yield the versions of one bucket. Raises Contradicted."""
     number, parts = keyed
     bucket = VersionedBucket(number, span.count)
     in_order = sorted(parts, key=lambda each: each[0])
@@ -329,7 +331,7 @@ def _versions(span: _Span, keyed: tuple[int, Iterable[Blob]]) -> Iterator[Versio
 
 
 class Contradicted(PipelineError):
-    """A record that contradicts what came before."""
+    """A record contradicts earlier records."""
 
     def __init__(self, offset: int, reason: str) -> None:
         super().__init__(f"offset {offset}: {reason}")

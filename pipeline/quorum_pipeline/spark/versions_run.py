@@ -1,7 +1,7 @@
-"""Adds to stored versions what is new in a log or an archive, step by step.
+"""Adds the versions of new records of a log or an archive to the stored ones, step by step.
 
-Owns where a run begins and ends, and the check that it continues the same history. Each step is complete or does not
-count (`files/version_files.py`), so a run may be interrupted at any time.
+Owns where a run begins and ends, and the check that it continues the same history. An incomplete step is ignored
+(`files/version_files.py`), so a run may be interrupted at any time.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """How many versions are new; `open_at`: offset of a transaction that is open at the end; `how`: of the last step."""
+    """`versions`: number of new ones; `open_at`: offset of a transaction that is open at the end; `how`: summary of the last step."""
 
     versions: int
     open_at: int | None
@@ -37,7 +37,7 @@ def add_versions(
     max_rows: int,
     progress: Callable[[int], None],
 ) -> Added:
-    """Up to the end of what is there now. Raises PipelineError, OSError, and what Spark raises."""
+    """Add versions up to the current end of the source. Raises PipelineError, OSError, and Spark's errors."""
     stored, first = store.stored(), source.begin()
     at, end = (stored[-1].offsets.end if stored else first.offset), source.end_offset()
     if stored:
@@ -68,7 +68,7 @@ def add_versions(
 def step_at(
     stages: Stages, source: VersionSource, at: int, limit: int, known_ms: int | None
 ) -> Step:
-    """The versions from an offset on: see `next_step`. Raises as it does. To be closed when its rows were used."""
+    """Return the versions from an offset on, like `next_step`, with the same errors. To be closed after its rows are used."""
     if at == 0 and known_ms is None:
         return next_step(stages, source, at, limit, None, None)
     history = JobHistory(stages, source.states)

@@ -1,5 +1,6 @@
-"""The daemon for Python workers on an executor: Spark's own, with the needed imports done before it forks workers,
-which saves half a second of CPU per worker. `spark.python.daemon.module` names it.
+"""The daemon for Python workers on an executor: Spark's daemon, with imports done before it forks workers.
+
+This saves half a second of CPU per worker. `spark.python.daemon.module` names it.
 """
 
 import gc
@@ -9,7 +10,7 @@ from pyspark.daemon import manager
 
 
 def prepare() -> None:
-    """Import it. No thread may run when workers are forked, and numpy and Arrow would start some."""
+    """Import the modules that workers need. No thread may run when workers are forked, so numpy and Arrow may start none."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     os.environ.setdefault("JE_ARROW_MALLOC_CONF", "background_thread:false")
 

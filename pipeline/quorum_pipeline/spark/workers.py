@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def start_workers(context: SparkContext) -> None:
-    """Each does a task that does nothing, beside whatever this process does. If they can't, the first one that is needed will say so."""
+    """Start workers with empty tasks, in a background thread. Errors are ignored: the first real task reports them."""
     Thread(target=_start, args=(context,), daemon=True).start()
 
 
@@ -22,4 +22,4 @@ def _start(context: SparkContext) -> None:
 
 
 def _nothing(number: int) -> None:
-    """On an executor."""
+    """Do nothing, on an executor."""
