@@ -1,6 +1,6 @@
 """Addresses and client credentials for the controllers of a running quorum.
 
-Plain text, so that it can be sent to executors. Files are read where the connection is opened, so they have to exist
+Contains only text, so that it can be sent to executors. Files are read where the connection is opened, so they have to exist
 in the executors' pods. No Spark.
 """
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Controllers:
-    """`tls`: a folder with ca.crt, tls.crt and tls.key; `command_config`: the same as properties of Kafka's tools. Empty both: clear text."""
+    """`tls`: a folder with ca.crt, tls.crt and tls.key; `command_config`: a properties file of Kafka's tools. Both empty: no TLS."""
 
     addresses: tuple[tuple[str, int], ...]
     tls: str = ""
@@ -26,16 +26,16 @@ class Controllers:
 
     @property
     def name(self) -> str:
-        """`host:port`, with commas between them."""
+        """The addresses as `host:port`, separated by commas."""
         return ",".join(f"{host}:{port}" for host, port in self.addresses)
 
     def options(self) -> dict[str, str]:
-        """As options of a data source."""
+        """Return the options of a data source."""
         given = {"tls": self.tls, "commandConfig": self.command_config}
         return {"bootstrap": self.name, **{key: each for key, each in given.items() if each}}
 
     def open(self) -> Quorum:
-        """To be closed. Raises PipelineError for files that can't be used."""
+        """Open a client, to be closed by the caller. Raises PipelineError if the files can't be used."""
         from quorum_node.client_tls import ClientTlsError, tls_of_options
         from quorum_pipeline.live.quorum import Quorum
 
@@ -51,7 +51,7 @@ class Controllers:
 
 
 def controllers_of(bootstrap: str, tls: str = "", command_config: str = "") -> Controllers:
-    """From what was typed. Raises PipelineError."""
+    """Parse the user's options. Raises PipelineError."""
     # Imported here: Spark starts a Python process for each call to a source, and reading a
     # directory needs no client.
     from quorum_pipeline.live.quorum import parsed_addresses

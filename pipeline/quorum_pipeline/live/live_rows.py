@@ -1,4 +1,4 @@
-"""Offsets of a running quorum's log as rows. Owns the size of what is in memory at a time; knows no Spark."""
+"""Offsets of a running quorum's log as rows. Owns how many rows are in memory at a time. No Spark."""
 
 from collections.abc import Iterator
 
@@ -13,7 +13,7 @@ NO_POSITION = -1
 def live_rows(
     quorum: Quorum, start_offset: int, end_offset: int, *, keep_problems: bool
 ) -> Iterator[AnyRows]:
-    """Rows from `start_offset` on and below `end_offset`, which is committed. Raises PipelineError."""
+    """Yield the rows from `start_offset` to `end_offset` (exclusive), all committed. Raises PipelineError."""
     offset = start_offset
     while offset < end_offset:
         batches = quorum.read(offset, end_offset)

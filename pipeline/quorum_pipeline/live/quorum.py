@@ -1,6 +1,6 @@
-"""The log of a running quorum, read by the node's own client; what can't be read is a PipelineError.
+"""The log of a running quorum, read by the node's client, with its errors as PipelineError.
 
-Must not know what records mean. Source: `quorum_node.client.committed_log`.
+Does not interpret records. Source: `quorum_node.client.committed_log`.
 """
 
 from collections.abc import Sequence
@@ -16,11 +16,14 @@ class QuorumUnread(committed_log.CommittedLogError, PipelineError):
 
 
 class SnapshotGone(committed_log.SnapshotGone, QuorumUnread):
-    """The current leader does not have this snapshot (any more)."""
+    """The current leader does not have this snapshot, or no longer has it."""
 
 
 class Quorum(committed_log.CommittedLog):
-    """To be closed. `bootstrap`: controller listeners; one has to answer. Every call may raise PipelineError."""
+    """A client of a quorum, to be closed. `bootstrap`: controller listeners, of which one has to answer.
+
+    Every call may raise PipelineError.
+    """
 
     error = QuorumUnread
     gone = SnapshotGone
@@ -35,7 +38,7 @@ class Quorum(committed_log.CommittedLog):
 
 
 def parsed_addresses(text: str) -> list[Address]:
-    """`host:port`, with commas between them. Raises PipelineError."""
+    """Parse `host:port` addresses that are separated by commas. Raises PipelineError."""
     try:
         return committed_log.parsed_addresses(text)
     except committed_log.CommittedLogError as error:

@@ -1,4 +1,4 @@
-"""The newest snapshot of a running quorum, as a file. Owns the download and its check; knows no Spark."""
+"""The newest snapshot of a running quorum, as a file. Owns the download and its verification. No Spark."""
 
 from pathlib import Path
 
@@ -12,8 +12,9 @@ _TRIES = 5
 
 
 def download_snapshot(quorum: Quorum, directory: Path) -> SnapshotFile:
-    """Whole and verified; the newest anew if it goes meanwhile. Raises PipelineError: there is none, or it is
-    damaged.
+    """Download and verify the newest snapshot; retry with the then newest one if it is deleted during the download.
+
+    Raises PipelineError if there is none or it is damaged.
     """
     for left in reversed(range(_TRIES)):
         named = quorum.newest_snapshot()

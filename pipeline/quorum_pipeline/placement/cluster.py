@@ -1,7 +1,7 @@
 """The input of a plan: brokers, racks, and the current placement of all replicas. PURE.
 
-Owns the compact form that a million partitions need: brokers are numbered from 0, replicas are tuples of these
-numbers, the preferred leader first. Does not search for better placements.
+Owns the compact form for a million partitions: brokers are numbered from 0, replicas are tuples of these numbers, the
+preferred leader first. Does not search for better placements.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ class Broker:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """One partition as it is; `size_bytes` of one replica, where it is known."""
+    """The current placement of a partition; `size_bytes`: size of one replica, None if unknown."""
 
     topic: str
     number: int
@@ -33,13 +33,13 @@ class Partition:
 
 
 class Placement:
-    """Replicas by number of the broker, and what each broker has of them; changed in place."""
+    """Replicas of each partition by broker number, and the load of each broker; changed in place."""
 
     def __init__(self, brokers: Sequence[Broker], partitions: Sequence[Partition]) -> None:
         known = {broker.id for broker in brokers}
         lost = sorted({each for p in partitions for each in p.replicas} - known)
         self.brokers = [*brokers, *(Broker(each, usable=False) for each in lost)]
-        """Replicas may lie on brokers that are not registered: they have to go elsewhere."""
+        """Includes brokers that have replicas but are not registered: their replicas have to be moved."""
         self._number = {broker.id: number for number, broker in enumerate(self.brokers)}
         racks = sorted({str(broker.rack or "") for broker in brokers if broker.usable})
         rack_numbers = {rack: number for number, rack in enumerate(racks)}
@@ -47,7 +47,7 @@ class Placement:
         self.rack_count = max(len(racks), 1)
         self.usable = [broker.usable for broker in self.brokers]
         self.receives = [broker.usable and not broker.closed for broker in self.brokers]
-        """Those that may get replicas and leaders."""
+        """Whether each broker may get replicas and leaders."""
         able = {rack for rack, ok in zip(self.rack, self.receives, strict=True) if ok}
         self.open_rack_count = max(len(able), 1)
         numbered = self._number
@@ -69,23 +69,23 @@ class Placement:
                     self.bytes[broker] += self.size_bytes[index]
 
     def ids(self, replicas: Replicas) -> tuple[int, ...]:
-        """As the cluster numbers its brokers."""
+        """Convert broker numbers to broker ids."""
         return tuple([self.brokers[each].id for each in replicas])
 
     def rack_limit(self, replica_count: int) -> int:
-        """How many replicas of one partition may share a rack."""
+        """Return how many replicas of one partition may share a rack."""
         return -(-replica_count // self.rack_count)
 
     def open_rack_limit(self, replica_count: int) -> int:
-        """The same while nothing can go to racks of which every broker is closed."""
+        """Return the same limit without racks in which every broker is closed."""
         return -(-replica_count // self.open_rack_count)
 
     def stays(self, broker: int) -> bool:
-        """Whether it takes nothing and need not give anything away."""
+        """Return whether a broker keeps its replicas but takes no others."""
         return self.usable[broker] and not self.receives[broker]
 
     def move(self, index: int, source: int, target: int) -> None:
-        """A replica takes the place of another in the list."""
+        """Move a replica of a partition from one broker to another, at the same place of the list."""
         replicas = self.replicas[index]
         place = replicas.index(source)
         self.replicas[index] = (*replicas[:place], target, *replicas[place + 1 :])
@@ -99,14 +99,14 @@ class Placement:
             self.bytes[target] += self.size_bytes[index]
 
     def lead(self, index: int, leader: int) -> None:
-        """Another of the replicas is preferred; nothing moves."""
+        """Make another replica of a partition the preferred leader; no replica moves."""
         replicas = self.replicas[index]
         self.leader_count[replicas[0]] -= 1
         self.leader_count[leader] += 1
         self.replicas[index] = (leader, *(each for each in replicas if each != leader))
 
     def crowded(self, replicas: Replicas) -> int | None:
-        """A replica that shares its rack with more others than it may; the last of them."""
+        """Return the last replica whose rack has more of the partition's replicas than allowed, or None."""
         limit = self.rack_limit(len(replicas))
         racks = [self.rack[each] for each in replicas]
         for place in range(len(replicas) - 1, -1, -1):
@@ -116,9 +116,10 @@ class Placement:
 
 
 def targets(counts: Sequence[int], placement: Placement) -> list[int]:
-    """An even share for every broker that can take some; who has most gets the remainder, so that least has to move.
+    """Return an even share for every broker that can take some. The remainder goes to the brokers with the highest counts, so
+    that few have to move.
 
-    A closed broker keeps what it has.
+    A closed broker keeps its count.
     """
     able = [broker for broker, ok in enumerate(placement.receives) if ok]
     wanted = [n if placement.stays(broker) else 0 for broker, n in enumerate(counts)]
@@ -131,7 +132,7 @@ def targets(counts: Sequence[int], placement: Placement) -> list[int]:
 
 
 def _sizes(partitions: Sequence[Partition]) -> list[int] | None:
-    """None if nobody knows any; an unknown one counts as nothing."""
+    """Return the sizes of partitions, None if all are unknown; a single unknown one counts as 0."""
     sizes = [partition.size_bytes for partition in partitions]
     if all(size is None for size in sizes):
         return None

@@ -1,7 +1,7 @@
 """Balances preferred leaders by reordering replicas, without moving any. PURE.
 
-Owns finding chains: a broker with too many leaderships passes partitions to a follower, which passes on as many,
-until they reach a broker with too few.
+Owns the search for chains: a broker that leads too many partitions hands some over to a follower, which hands over as
+many others, and so on to a broker that leads too few.
 """
 
 from collections import defaultdict, deque
@@ -10,11 +10,11 @@ from itertools import pairwise
 from quorum_pipeline.placement.cluster import Placement, targets
 
 Bucket = dict[int, dict[int, list[int]]]
-"""Leader → follower → partitions. An entry may be out of date: the leader of a partition tells."""
+"""Leader → follower → partitions. An entry may be outdated: it is valid only if the partition still has that leader."""
 
 
 def balance_leaders(placement: Placement) -> None:
-    """Until everybody leads an even share, or no chain is left."""
+    """Reorder replicas until every broker leads an even share, or no chain is left."""
     counts = placement.leader_count
     wanted = targets(counts, placement)
     buckets: Bucket = defaultdict(lambda: defaultdict(list))
@@ -31,7 +31,7 @@ def balance_leaders(placement: Placement) -> None:
 def _chain(
     placement: Placement, buckets: Bucket, wanted: list[int], begin: int
 ) -> list[int] | None:
-    """The shortest way from a broker with too many to one with too few."""
+    """Return the shortest chain from a broker that leads too many partitions to one that leads too few, or None."""
     came_from = {begin: begin}
     waiting = deque([begin])
     while waiting:
@@ -52,7 +52,7 @@ def _chain(
 
 
 def _next(placement: Placement, buckets: Bucket, leader: int, follower: int) -> bool:
-    """Whether the last entry of the bucket is in force; what is out of date is dropped."""
+    """Drop outdated entries at the end of the bucket; return whether a valid one is left."""
     bucket = buckets[leader][follower]
     while bucket:
         replicas = placement.replicas[bucket[-1]]
@@ -63,7 +63,7 @@ def _next(placement: Placement, buckets: Bucket, leader: int, follower: int) -> 
 
 
 def _hand_over(placement: Placement, buckets: Bucket, wanted: list[int], chain: list[int]) -> bool:
-    """Along the whole chain, one partition each time; whether any went."""
+    """Hand over one partition at a time along the whole chain; return whether any was handed over."""
     counts = placement.leader_count
     begin, end = chain[0], chain[-1]
     went = False

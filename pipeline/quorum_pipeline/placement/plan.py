@@ -1,4 +1,4 @@
-"""The plan: what to reassign, and why it is worth it. PURE.
+"""The plan: what to reassign, and the balance before and after. PURE.
 
 Owns the order of the steps and the numbers that explain the outcome. Source of the output's form: the JSON that stock
 `kafka-reassign-partitions` reads.
@@ -14,7 +14,7 @@ from quorum_pipeline.placement.replicas import balance_replicas, move_forced
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """How something is spread over the brokers that can take some."""
+    """Distribution of a quantity over the brokers that can take replicas: minimum, maximum and mean."""
 
     least: int
     most: int
@@ -26,14 +26,14 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Balance:
-    """One state of the cluster in numbers. `crowded`: partitions with more replicas in a rack than need be."""
+    """Figures of one state of the cluster. `crowded`: number of partitions with more replicas in a rack than necessary."""
 
     replicas: Spread
     leaders: Spread
     bytes: Spread | None
     crowded: int
     misplaced: int
-    """Replicas on brokers that can't be used."""
+    """Number of replicas on unusable brokers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +47,14 @@ class Reassignment:
 
     @property
     def moved(self) -> int:
-        """Replicas that are copied."""
+        """Number of replicas that are copied."""
         return len(set(self.after) - set(self.before))
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`moved_replicas` are copied; `reordered` partitions only prefer another leader. `fewest`: what no plan could do
-    without.
+    """`moved_replicas`: number of replicas that are copied; `reordered`: number of partitions that only get another preferred
+    leader; `fewest`: minimum number of moves of any plan.
     """
 
     reassignments: tuple[Reassignment, ...]
@@ -69,7 +69,7 @@ class Plan:
 def make_plan(
     brokers: Sequence[Broker], partitions: Sequence[Partition], *, leaders: bool = True
 ) -> Plan:
-    """Even, rack aware, with few moves. Raises ValueError without a usable broker, NoRoom."""
+    """Return a balanced, rack-aware plan with few moves. Raises ValueError if no broker is usable, and NoRoom."""
     if not any(broker.usable and not broker.closed for broker in brokers):
         raise ValueError(
             "no broker is usable: all are drained, fenced, shutting down, cordoned or not registered"
@@ -110,7 +110,7 @@ def _moved_bytes(placement: Placement, partitions: Sequence[Partition]) -> int |
 
 
 def _fewest(placement: Placement) -> int:
-    """Every plan has to empty the unusable brokers and to fill each that is not closed to an even share."""
+    """Return a lower bound of moves: every plan has to empty unusable brokers, and fill each that is not closed to an even share."""
     usable, able, counts = placement.usable, placement.receives, placement.replica_count
     staying = sum(count for number, count in enumerate(counts) if placement.stays(number))
     share = (sum(counts) - staying) // sum(able)

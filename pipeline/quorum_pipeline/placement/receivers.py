@@ -10,7 +10,7 @@ from quorum_pipeline.placement.cluster import Placement, Replicas
 
 
 class Receivers:
-    """`wanted`: how many replicas each broker should have in the end."""
+    """Queues of brokers by deficit. `wanted`: how many replicas each broker should have in the end."""
 
     def __init__(self, placement: Placement, wanted: Sequence[int]) -> None:
         self._placement = placement
@@ -23,18 +23,18 @@ class Receivers:
             heapify(queue)
 
     def changed(self, broker: int) -> None:
-        """It has more or fewer replicas than before."""
+        """Update a broker after its number of replicas has changed."""
         if self._placement.receives[broker]:
             entry = (-self._lack(broker), broker)
             heappush(self._queues[self._placement.rack[broker]], entry)
 
     def choose(self, replicas: Replicas, leaving: int, *, only_lacking: bool) -> int | None:
-        """Who takes over from `leaving`; None if nobody may, or with `only_lacking` if nobody lacks any."""
+        """Return the broker that replaces `leaving`; None if no broker may, or with `only_lacking` if none has a deficit."""
         limit = self._placement.rack_limit(len(replicas))
         return self._choose(replicas, leaving, limit, only_lacking=only_lacking)
 
     def choose_forced(self, replicas: Replicas, leaving: int) -> int | None:
-        """The same where it has to go: more may share a rack while every broker of another one is closed."""
+        """Return the broker for a necessary move: more replicas may share a rack if all brokers of another rack are closed."""
         found = self.choose(replicas, leaving, only_lacking=False)
         if found is not None:
             return found
@@ -56,7 +56,7 @@ class Receivers:
         return best
 
     def _first(self, rack: int, replicas: Replicas) -> tuple[int, int] | None:
-        """(lack, broker) of the one that lacks most and has no replica of this partition."""
+        """Return (deficit, broker) of the broker with the largest deficit that has no replica of this partition, or None."""
         queue = self._queues[rack]
         passed: list[tuple[int, int]] = []
         found = None

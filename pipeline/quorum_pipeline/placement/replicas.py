@@ -11,11 +11,11 @@ from quorum_pipeline.placement.receivers import Receivers
 
 
 class NoRoom(Exception):
-    """A partition has more replicas than there are brokers for them."""
+    """A partition has more replicas than there are usable brokers."""
 
 
 def move_forced(placement: Placement) -> None:
-    """Away from brokers that can't be used, and apart where racks are crowded. Raises NoRoom."""
+    """Move replicas off unusable brokers, and out of crowded racks. Raises NoRoom."""
     receivers = Receivers(placement, _wanted(placement))
     usable, racks, multiple = placement.usable, placement.rack, placement.rack_count > 1
     for index, replicas in enumerate(placement.replicas):
@@ -27,7 +27,7 @@ def move_forced(placement: Placement) -> None:
 
 
 def balance_replicas(placement: Placement) -> None:
-    """Until nobody has more than an even share, or no replica may move to anybody who has less."""
+    """Move replicas until no broker has more than an even share, or no replica may move to a broker with less."""
     wanted = _wanted(placement)
     receivers = Receivers(placement, wanted)
     donors = {
@@ -74,7 +74,7 @@ def _no_room(placement: Placement, replica_count: int) -> str:
 
 
 def _spread(placement: Placement, receivers: Receivers, index: int) -> None:
-    """One replica after another moves out of a crowded rack."""
+    """Move replicas of a partition out of crowded racks, one at a time."""
     while (broker := placement.crowded(placement.replicas[index])) is not None:
         target = receivers.choose(placement.replicas[index], broker, only_lacking=False)
         if target is None:
@@ -85,7 +85,7 @@ def _spread(placement: Placement, receivers: Receivers, index: int) -> None:
 
 
 def _in_order(placement: Placement, broker: int, wanted: int, held: list[int]) -> Iterable[int]:
-    """Where sizes are known, those first whose size is what each move should take along."""
+    """Return the broker's partitions in the order of moves: if sizes are known, those closest to the mean surplus per move first."""
     sizes = placement.size_bytes
     if sizes is None:
         return held

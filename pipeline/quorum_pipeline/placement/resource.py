@@ -11,20 +11,20 @@ from itertools import chain, islice
 
 MAX_PARTITIONS = 1000
 MAX_BYTES = 200_000
-"""`kubectl apply` keeps a copy of the object in an annotation, and those may have 256 KiB together."""
+"""`kubectl apply` keeps a copy of the object in an annotation, and all annotations together may have 256 KiB."""
 _DIGITS = 4
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 MAX_NAME_LENGTH = 200
-"""253, with room for a number and for what the caller adds."""
+"""Kubernetes' limit of 253, less room for a number and for a suffix of the caller."""
 MAX_QUORUM_LENGTH = 40
-"""The operator builds names of pods and volumes from it."""
+"""Maximum length of a quorum's name, as the operator builds names of pods and volumes from it."""
 
 Placed = tuple[str, int, tuple[int, ...]]
-"""Topic, partition, the replicas that it shall have."""
+"""Topic, partition, and the new replicas."""
 
 
 def check_name(name: str, max_length: int = MAX_NAME_LENGTH) -> None:
-    """Raises ValueError for what is no name of a resource."""
+    """Raise ValueError if the name is not valid for a resource."""
     if not _NAME.fullmatch(name) or len(name) > max_length:
         raise ValueError(
             f"{name!r} is not a valid resource name: lower case letters, digits, '-' and '.', {max_length} at most"
@@ -32,7 +32,7 @@ def check_name(name: str, max_length: int = MAX_NAME_LENGTH) -> None:
 
 
 def documents(name: str, quorum: str, placed: Iterable[Placed]) -> Iterator[str]:
-    """One or several: `name`, or `name-0001` and so on."""
+    """Yield one or several documents: `name`, or `name-0001` and so on."""
     pages = _pages(placed)
     first = list(islice(pages, 2))
     if len(first) == 1:
@@ -58,7 +58,7 @@ def _pages(placed: Iterable[Placed]) -> Iterator[list[str]]:
 
 
 def _document(name: str, quorum: str, lines: list[str]) -> str:
-    """JSON is YAML, too: a partition a line."""
+    """Return a YAML document with one line of JSON, which is also YAML, per partition."""
     head = (
         "apiVersion: metadataquorum.dev/v1alpha1\n"
         "kind: PartitionReassignment\n"

@@ -1,8 +1,8 @@
 """Events of voters and brokers, from records. PURE.
 
-Owns which records begin and end an event. A change of a broker counts only for the registration of its epoch, as in
-the image. These records are few and are processed as objects; those of topics and partitions are many (`edges.py`,
-`partitions.py`).
+Owns which records begin and end an event. A change of a broker applies only to the registration with its epoch, as in
+the image. These records are few and are processed as objects; records of topics and partitions are many and are
+processed as columns (`edges.py`, `partitions.py`).
 """
 
 from collections.abc import Callable, Iterable
@@ -31,7 +31,7 @@ BROKER_RECORDS = (
 
 
 class At(NamedTuple):
-    """Where a record stands."""
+    """Position and time of a record."""
 
     offset: int
     epoch: int
@@ -39,10 +39,10 @@ class At(NamedTuple):
 
 
 class ClusterTimeline:
-    """Takes those records of a log that are about voters and brokers, in order; `events` gives what happened.
+    """Derives events from a log's records of voters and brokers, which `take` reads in order; `events` returns the events.
 
-    A log that does not begin at offset 0 goes on from a snapshot: `know` takes its records where it stands. Until then what
-    is said of an unknown broker is taken for its registration's.
+    The state before a log that does not begin at offset 0 is in a snapshot: `know` reads its records at its end offset. Until
+    then a change of an unknown broker is assumed to belong to its current registration.
     """
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class ClusterTimeline:
         }
 
     def know(self, at: At, records: Iterable[object]) -> None:
-        """What a snapshot says. What goes on there, and was not known of, has begun at some time before `at`."""
+        """Read the records of a snapshot. Open events that were unknown so far began at some time before `at`."""
         done, known = self._done.copy(), set(self._open)
         for record in records:
             if isinstance(record, md.RegisterBrokerRecord):
@@ -79,7 +79,7 @@ class ClusterTimeline:
             self._open[key] = replace(event, detail=detail)
 
     def take(self, at: At, record: object, before_ms: int | None = None) -> None:
-        """The next record that concerns the cluster; `before_ms`: time of the record before it, of any kind."""
+        """Read the next record of a voter or broker; `before_ms`: time of the previous record of any type."""
         self._before_ms = at.timestamp_ms if before_ms is None else before_ms
         self._handle(at, record)
 
@@ -89,10 +89,10 @@ class ClusterTimeline:
             handler(at, record)
 
     def events(self) -> list[Event]:
-        """In no order; what still goes on, too."""
+        """Return all events, unordered, including those that have not ended."""
         return [*self._done, *self._open.values()]
 
-    # -- what records say
+    # -- handlers of records
 
     def _leader_change(self, at: At, record: LeaderChange) -> None:
         before = "the first leader" if self._leader is None else f"after node {self._leader}"
@@ -114,7 +114,7 @@ class ClusterTimeline:
             self._changed_voter(at, key, VOTER_REMOVED, VOTER_ADDED)
 
     def _changed_voter(self, at: At, key: ReplicaKey, kind: str, other: str) -> None:
-        """Of one id another replica came or went before: together that is a replacement."""
+        """Add the change of a voter. It is a replacement if it follows the opposite change of another replica with the same id."""
         subject = f"node {key.id}"
         uuid = uuid_text(key.uuid) if key.uuid else "?"
         half = next(
@@ -149,7 +149,7 @@ class ClusterTimeline:
         self._brokers[record.broker_id] = record.broker_epoch
 
     def _registered(self, at: At, record: md.RegisterBrokerRecord) -> None:
-        """Some time before."""
+        """Read a broker's registration in a snapshot: its state began at some earlier time."""
         self._brokers[record.broker_id] = record.broker_epoch
         subject = f"broker {record.broker_id}"
         if record.fenced:
@@ -175,7 +175,7 @@ class ClusterTimeline:
             self._up(at, subject)
 
     def _fence(self, at: At, record: md.FenceBrokerRecord | md.UnfenceBrokerRecord) -> None:
-        """The older form of a change."""
+        """Read the older form of a registration change."""
         if not self._concerns(record.id, record.epoch):
             return
         subject = f"broker {record.id}"
@@ -185,7 +185,7 @@ class ClusterTimeline:
             self._up(at, subject)
 
     def _concerns(self, broker_id: int, epoch: int) -> bool:
-        """Whether a change is one of the registration that is in force."""
+        """Return whether a change belongs to the current registration."""
         return self._brokers.setdefault(broker_id, epoch) == epoch
 
     def _down(self, at: At, subject: str) -> None:

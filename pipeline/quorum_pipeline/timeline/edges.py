@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from quorum_node.records import metadata as md
 
 NO_LEADER, RECOVERY, ADDING, REMOVING, NOTHING = KINDS = range(5)
-"""What an edge is about: that there is no leader; that it recovers; that replicas come; that some go. NOTHING: none of it, and it is off."""
+"""Conditions of a partition: no leader; recovery; replicas being added; replicas being removed. NOTHING ends all of them."""
 SCHEMA = pa.schema(
     [
         ("topic", pa.string()), ("partition", pa.int32()), ("kind", pa.int8()), ("on", pa.bool_()),
@@ -23,17 +23,17 @@ SCHEMA = pa.schema(
         ("replicas", pa.list_(pa.int32())), ("known", pa.bool_()),
     ]
 )  # fmt: skip
-"""`known`: of a snapshot, whose state was so at `offset` already."""
+"""`known`: the edge comes from a snapshot, so its condition began at or before `offset`."""
 PARTITION_COLUMNS = {
     "topic_id": "string", "partition_id": "int", "leader": "int", "leader_recovery_state": "tinyint",
     "adding_replicas": "array<int>", "removing_replicas": "array<int>", "replicas": "array<int>",
 }  # fmt: skip
-"""What is read of a partition, or of a change of one."""
+"""Fields that are read of a PartitionRecord or PartitionChangeRecord."""
 _Mask = npt.NDArray[np.bool_]
 
 
 def partition_edges(records: pa.StructArray, offsets: pa.Array, times_ms: pa.Array) -> pa.Table:
-    """Of whole PartitionRecords: `records` has PARTITION_COLUMNS."""
+    """Return the edges of PartitionRecords, which have all fields. `records` has PARTITION_COLUMNS."""
     leaderless, recovers, adds, removes = _states(records)
     nothing = ~(leaderless | recovers | adds | removes)
     all_rows = np.ones(len(records), np.bool_)
@@ -44,7 +44,7 @@ def partition_edges(records: pa.StructArray, offsets: pa.Array, times_ms: pa.Arr
 
 
 def change_edges(records: pa.StructArray, offsets: pa.Array, times_ms: pa.Array) -> pa.Table:
-    """Of PartitionChangeRecords, which say nothing of most of it."""
+    """Return the edges of PartitionChangeRecords, in which most fields are absent. `records` has PARTITION_COLUMNS."""
     states = _states(records)
     told = (
         _numbers(records, "leader", md.LEADER_UNCHANGED) != md.LEADER_UNCHANGED,
@@ -115,9 +115,10 @@ def _edges(
 
 
 def thinned(edges: pa.Table, made: pa.Table, gone: pa.Table) -> pa.Table:
-    """Without edges that say again what the one before said; `made` and `gone`: topics of the same span, with `topic` and `offset`.
+    """Return the edges without repetitions of the previous one; `made` and `gone`: created and removed topics of the same
+    span, with `topic` and `offset`.
 
-    All edges of a topic that was removed stay: a removal ends what is on.
+    All edges of a removed topic are kept: the removal ends its conditions.
     """
     if not len(edges):
         return edges
@@ -152,14 +153,14 @@ def _topics(edges: pa.Table) -> pa.DictionaryArray:
 
 
 def _keys(edges: pa.Table) -> npt.NDArray[np.int64]:
-    """A number for each partition."""
+    """Return a number for each edge that identifies its partition."""
     codes = _topics(edges).indices.to_numpy().astype(np.int64)
     found: npt.NDArray[np.int64] = codes << 32 | edges.column("partition").to_numpy()
     return found
 
 
 def _first_offsets(topics: pa.Array, made: pa.Table) -> npt.NDArray[np.int64]:
-    """When each was made; far behind everything if not here."""
+    """Return the offset at which each topic was created; the maximum int64 if it was not created in this span."""
     found = np.full(len(topics), np.iinfo(np.int64).max)
     places = pc.index_in(made.column("topic").combine_chunks(), topics)
     known = pc.is_valid(places).to_numpy(zero_copy_only=False)
@@ -169,7 +170,7 @@ def _first_offsets(topics: pa.Array, made: pa.Table) -> npt.NDArray[np.int64]:
 
 
 def lively(tables: Sequence[pa.Table]) -> Iterator[tuple[str, int, list[dict[str, object]]]]:
-    """Topic, partition and edges of each partition of which anything was on, in order of offsets."""
+    """Yield topic, partition and edges, in order of offsets, of each partition that had a condition."""
     every = pa.concat_tables([SCHEMA.empty_table(), *tables])
     keys = _keys(every)
     begun = every.column("on").to_numpy()

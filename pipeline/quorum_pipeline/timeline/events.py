@@ -27,9 +27,9 @@ KINDS = (
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """`end_ms` None: it still goes on. An event without duration ends when it begins.
+    """An event. `end_ms` None: it has not ended. An event without duration ends when it begins.
 
-    `at_most_ms`: of an instant, how long it can have taken at most, where only that is known.
+    `at_most_ms`: upper bound of the duration of an instant, if only that is known.
     """
 
     kind: str
@@ -43,24 +43,24 @@ class Event:
 
     @property
     def duration_ms(self) -> int | None:
-        """None while it goes on."""
+        """Duration; None if it has not ended."""
         return None if self.end_ms is None else self.end_ms - self.begin_ms
 
     @property
     def is_instant(self) -> bool:
-        """Whether one record is all of it: then there is nothing to be measured."""
+        """Whether the event is one record: then it has no duration."""
         return self.begin_offset == self.end_offset
 
 
 def since(offset: int) -> str:
-    """Of what is known from a snapshot: when it began is not."""
+    """Return the detail of an event from a snapshot, whose begin is unknown."""
     return f"since offset {offset} or before"
 
 
 class Summary(NamedTuple):
-    """How often a kind of event was there; median and longest duration of those that took time and ended.
+    """Number of events of a kind; median and longest duration of those that have ended and are not instants.
 
-    `bounds`: the durations are upper bounds.
+    `bounds`: the durations are upper bounds, those of instants.
     """
 
     kind: str
@@ -71,7 +71,7 @@ class Summary(NamedTuple):
 
 
 def summary(events: Iterable[Event]) -> list[Summary]:
-    """In the order of KINDS."""
+    """Return the summary of each kind that occurred, in the order of KINDS."""
     found: list[Summary] = []
     every = list(events)
     for kind in KINDS:

@@ -1,8 +1,7 @@
 """Events of topics and partitions, from edges. PURE.
 
 Owns start and end of events: offline without a leader, unclean until recovered, reassignment from the record that
-adds or removes replicas to the one that completes it. Events of a topic end with it. Partitions without events
-produce nothing.
+adds or removes replicas to the one that completes it. The removal of a topic ends its events.
 """
 
 from bisect import bisect_right
@@ -35,7 +34,7 @@ MADE = pa.schema(
     [("topic", pa.string()), ("offset", pa.int64()), ("time_ms", pa.int64()), ("name", pa.string())]
 )
 GONE = pa.schema([("topic", pa.string()), ("offset", pa.int64()), ("time_ms", pa.int64())])
-"""Topics that were made, and that were removed."""
+"""Schemas of created topics (MADE) and removed topics (GONE)."""
 
 
 _NEVER = 1 << 62
@@ -43,20 +42,20 @@ _NEVER = 1 << 62
 
 @dataclass(slots=True)
 class _Topic:
-    """Offsets, in order, with the name that it has from there on, and with when it was removed."""
+    """A topic. `made`: offsets with the name from there on; `gone`: offsets and times (ms) of removals; both in order."""
 
     made: list[tuple[int, str]] = field(default_factory=list)
     gone: list[tuple[int, int]] = field(default_factory=list)
 
     def name_at(self, offset: int, topic_id: str) -> str:
-        """Its id, where the log does not name it."""
+        """Return its name at an offset, or its id if the log has no name for it there."""
         place = bisect_right(self.made, (offset, "\U0010ffff"))
         made = self.made[place - 1] if place else None
         removed = any((made[0] if made else -1) < each < offset for each, _ in self.gone)
         return topic_id if made is None or removed else made[1]
 
     def gone_behind(self, offset: int) -> tuple[int, int] | None:
-        """The next removal."""
+        """Return offset and time of the next removal after an offset, or None."""
         place = bisect_right(self.gone, (offset, _NEVER))
         return self.gone[place] if place < len(self.gone) else None
 
@@ -64,7 +63,7 @@ class _Topic:
 def partition_events(
     edges: Sequence[pa.Table], made: Sequence[pa.Table], gone: Sequence[pa.Table]
 ) -> Iterator[Event]:
-    """In no order; tables of one bucket of topics. A topic without `time_ms` was made some time before."""
+    """Yield the events of one bucket of topics, unordered. A topic without `time_ms` was created before the log's begin."""
     topics: dict[str, _Topic] = {}
     for row in pa.concat_tables([MADE.empty_table(), *made]).sort_by("offset").to_pylist():
         topics.setdefault(row["topic"], _Topic()).made.append((row["offset"], row["name"]))
@@ -86,7 +85,7 @@ def _instant(kind: str, subject: str, row: dict[str, Any]) -> Event:
 
 
 class _Partition:
-    """Takes edges, in order, those of one record together."""
+    """Derives the events of one partition from its edges, in order; the edges of one record are taken together."""
 
     def __init__(self, topic_id: str, number: int, topic: _Topic) -> None:
         self._topic_id, self._number, self._topic = topic_id, number, topic
@@ -94,7 +93,7 @@ class _Partition:
         self._moving = {ADDING: False, REMOVING: False}
 
     def take(self, edges: list[dict[str, Any]]) -> Iterator[Event]:
-        """What a record ends."""
+        """Read the edges of one record; yield the events that it ends."""
         at = edges[0]
         yield from self._removed(at["offset"])
         for edge in edges:
@@ -112,12 +111,12 @@ class _Partition:
         yield from self._toggle(REASSIGNMENT, at, detail, on=any(self._moving.values()))
 
     def rest(self) -> Iterator[Event]:
-        """What goes on, or ends with the topic."""
+        """Yield the events that end with the topic, or have not ended."""
         yield from self._removed(_NEVER)
         yield from self._open.values()
 
     def _removed(self, offset: int) -> Iterator[Event]:
-        """What ends with the topic before this offset."""
+        """Yield the events that end with a removal of the topic before this offset."""
         began = min((each.begin_offset for each in self._open.values()), default=_NEVER)
         removal = self._topic.gone_behind(began)
         if removal is None or removal[0] >= offset:

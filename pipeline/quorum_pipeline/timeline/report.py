@@ -18,7 +18,7 @@ _COLOURS = dict(
 )  # fmt: skip
 _WIDTH, _LEFT, _LANE, _BAR = 1100, 300, 22, 12
 _NAME_LETTERS = 24
-"""Of a subject beside its lane: what fits between the name of its kind and the picture."""
+"""Maximum length of a subject beside its lane: it has to fit between the name of its kind and the chart."""
 _TICKS = 5
 _DAY_MS = 86_400_000
 _MOST_LANES = 60
@@ -35,7 +35,7 @@ td{white-space:nowrap;font-variant-numeric:tabular-nums} td.detail{white-space:n
 
 
 def html_report(title: str, events: Sequence[Event], begin_ms: int, end_ms: int) -> Iterator[str]:
-    """The page in pieces; `begin_ms` to `end_ms` is what the log spans."""
+    """Yield the page in pieces; `begin_ms` to `end_ms` is the time span of the log."""
     yield f"<!doctype html><meta charset=utf-8><title>{escape(title)}</title><style>{_STYLE}</style>"
     yield f"<h1>{escape(title)}</h1><p>{_time(begin_ms)} to {_time(end_ms)}, {len(events):,} events.</p>"
     yield from _summary(events)
@@ -73,7 +73,7 @@ def _picture(events: Sequence[Event], begin_ms: int, end_ms: int) -> Iterator[st
 
 
 def _names(lanes: Sequence[tuple[str, str]]) -> Iterator[str]:
-    """A kind once, with a line above it; beside each lane whom it is about."""
+    """Yield the labels: each kind once, with a line above it, and the subject beside each lane."""
     before = None
     for row, (kind, subject) in enumerate(lanes):
         y = row * _LANE
@@ -98,14 +98,14 @@ def _times(begin_ms: int, end_ms: int, height: int) -> Iterator[str]:
 
 
 def _tick(time_ms: int, span_ms: int) -> str:
-    """As much of a time as tells two of them apart."""
+    """Return a time with the precision that distinguishes two ticks."""
     if span_ms >= 2 * _DAY_MS:
         return _time(time_ms)[:16]
     return _time(time_ms)[11:] if span_ms < 20_000 else _time(time_ms)[11:19]
 
 
 def _for_lanes(events: Sequence[Event]) -> list[Event]:
-    """Kinds in their order; within one, as they began."""
+    """Sort events by kind, then by begin."""
     order = {kind: number for number, kind in enumerate(KINDS)}
     return sorted(events, key=lambda each: (order[each.kind], each.begin_offset))
 
@@ -144,14 +144,14 @@ def _took(event: Event) -> str:
 
 
 def figure(duration_ms: int | None, *, bound: bool = False) -> str:
-    """A duration for people, or a sign that there is none; `bound`: it is an upper bound."""
+    """Return a readable duration, or a dash if there is none; `bound`: it is an upper bound."""
     if duration_ms is None:
         return "–"
     return f"≤ {shown(duration_ms)}" if bound else shown(duration_ms)
 
 
 def shown(duration_ms: int | None) -> str:
-    """A duration for people."""
+    """Return a readable duration."""
     if duration_ms is None:
         return "goes on"
     if duration_ms < 60_000:

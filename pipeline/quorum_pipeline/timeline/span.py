@@ -1,8 +1,9 @@
 """The input of a timeline from a span of the log: edges of partitions, topics, brokers, control records. PURE.
 
-Records of a metadata transaction count when it ends, each at its own offset, and never if it is aborted; control
-records are not held back. It is unknown whether a transaction is open where the span begins, so records before the
-first boundary are kept separately, as in `state/compiled_span.py`. Takes rows as columns, from a log or an archive.
+Records of a metadata transaction take effect when it ends, each at its own offset, and never if it is aborted; control
+records take effect immediately. It is unknown whether a transaction is open where the span begins, so records before
+the first boundary are kept separately, as in `state/compiled_span.py`. The input is rows as columns, from a log or an
+archive.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -59,12 +60,12 @@ COLUMNS = {
     "topic": _struct({"topic_id": "string", "name": "string"}),
     "remove_topic": _struct({"topic_id": "string"}),
 }  # fmt: skip
-"""What is read of a record."""
+"""Columns that are read of a record."""
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """A record of the cluster, by its bytes. `before_ms`: time of the record before it in the span; None: it is the first one."""
+    """An encoded control record or broker record. `before_ms`: time of the previous record in the span; None: it is the first."""
 
     offset: int
     epoch: int
@@ -73,12 +74,12 @@ class Told:
     value: bytes | None
     before_ms: int | None = None
     known: bool = False
-    """It is a snapshot's."""
+    """Whether it comes from a snapshot."""
 
 
 @dataclass(slots=True)
 class Part:
-    """Of a piece of a span: tables by topic, and records of brokers."""
+    """The content of a piece of a span: tables by topic, and records of brokers."""
 
     edges: pa.Table = field(default_factory=SCHEMA.empty_table)
     made: list[pa.Table] = field(default_factory=list)
@@ -87,7 +88,7 @@ class Part:
     waiting: list[pa.Table] = field(default_factory=list)
 
     def add(self, other: "Part") -> None:
-        """What follows."""
+        """Append the part that follows."""
         self.waiting += [other.edges, *other.waiting]
         self.made += other.made
         self.gone += other.gone
@@ -96,7 +97,7 @@ class Part:
             self.thin()
 
     def thin(self) -> None:
-        """Leave out what says nothing new."""
+        """Drop repeated edges."""
         made, gone = (
             pa.concat_tables([schema.empty_table(), *tables])
             for schema, tables in ((MADE, self.made), (GONE, self.gone))
@@ -112,7 +113,7 @@ class Part:
         )
 
     def cut(self, buckets: int) -> Iterator["Part"]:
-        """By topic, and by broker."""
+        """Yield one part per bucket; tables are partitioned by topic, and all brokers are in bucket 0."""
         self.thin()
         cuts = [
             list(_cut(table, buckets))
@@ -142,7 +143,7 @@ def _cut(table: pa.Table, buckets: int) -> Iterator[pa.Table]:
 
 @dataclass(slots=True)
 class TimelineSpan:
-    """Takes rows in order, of COLUMNS. `controls` are not held back."""
+    """Reads rows with COLUMNS, in order. `controls` take effect immediately, even within a transaction."""
 
     boundary: Boundary | None = None
     is_open: bool = False
@@ -154,7 +155,7 @@ class TimelineSpan:
     last: tuple[int, int] | None = None
 
     def add(self, rows: pa.RecordBatch) -> None:
-        """The next rows; their offsets rise."""
+        """Read the next rows; offsets are ascending."""
         if not len(rows):
             return
         offsets = rows.column("offset")
@@ -237,7 +238,7 @@ def _edges(rows: pa.RecordBatch, times: _Numbers) -> Iterator[pa.Table]:
 def _typed(
     rows: pa.RecordBatch, name: str, times: _Numbers
 ) -> tuple[pa.StructArray, pa.Array, pa.Array] | None:
-    """Records of one type, their offsets and times."""
+    """Return the records of one type, their offsets and times (ms), or None if there are none."""
     column = rows.column(name)
     if column.null_count == len(column):
         return None
