@@ -1,7 +1,7 @@
-"""Rows as Arrow record batches: only the columns that are asked for are made. PURE.
+"""Converts rows to Arrow record batches with only the requested columns. PURE.
 
-Owns the conversion of rows that were decoded one by one; `plain_arrow.py` has that of blocks. A typed column is made from the few
-rows of its type and spread over the batch by an index, so that thirty columns cost what one costs.
+Owns the conversion of rows that were decoded one by one; `plain_arrow.py` converts blocks. A typed column is made from
+the few rows of its type and spread over the batch by an index, so thirty columns cost as much as one.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ _TYPED = {column.name: column for column in record_columns()}
 
 
 def record_batch(rows: AnyRows, schema: pa.Schema) -> pa.RecordBatch:
-    """One batch with exactly these columns. Raises KeyError for a name that is no column."""
+    """Return one batch with exactly these columns. Raises KeyError for an unknown column."""
     if isinstance(rows, PlainRows):
         arrays = [plain_column(rows, each) for each in schema]
     else:

@@ -1,6 +1,7 @@
-"""Columns of Arrow from the places of fields. PURE.
+"""Makes Arrow columns from the positions of fields. PURE.
 
-Owns how a column is made without a step of Python for each value. Must not know how places are found (`columnar.py`).
+Owns how a column is made without a step of Python for each value. Must not depend on how positions are found
+(`columnar.py`).
 """
 
 from collections.abc import Sequence
@@ -37,7 +38,7 @@ _NUMPY = {"?": "u1", "b": "i1", "h": "i2", "H": "u2", "i": "i4", "q": "i8", "d":
 
 
 def field_array(data: Bytes, field: Places | FieldSpec, count: int) -> pa.Array:
-    """The values of `count` records. Raises Unusual on text that is none, and on a type that has no column here."""
+    """Return the values of `count` records. Raises Unusual on invalid UTF-8, and on an unsupported type."""
     if isinstance(field, FieldSpec):
         return _repeated(plain(field.default), _arrow_type(field.type), count)
     kind, default = field.spec.type, field.spec.default
@@ -76,7 +77,7 @@ def _elements(data: Bytes, field: Places, kind: Array, offsets: npt.NDArray[np.i
 
 
 def spread(arrays: list[pa.Array], indexes: Indexes, count: int) -> pa.Array:
-    """One of `count` elements: the first of all of `arrays` goes to the first of `indexes`; null where none goes to."""
+    """Return an array of `count` elements: element i of the concatenated `arrays` is at `indexes[i]`; the others are null."""
     joined = arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
     if len(arrays) == 1 and len(indexes) == count:
         return joined
@@ -86,12 +87,12 @@ def spread(arrays: list[pa.Array], indexes: Indexes, count: int) -> pa.Array:
 
 
 def bytes_array(data: Bytes, begins: Numbers, ends: Numbers) -> pa.Array:
-    """The bytes from `begins[i]` to `ends[i]`."""
+    """Return an array with the bytes from `begins[i]` to `ends[i]`."""
     return _texts(data, begins, ends - begins, None, pa.binary())
 
 
 def joined(parts: Sequence[str | pa.StringArray], count: int) -> pa.Array:
-    """`count` texts, each of all parts one behind the other: a part is the same in all of them, or has one for each, and no null."""
+    """Return `count` texts, each the concatenation of all parts: a part is one text for all, or an array of texts without nulls."""
     sizes = np.zeros(count, np.int64)
     found: list[tuple[Bytes, npt.NDArray[np.int32] | None]] = []
     for part in parts:
@@ -117,7 +118,7 @@ def joined(parts: Sequence[str | pa.StringArray], count: int) -> pa.Array:
 
 
 def _view(buffer: pa.Buffer | None, kind: npt.DTypeLike) -> Any:
-    """Only to be read, whoever made it: the loops are compiled for the one or the other."""
+    """Return a read-only view of a buffer: compiled loops distinguish types of read-only and writable arrays."""
     found = np.frombuffer(buffer if buffer is not None else b"", kind)
     found.flags.writeable = False
     return found
@@ -180,7 +181,7 @@ def _fixed(data: Bytes, kind: Fixed, begins: Numbers, default: Any) -> pa.Array:
 
 
 def _uuid_texts(data: Bytes, begins: Numbers, default: str | None) -> pa.Array:
-    """As Kafka writes them: base 64 of the sixteen bytes, without padding."""
+    """Return UUIDs in Kafka's form: URL-safe base 64 of the sixteen bytes, without padding."""
     count = len(begins)
     letters = np.empty((count, _TEXT_BYTES), np.uint8)
     loops.base64(data, begins, _LETTERS, letters)

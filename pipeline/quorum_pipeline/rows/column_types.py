@@ -1,4 +1,4 @@
-"""Types of columns, as they are declared, as Arrow has them: what Spark makes of them, without asking it. PURE."""
+"""Converts declared column types to Arrow types, with the same result as Spark but without it. PURE."""
 
 from collections.abc import Mapping
 
@@ -18,12 +18,12 @@ _SCALARS = {
 
 
 def arrow_schema(columns: Mapping[str, str]) -> pa.Schema:
-    """Of columns as they are declared: by name, with their type written out."""
+    """Return the Arrow schema of declared columns. `columns`: name → type as text."""
     return pa.schema([(name, _arrow_type(kind)) for name, kind in columns.items()])
 
 
 def _arrow_type(text: str) -> pa.DataType:
-    """A type as the columns are declared."""
+    """Return the Arrow type of a declared type."""
     if text.startswith("array<"):
         return pa.list_(pa.field("element", _arrow_type(text[6:-1])))
     if not text.startswith("struct<"):

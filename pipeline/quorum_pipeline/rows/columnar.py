@@ -1,7 +1,7 @@
 """Positions of the fields of many records of one type and version. PURE.
 
-Owns the programs for the compiled loops (`loops.py`), generated from the declarations of records. The result is not
-values but positions, and numbers of elements; `column_arrays.py` makes columns from them. Supported are fixed fields,
+Owns the programs for the compiled loops (`loops.py`), generated from the declarations of records. The result is
+positions and numbers of elements; `column_arrays.py` makes columns from them. Supported are fixed fields,
 strings, arrays of fixed elements or simple structures, tagged fields, and lengths of up to three bytes. Anything
 else, and anything damaged, raises `Unusual`; then the node's decoder is used. Source: KIP-482 (compact forms, tagged
 fields); KIP-631, "Record format".
@@ -39,9 +39,9 @@ Indexes = npt.NDArray[np.intp]
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """A field of many records: where its value begins, or ABSENT, which means its default.
+    """A field of many records. `begins`: where its value begins, or ABSENT for its default.
 
-    `counts`: bytes of a string, elements of an array, or NULL; of no meaning for a fixed type.
+    `counts`: number of bytes of a string or of elements of an array, or NULL; undefined for a fixed type.
     """
 
     spec: FieldSpec
@@ -49,11 +49,11 @@ class Places:
     begins: Numbers
     counts: Numbers
     is_everywhere: bool
-    """None is ABSENT."""
+    """Whether no record has ABSENT."""
 
 
 Fields = dict[str, Places | FieldSpec]
-"""By name; a field that no record has is its declaration, for the default."""
+"""Fields by name; for a field that no record has, its declaration, which has the default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class _Program:
 def fields_of(
     cls: type[Message], version: int, data: Bytes, begins: Numbers, ends: Numbers
 ) -> Fields:
-    """The fields of records whose bodies are `data[begins[i]:ends[i]]`. Raises Unusual."""
+    """Return the fields of records whose bodies are `data[begins[i]:ends[i]]`. Raises Unusual."""
     # The class is hashable; the type checker applies the rule for its instances.
     program = _program(cls, version)  # type: ignore[arg-type]
     if program is None:
@@ -88,7 +88,9 @@ def fields_of(
 def fields_of_structures(
     field: Places, data: Bytes, begins: Numbers, offsets: npt.NDArray[np.int32]
 ) -> Fields:
-    """The fields of all elements of a field: of arrays that begin there and have the elements up to `offsets[i + 1]`."""
+    """Return the fields of the structures in arrays: array i begins at `begins[i]` and has elements `offsets[i]` to
+    `offsets[i + 1]` (exclusive).
+    """
     program = _inner_program(field.spec.type, field.version)
     assert program is not None
     shape = len(program.names), int(offsets[-1])
@@ -102,7 +104,7 @@ def fields_of_structures(
 
 @cache
 def _program(cls: type[Message], version: int) -> _Program | None:
-    """None: it has a field of a type that the loops don't read."""
+    """Return the program of a record type; None if a field has a type that the loops don't support."""
     left_out = {name: spec for name, spec in wire_fields(cls) if not spec.in_version(version)}
     declared = [(name, spec) for name, spec in wire_fields(cls) if name not in left_out]
     # The sort is stable: fields without a tag come first, in wire order.
@@ -129,7 +131,7 @@ def _program(cls: type[Message], version: int) -> _Program | None:
 
 
 def _inner_program(kind: WireType, version: int) -> _Program | None:
-    """Of the structures in an array; None: they are none, or such that the loops don't read."""
+    """Return the program of the structures in an array; None if the elements are no structures, or unsupported ones."""
     if not isinstance(kind, Array) or not isinstance(kind.element, type):
         return None
     # See `fields_of`.

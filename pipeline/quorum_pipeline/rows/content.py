@@ -14,7 +14,7 @@ from quorum_node.schema.schema import Message
 
 
 class Content(NamedTuple):
-    """`record` is None where nothing could be decoded; `problem` says why."""
+    """`record` is None if it could not be decoded; `problem` is the reason."""
 
     type: str | None
     version: int | None
@@ -23,7 +23,7 @@ class Content(NamedTuple):
 
 
 def metadata_content(value: bytes | None) -> Content:
-    """A record of a batch that is no control batch."""
+    """Decode a record of a batch other than a control batch."""
     if value is None:
         return Content(None, None, None, "a metadata record without a value")
     try:
@@ -41,7 +41,7 @@ def metadata_content(value: bytes | None) -> Content:
 
 
 def control_content(record: DecodedRecord) -> Content:
-    """A record of a control batch."""
+    """Decode a record of a control batch."""
     try:
         found = decode_control(record)
     except MalformedRecord as error:

@@ -49,7 +49,7 @@ _VOTER = (
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A field of a typed column; `value` takes it from a record, as plain Python."""
+    """A field of a typed column; `value` returns its value in a record as a plain Python type."""
 
     name: str
     type: str
@@ -66,14 +66,14 @@ class RecordColumn:
 
     @property
     def type(self) -> str:
-        """Its type, written out."""
+        """Its declared type."""
         inner = ",".join(f"`{field.name}`:{field.type}" for field in self.fields)
         return f"struct<{inner}>"
 
 
 @cache
 def record_columns() -> tuple[RecordColumn, ...]:
-    """Control records first, then metadata records by number; those without fields have no column."""
+    """Return the typed columns: control records, then metadata records by type number; those without fields have none."""
     declared = [
         RecordColumn(_column_name(cls.__name__), cls, _declared_fields(cls))
         for _, cls in sorted(RECORDS_BY_TYPE.items())
@@ -82,7 +82,7 @@ def record_columns() -> tuple[RecordColumn, ...]:
 
 
 def plain(value: Any) -> Any:
-    """A value of a record without the project's own types."""
+    """Convert a value of a record to plain Python types."""
     if isinstance(value, UUID):
         return uuid_text(value)
     if isinstance(value, tuple):
@@ -101,7 +101,7 @@ def _declared_fields(cls: type[Message]) -> tuple[Field, ...]:
 
 
 def _getter(name: str, type: WireType) -> Callable[[Any], Any]:
-    """A getter for one field, on the hot path: most values need no conversion, and UUIDs repeat."""
+    """Return a getter for one field, on the hot path: most values need no conversion, and UUIDs repeat."""
     take = attrgetter(name)
     if type == ANY_UUID:
         return lambda record: known_uuid_text(take(record))
@@ -137,7 +137,7 @@ def _is_plain(type: WireType) -> bool:
 
 @lru_cache(maxsize=_KNOWN_UUIDS)
 def known_uuid_text(uuid: UUID | None) -> str | None:
-    """`uuid_text` of one that probably comes again; None stays None."""
+    """Return `uuid_text` of a UUID, cached as UUIDs repeat; None stays None."""
     return None if uuid is None else uuid_text(uuid)
 
 

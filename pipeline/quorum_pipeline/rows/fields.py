@@ -13,7 +13,7 @@ _CONTROL = {column.record: column for column in record_columns()}
 
 
 def json_of(record: Message | ControlRecord) -> str:
-    """One line."""
+    """Return a record as one line of JSON."""
     return json.dumps(_document(record), separators=(",", ":"), ensure_ascii=False)
 
 

@@ -1,4 +1,4 @@
-"""Collects batches to blocks of rows: usual batches are decoded type by type, others record by record. PURE.
+"""Collects batches into blocks of rows: usual batches are decoded type by type, others record by record. PURE.
 
 The reader decides when a block is large enough, so memory is bounded.
 """
@@ -11,15 +11,15 @@ from quorum_pipeline.rows.runs import BatchRun, Placed, may_be_plain, run_of
 from quorum_pipeline.rows.table import Rows
 
 ROWS_AT_ONCE = 131_072
-"""A block is worth the steps that it takes whatever its size, and fits into memory with all its columns."""
+"""Rows of a block: enough to outweigh its fixed cost, and few enough to fit into memory with all columns."""
 BYTES_AT_ONCE = 64 << 20
-"""Of batches: also where records are long."""
+"""Limit of a block's bytes of batches, for long records."""
 
 AnyRows = Rows | PlainRows
 
 
 class Gathering:
-    """`source`: the file or the address that the rows are from."""
+    """Collects batches of one source. `source`: file or address of the rows."""
 
     def __init__(self, source: str) -> None:
         self._source = source
@@ -28,11 +28,11 @@ class Gathering:
 
     @property
     def is_enough(self) -> bool:
-        """Whether it is time to `take`."""
+        """Whether the block is large enough for `take`."""
         return self._count >= ROWS_AT_ONCE or self._size_bytes >= BYTES_AT_ONCE
 
     def add(self, batch: Batch, position: int, start_offset: int, end_offset: int) -> None:
-        """The records of a batch from `start_offset` on and below `end_offset`."""
+        """Add the records of a batch from `start_offset` to `end_offset` (exclusive)."""
         header = batch.header
         is_whole = start_offset <= header.base_offset < header.end_offset <= end_offset
         self._count += header.record_count
@@ -45,18 +45,18 @@ class Gathering:
             self._blocks.append([(batch, position)])
 
     def add_run(self, run: BatchRun) -> None:
-        """All records of many batches."""
+        """Add all records of a run of batches."""
         self._count += run.end_offset - run.base_offset
         self._size_bytes += len(run.data)
         self._blocks.append(run)
 
     def add_problem(self, offset: int, epoch: int, position: int, problem: str) -> None:
-        """A place where records should be that can't be read."""
+        """Add a row for a place whose records can't be read."""
         self._count += 1
         self._by_record().add_problem(offset, epoch, position, problem)
 
     def take(self) -> Iterator[AnyRows]:
-        """What came since the last time."""
+        """Yield the rows that were added since the last call."""
         blocks, self._blocks, self._count, self._size_bytes = self._blocks, [], 0, 0
         for block in blocks:
             found = [block] if isinstance(block, Rows) else self._decoded(block)

@@ -39,12 +39,12 @@ _FORMS: dict[type, str] = {
     KRaftVersion: "kraft.version",
     VotersRecord: "voters",
 }
-"""Fields in braces; one named `resource_type` is written as its name."""
+"""Form of the key by record type, with fields in braces; a `resource_type` is replaced by its name."""
 _FIELD = re.compile(r"{(\w+)}")
 
 
 def key_of(record: object) -> str | None:
-    """The key, or None."""
+    """Return the key of a record, or None."""
     if isinstance(record, md.ClientQuotaRecord):
         return _quota([(each.entity_type, each.entity_name) for each in record.entity], record.key)
     form = _FORMS.get(type(record))
@@ -52,7 +52,7 @@ def key_of(record: object) -> str | None:
 
 
 def key_array(cls: type, columns: dict[str, pa.Array], count: int) -> pa.Array:
-    """The keys of many records of one type, from the values of their fields."""
+    """Return the keys of many records of one type, from the values of their fields."""
     if cls is md.ClientQuotaRecord:
         named = [[tuple(each.values()) for each in some] for some in columns["entity"].to_pylist()]
         return pa.array(map(_quota, named, columns["key"].to_pylist()), pa.string())

@@ -2,7 +2,7 @@
 
 These loops do all the work per record, because Python would be too slow. They are generic: a program, an array of
 numbers generated from a declaration (`columnar.py`), describes the fields. They read the usual encoding and report
-where something else occurs. They may read some bytes ahead, so READ_AHEAD_BYTES must follow the last record. Source:
+any other one. They may read some bytes ahead, so READ_AHEAD_BYTES must follow the last record. Source:
 Kafka's documentation, "Record Batch"; KIP-482 (compact forms, tagged fields).
 """
 
@@ -16,9 +16,9 @@ from quorum_pipeline.plain_form import UNUSUAL, int32, plain_record, plain_uvari
 READ_AHEAD_BYTES = 16
 ABSENT, NULL = -1, -1
 FIXED, COUNTED, NULLABLE = 0, 1, 2
-"""Forms of a field: of a fixed size; a count of elements (bytes of a string), then these; the same, or null."""
+"""Forms of a field: fixed size; a count of elements (bytes of a string), then the elements; the same, nullable."""
 BASE_OFFSET, COUNT, EPOCH, TIMESTAMP_MS, CRC = HEADER_COLUMNS = range(5)
-"""Columns of a table of headers."""
+"""Columns of a table of batch headers."""
 HEADERS = len(HEADER_COLUMNS)
 
 
@@ -31,10 +31,11 @@ def _int64(data: Bytes, at: int) -> int:
 def headers(
     data: Bytes, size: int, offset: int, other_forms: int, borders: Numbers, table: Numbers
 ) -> int:
-    """How many batches stand one behind the other, from the first byte on, whose headers have the form that all writers of metadata use.
+    """Read contiguous batches from the first byte on, as long as their headers have the usual form; return their number.
 
-    The first one has this offset, and each goes on from the one before; none has a bit of `other_forms` in its attributes. Fills
-    in where they begin, and behind the last of them where it ends; and what their headers say. Checksums are not looked at.
+    The first one has the given offset, each continues at the end offset of the previous one, and none has a bit of
+    `other_forms` in its attributes. Fills `borders` with the begins of batches and the end of the last one, and `table`
+    with their headers. Checksums are not verified.
     """
     at, count = 0, 0
     borders[0] = 0
@@ -66,10 +67,10 @@ def headers(
 def frames(
     data: Bytes, borders: Numbers, firsts: Numbers, begins: Numbers, ends: Numbers
 ) -> npt.NDArray[np.bool_]:
-    """Fills in where the values of records begin and end; whether each batch has the form that all writers of metadata use.
+    """Fill `begins` and `ends` with the positions of the records' values; return whether each batch has the usual form.
 
-    A batch is `data[borders[i]:borders[i + 1]]`, and its records have the numbers from `firsts[i]` on: no key, no headers,
-    the timestamp of the batch, and no gap between offsets.
+    Batch i is `data[borders[i]:borders[i + 1]]`, and its records have the numbers from `firsts[i]` on. The usual form has no
+    keys, no headers, the timestamp of the batch, and no gap between offsets.
     """
     plain = np.zeros(len(borders) - 1, np.bool_)
     for batch in range(len(plain)):
@@ -89,7 +90,7 @@ def frames(
 
 @compiled_when_called
 def _value(data: Bytes, at: int, end: int, size_bytes: int, form: int) -> tuple[int, int, int]:
-    """Where a value begins, how many elements it has (or NULL, or UNUSUAL), and what follows it."""
+    """Return where a value begins, its number of elements (or NULL, or UNUSUAL), and the position after it."""
     if form == FIXED:
         return at, 1, at + size_bytes
     count, at = plain_uvarint(data, at, end)
@@ -100,7 +101,7 @@ def _value(data: Bytes, at: int, end: int, size_bytes: int, form: int) -> tuple[
 
 @compiled_when_called
 def _place(data: Bytes, at: int, end: int, program: Numbers, field: int) -> tuple[int, int, int]:
-    """The same for a field of a program, whose elements may be structures; these have no tagged fields."""
+    """Return the same for a field of a program, whose elements may be structures without tagged fields."""
     place, count, at = _value(data, at, end, program[field, 1], program[field, 2])
     if program[field, 4] == 0:
         return place, count, at
@@ -125,11 +126,12 @@ def fields(
     counts: npt.NDArray[np.int64],
     present: Numbers,
 ) -> bool:
-    """Fills in where each field of each record begins, and how many elements it has. False: there is something unusual.
+    """Fill in where each field of each record begins, and its number of elements. Return False if anything is unusual.
 
-    `program`: for each field its tag (-1 for those without, which come first), the size of an element, its form; and where
-    elements are structures: the first row of the program that has a field of them, and how many fields they have. `places`
-    and `counts` have a row for each field; `places` are all ABSENT before. `present`: in how many records each field is, 0 before.
+    `program`: for each field its tag (-1 for fields without one, which come first), the size of an element, its form; and for
+    structures as elements: the first row of the program with one of their fields, and the number of their fields. `places`
+    and `counts` have a row for each field; `places` are initially ABSENT. `present`: number of records with each field,
+    initially 0.
     """
     fields_count = len(present)
     untagged = 0
@@ -167,7 +169,7 @@ def fields(
 
 @compiled_when_called
 def turned(data: Bytes, places: Numbers, default: Bytes, found: npt.NDArray[np.uint8]) -> None:
-    """Fills in the bytes of fixed fields from the last to the first, a row for each; ABSENT ones have the default."""
+    """Fill in the bytes of fixed fields in reverse order, a row for each; ABSENT ones get the default."""
     size = len(default)
     for index in range(len(places)):
         place = places[index]
@@ -177,7 +179,7 @@ def turned(data: Bytes, places: Numbers, default: Bytes, found: npt.NDArray[np.u
 
 @compiled_when_called
 def base64(data: Bytes, places: Numbers, letters: Bytes, found: npt.NDArray[np.uint8]) -> None:
-    """Fills in the 22 letters of sixteen bytes each, a row for each; nothing for ABSENT ones."""
+    """Fill in the 22 base 64 letters of each sixteen bytes, a row for each; ABSENT ones are skipped."""
     for index in range(len(places)):
         place = places[index]
         if place == ABSENT:
@@ -193,7 +195,7 @@ def base64(data: Bytes, places: Numbers, letters: Bytes, found: npt.NDArray[np.u
 
 @compiled_when_called
 def gathered(data: Bytes, begins: Numbers, offsets: npt.NDArray[np.int32], found: Bytes) -> None:
-    """Fills in one text behind the other: that from `begins[i]` on goes to `offsets[i]` up to `offsets[i + 1]`."""
+    """Copy texts so that they are contiguous: the text at `begins[i]` goes to `found[offsets[i]:offsets[i + 1]]`."""
     for index in range(len(begins)):
         begin, to, behind = begins[index], offsets[index], offsets[index + 1]
         found[to:behind] = data[begin : begin + behind - to]
@@ -203,7 +205,7 @@ def gathered(data: Bytes, begins: Numbers, offsets: npt.NDArray[np.int32], found
 def appended(
     texts: Bytes, borders: npt.NDArray[np.int32], ends: npt.NDArray[np.int32], found: Bytes
 ) -> None:
-    """Writes `texts[borders[i]:borders[i + 1]]` to where text i ends by now, and where it ends then."""
+    """Append `texts[borders[i]:borders[i + 1]]` to text i, which ends at `ends[i]`; update `ends`."""
     for index in range(len(ends)):
         to = ends[index]
         for place in range(borders[index], borders[index + 1]):
@@ -214,7 +216,7 @@ def appended(
 
 @compiled_when_called
 def appended_to_all(text: Bytes, ends: npt.NDArray[np.int32], found: Bytes) -> None:
-    """The same with one text."""
+    """Append one text to all texts, which end at `ends`; update `ends`."""
     for index in range(len(ends)):
         to = ends[index]
         for place in range(len(text)):
@@ -227,7 +229,7 @@ def appended_to_all(text: Bytes, ends: npt.NDArray[np.int32], found: Bytes) -> N
 def elements(
     begins: Numbers, offsets: npt.NDArray[np.int32], size_bytes: int, found: Numbers
 ) -> None:
-    """Fills in where each element of each array begins."""
+    """Fill in where each element of each array begins."""
     for index in range(len(begins)):
         for number in range(offsets[index + 1] - offsets[index]):
             found[offsets[index] + number] = begins[index] + number * size_bytes
@@ -242,7 +244,7 @@ def structures(
     places: npt.NDArray[np.int64],
     counts: npt.NDArray[np.int64],
 ) -> None:
-    """Fills in where each field of each structure begins, and how many elements it has: of arrays that `fields` went through."""
+    """Fill in where each field of each structure begins, and its number of elements, in arrays that `fields` has checked."""
     for index in range(len(begins)):
         at = begins[index]
         for element in range(offsets[index], offsets[index + 1]):
@@ -253,7 +255,7 @@ def structures(
 
 
 def compile_all() -> None:
-    """Now, and not in each of the processes that come from this one."""
+    """Compile all loops now, so that processes forked from this one need not."""
     data: Bytes = np.frombuffer(bytes(READ_AHEAD_BYTES), np.uint8)
     own, none, borders = data.copy(), np.zeros(0, np.int64), np.zeros(1, np.int64)
     offsets, tables = np.zeros(1, np.int32), np.zeros((0, 0), np.int64)

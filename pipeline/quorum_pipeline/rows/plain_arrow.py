@@ -21,7 +21,7 @@ _TYPED = {column.name: column for column in record_columns()}
 
 
 def plain_column(rows: PlainRows, field: pa.Field) -> pa.Array:
-    """A column of the table. Raises KeyError for a name that is no column."""
+    """Return a column of the table. Raises KeyError for an unknown column."""
     typed = _TYPED.get(field.name)
     if typed is None:
         if pa.types.is_dictionary(field.type):
@@ -40,10 +40,10 @@ def plain_column(rows: PlainRows, field: pa.Field) -> pa.Array:
 
 
 def type_schema(rows: PlainRows, schema: pa.Schema) -> pa.Schema | None:
-    """The columns that say something in rows of one type; None if it is not just one.
+    """Return the columns that have values in rows of one type; None if there are rows of several types.
 
-    A text that is the same in all of them is one value of a dictionary. What can't be null by its declaration is not nullable: to
-    write in each row that it is not takes as long as to write a number.
+    A text that all rows share is one value of a dictionary. A field that can't be null by its declaration is not nullable:
+    writing a validity flag per row would take as long as writing a number.
     """
     (group, *others) = rows.groups
     if others or isinstance(group, OneByOne):
@@ -64,14 +64,14 @@ def type_schema(rows: PlainRows, schema: pa.Schema) -> pa.Schema | None:
 def struct_array(
     column: RecordColumn, records: list[object], type: pa.StructType
 ) -> pa.StructArray:
-    """The typed column of records that were decoded one by one, all of its type."""
+    """Return the typed column of records that were decoded one by one, all of its type."""
     wanted = {field.name: field for field in column.fields}
     parts = [pa.array(list(map(wanted[each.name].value, records)), type=each.type) for each in type]
     return pa.StructArray.from_arrays(parts, fields=list(type))
 
 
 def _declared(group: OneType, type: pa.StructType) -> pa.StructType:
-    """The same, with what can't be null."""
+    """Return the same type with nullability as declared."""
     specs = dict(wire_fields(group.cls))
     fields = []
     for each in type:
@@ -105,7 +105,7 @@ def _of_groups(
     of_one: Callable[[Content], object],
     kind: pa.DataType,
 ) -> Callable[[PlainRows], pa.Array]:
-    """A plain column from what it is for a type, and for one record."""
+    """Return a function that makes a plain column. `of_type`: values for a group of one type; `of_one`: value for one record."""
 
     def column(rows: PlainRows) -> pa.Array:
         parts = [
@@ -175,4 +175,4 @@ _ONE_VALUE: dict[str, Callable[[PlainRows, OneType], str]] = {
 }
 _SOMETIMES_NULL = {"timestamp", "key"}
 _ALWAYS_NULL = {"record_key", "problem"}
-"""Where records were decoded type by type."""
+"""Columns that are null in rows that were decoded type by type."""

@@ -23,12 +23,12 @@ from quorum_pipeline.rows.content import Content, metadata_content
 from quorum_pipeline.rows.runs import BatchRun, Placed
 
 _HEAD_BYTES = 3
-"""Frame version, type and version of a record, where each is one byte."""
+"""Frame version, type and version of a record, if each is one byte."""
 
 
 @dataclass(frozen=True, slots=True)
 class OneType:
-    """Records of one type and version: their numbers in the block, in order, and the values of their fields, by name."""
+    """Records of one type and version: their indexes in the block, in order, and the values of their fields by name."""
 
     indexes: Indexes
     cls: type[MetadataMessage]
@@ -38,19 +38,19 @@ class OneType:
 
 @dataclass(frozen=True, slots=True)
 class OneByOne:
-    """Records that were decoded one by one: their numbers in the block, in order, and what they say."""
+    """Records that were decoded one by one: their indexes in the block, in order, and their contents."""
 
     indexes: Indexes
     contents: list[Content]
 
     @property
     def records(self) -> Iterator[tuple[int, Content]]:
-        """Both, side by side."""
+        """Pairs of index and content."""
         return zip(self.indexes.tolist(), self.contents, strict=True)
 
 
 class PlainRows:
-    """Columns of one length, as `Rows` has them; the bytes of a record are `data[begins[i]:ends[i]]`."""
+    """Columns of equal length, like those of `Rows`; the bytes of record i are `data[begins[i]:ends[i]]`."""
 
     offsets: Numbers
     epochs: Numbers
@@ -76,15 +76,15 @@ class PlainRows:
 
     @cached_property
     def contents(self) -> list[Content]:
-        """Every record, decoded one by one."""
+        """The contents of all records, decoded one by one."""
         return [metadata_content(each) for each in self.values]
 
     def value_array(self) -> pa.Array:
-        """`values`, for Arrow."""
+        """Return `values` as an Arrow array."""
         return bytes_array(self.data, self.begins, self.ends)
 
     def problems(self) -> Iterator[tuple[int, str]]:
-        """Numbers of the rows that could not be decoded, and why."""
+        """Yield index and problem of each row that could not be decoded."""
         for group in self.groups:
             if isinstance(group, OneByOne):
                 for index, content in group.records:
@@ -93,7 +93,7 @@ class PlainRows:
 
     @cached_property
     def groups(self) -> list[OneType | OneByOne]:
-        """All rows, each in one of them; within one they are in order."""
+        """All rows in groups of one type and version; each row is in one group, and the rows of a group are in order."""
         data, begins = self.data, self.begins
         is_long_enough = self.ends - begins >= _HEAD_BYTES
         head = np.where(is_long_enough, _heads(data, begins), -1).astype(np.int16)
@@ -102,7 +102,7 @@ class PlainRows:
         return [self._group(int(head[indexes[0]]), indexes) for indexes in np.split(order, borders)]
 
     def by_group(self) -> Iterator["PlainRows"]:
-        """The same rows, in one block for each group."""
+        """Yield the same rows in one block for each group."""
         for group in self.groups:
             rows = copy(self)
             for name, values in vars(self).items():
@@ -133,7 +133,7 @@ class PlainRows:
 
 
 def plain_blocks(source: str, run: BatchRun) -> Iterator[PlainRows | Placed]:
-    """A run, in order: batches that are plain together, the others as they are."""
+    """Yield the batches of a run in order: contiguous usual ones as one block, others as batches."""
     counts = run.headers[:, loops.COUNT]
     firsts = np.concatenate([[0], np.cumsum(counts)])
     begins, ends = np.empty(firsts[-1], np.int64), np.empty(firsts[-1], np.int64)
@@ -149,7 +149,7 @@ def plain_blocks(source: str, run: BatchRun) -> Iterator[PlainRows | Placed]:
 
 
 def _add_headers(rows: PlainRows, run: BatchRun, some: slice) -> None:
-    """What all records of a batch have in common."""
+    """Fill in the columns that all records of a batch share."""
     headers = run.headers[some]
     counts = headers[:, loops.COUNT]
     rows.epochs = np.repeat(headers[:, loops.EPOCH], counts)
@@ -162,7 +162,7 @@ def _add_headers(rows: PlainRows, run: BatchRun, some: slice) -> None:
 
 
 def _heads(data: Bytes, begins: Numbers) -> Numbers:
-    """Type and version as one number; -1 where they are not of one byte each, or the frame is another."""
+    """Return type and version as one number; -1 if they are not one byte each, or the frame version is another one."""
     kinds, versions = data[begins + 1].astype(np.int64), data[begins + 2].astype(np.int64)
     known = (data[begins] == FRAME_VERSION) & (kinds < 0x80) & (versions < 0x80)
     return np.where(known, kinds << 8 | versions, -1)

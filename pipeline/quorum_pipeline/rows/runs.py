@@ -25,14 +25,14 @@ from quorum_pipeline.rows.loops import READ_AHEAD_BYTES
 
 _OTHER_FORMS = CONTROL_FLAG | COMPRESSION_MASK
 Placed = tuple[Batch, int]
-"""A batch, and where in its file it begins."""
+"""A batch, and its position in its file."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchRun:
     """Batch i is `data[borders[i]:borders[i + 1]]`, and begins at `positions[i]` of its file.
 
-    READ_AHEAD_BYTES stand in `data` behind the last batch. `headers` has a row for each batch: see `loops.headers`.
+    The last batch is followed by READ_AHEAD_BYTES in `data`. `headers` has a row for each batch: see `loops.headers`.
     """
 
     data: Bytes
@@ -45,28 +45,28 @@ class BatchRun:
 
     @property
     def base_offset(self) -> int:
-        """Of the first batch."""
+        """Base offset of the first batch."""
         return int(self.headers[0, loops.BASE_OFFSET])
 
     @property
     def end_offset(self) -> int:
-        """Behind the last batch."""
+        """End offset of the last batch (exclusive)."""
         return int(self.headers[-1, loops.BASE_OFFSET] + self.headers[-1, loops.COUNT])
 
     @property
     def end_position(self) -> int:
-        """In its file."""
+        """End position of the last batch in its file."""
         return int(self.positions[0] + self.borders[-1] - self.borders[0])
 
     def batch(self, number: int) -> Placed:
-        """One of them."""
+        """Return one batch and its position."""
         begin, end = self.borders[number : number + 2]
         data = self.data[begin:end].data
         return Batch(read_header(data), data), int(self.positions[number])
 
 
 def may_be_plain(batch: Batch) -> bool:
-    """By its header. Room is made for as many records as it tells, so they have to fit into it."""
+    """Return whether a batch's header has the usual form. Memory is allocated for its record count, so that has to be plausible."""
     header = batch.header
     return not header.attributes & _OTHER_FORMS and (
         header.record_count == header.last_offset_delta + 1 < header.size_bytes
@@ -74,7 +74,7 @@ def may_be_plain(batch: Batch) -> bool:
 
 
 def run_of(batches: Sequence[Placed]) -> BatchRun:
-    """Batches that may be plain, together."""
+    """Join batches that may be plain into a run."""
     parts = [batch.data for batch, _ in batches]
     told = [batch.header for batch, _ in batches]
     headers = [
@@ -89,9 +89,9 @@ def run_of(batches: Sequence[Placed]) -> BatchRun:
 
 
 def first_run(data: Bytes, size: int, position: int, offset: int) -> BatchRun | None:
-    """What a piece begins with: batches that go on from `offset`, in the first `size` bytes of `data`. None: no such batch.
+    """Return the run of usual batches from `offset` on at the begin of `data`, within its first `size` bytes; None if there is none.
 
-    `position`: of the piece in its file. READ_AHEAD_BYTES stand behind those bytes.
+    `position`: position of `data` in its file. READ_AHEAD_BYTES must follow those bytes.
     """
     most = size // HEADER_BYTES
     borders, headers = np.empty(most + 1, np.int64), np.empty((most, loops.HEADERS), np.int64)

@@ -1,7 +1,7 @@
 """The rows of a log: the common columns of every record. PURE.
 
-Owns these columns, and the conversion of batches record by record (the reference path). A batch is cut to the wanted
-offsets. Must not know files or Arrow (`arrow.py`).
+Owns these columns, and the conversion of batches record by record (the reference path). Only the wanted offsets of a
+batch are converted. Must not depend on files or Arrow (`arrow.py`).
 """
 
 from collections.abc import Iterator
@@ -35,19 +35,19 @@ MOST_TIMESTAMP_MS = (1 << 63) // 1000 - 1
 
 
 def table_columns() -> dict[str, str]:
-    """Every column and its type, in order."""
+    """Return all columns and their types, in order."""
     return PLAIN_COLUMNS | {column.name: column.type for column in record_columns()}
 
 
 def table_ddl(*without: str) -> str:
-    """The same, as one text that Spark takes for a schema; some columns may be left out."""
+    """Return all columns except those in `without` as DDL for a Spark schema."""
     found = table_columns().items()
     return ", ".join(f"`{name}` {kind}" for name, kind in found if name not in without)
 
 
 @dataclass(slots=True)
 class Rows:
-    """Lists of one length. `source`: the file or the address that the rows are from."""
+    """Lists of equal length. `source`: file or address of the rows."""
 
     source: str
     offsets: list[int] = field(default_factory=list)
@@ -65,9 +65,9 @@ class Rows:
         return len(self.offsets)
 
     def add(self, batch: Batch, position: int, start_offset: int, end_offset: int) -> None:
-        """The records of a batch from `start_offset` on and below `end_offset`.
+        """Add the records of a batch from `start_offset` to `end_offset` (exclusive).
 
-        A batch with a right checksum that holds no records becomes one row with a problem.
+        A batch with a correct checksum whose records can't be decoded becomes one row with a problem.
         """
         header = batch.header
         try:
@@ -93,7 +93,7 @@ class Rows:
         self.positions += [position] * count
 
     def add_problem(self, offset: int, epoch: int, position: int, problem: str) -> None:
-        """A place where records should be that can't be read."""
+        """Add a row for a place whose records can't be read."""
         self.offsets.append(offset)
         self.epochs.append(epoch)
         self.timestamps_ms.append(0)
@@ -106,7 +106,7 @@ class Rows:
         self.positions.append(position)
 
     def problems(self) -> Iterator[tuple[int, str]]:
-        """Numbers of the rows that could not be decoded, and why."""
+        """Yield index and problem of each row that could not be decoded."""
         for index, content in enumerate(self.contents):
             if content.problem is not None:
                 yield index, content.problem

@@ -1,8 +1,8 @@
-"""A span of the log as its remaining records, by compiled loops; like `deltas.span` without an object per record.
+"""Reduces a span of the log to its remaining records, by compiled loops; like `deltas.span` without an object per record.
 PURE.
 
-Owns which records take effect: those before the first transaction boundary (HEAD) may be held back or aborted by an
-earlier transaction; BODY takes effect; TAIL is held back by a transaction open at the end. `counted` decides for all
+Owns which records take effect: those before the first transaction boundary (HEAD) may be deferred or aborted by an
+earlier transaction; BODY takes effect; TAIL is deferred by a transaction open at the end. `counted` decides for all
 spans together. Unsupported or possibly malformed records raise Unusual. Source: KIP-868.
 """
 
@@ -23,7 +23,9 @@ from quorum_pipeline.plain_form import Unusual
 
 _DROPPED, _HELD = 3, 4
 _BLOCK_RECORDS, _BLOCK_BYTES, _BLOCK_TIMES_LEFT = 250_000, 32 << 20, 2
-"""So much is put together at once; or so many times as many records as are left: these are gone through again."""
+"""Waiting records are combined at _BLOCK_BYTES, or at _BLOCK_RECORDS but not fewer than _BLOCK_TIMES_LEFT times the remaining
+records, which are processed again.
+"""
 _BEGIN, _END = md.BeginTransactionRecord.RECORD_TYPE, md.EndTransactionRecord.RECORD_TYPE
 
 
@@ -54,15 +56,15 @@ class _Growing:
 
 @dataclass(slots=True)
 class CompiledSpan:
-    """Takes records in order. Everything may raise Unusual."""
+    """Reads records in order. Every method may raise Unusual."""
 
     boundary: Boundary | None = None
     is_open: bool = False
-    """Whether a transaction that began here is."""
+    """Whether a transaction that began in this span is open at its end."""
     _pieces: list[_Growing] = field(default_factory=lambda: [_Growing() for _ in PIECES])
 
     def add(self, run: RecordRun, offsets: Numbers) -> None:
-        """The next records."""
+        """Read the next records."""
         records = OffsetRun(run, offsets)
         boundaries = np.flatnonzero(np.isin(run.kinds, BOUNDARY_KINDS)).tolist()
         if not boundaries:
@@ -81,7 +83,7 @@ class CompiledSpan:
             self._pieces[piece].add(records.some(np.flatnonzero(route == piece)))
 
     def pieces(self) -> Iterator[tuple[int, OffsetRun]]:
-        """What is left of each; every record that is no sum is one, or Unusual is raised here or where it is merged."""
+        """Yield the remaining records of each piece. Records that can't be decoded raise Unusual, here or when they are merged."""
         for piece in PIECES:
             left = self._pieces[piece].squeeze()
             _check(left.others())
@@ -113,7 +115,7 @@ class CompiledSpan:
 
 
 def _check(records: OffsetRun) -> None:
-    """Each is a record that can be decoded. Raises Unusual."""
+    """Raise Unusual if a record can't be decoded."""
     try:
         decoded(records.run)
     except MalformedRecord:

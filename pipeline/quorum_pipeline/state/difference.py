@@ -1,4 +1,4 @@
-"""What differs between two states, row by row. PURE. Owns the comparison; the tables are in `tables.py`."""
+"""The differences between two states, row by row. PURE. Owns the comparison; the tables are in `tables.py`."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from quorum_pipeline.state.tables import STATE_TABLES, Row, StateTable, Tables
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A row that is there before only, after only, or in both with other values (`fields`: which)."""
+    """A row that only one of two states contains, or both with different values (in the columns `fields`)."""
 
     table: str
     key: tuple[object, ...]
@@ -17,14 +17,14 @@ class Difference:
 
     @property
     def kind(self) -> str:
-        """In one word."""
+        """Kind of the difference: added, removed or changed."""
         if self.before is None:
             return "added"
         return "removed" if self.after is None else "changed"
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """Columns with another value."""
+        """Columns with different values; empty if only one state contains the row."""
         before, after = self.before, self.after
         if before is None or after is None:
             return ()
@@ -32,7 +32,7 @@ class Difference:
 
 
 def differences(before: Tables, after: Tables) -> Iterator[Difference]:
-    """Everything, table by table, what is gone last."""
+    """Yield all differences, table by table; removed rows come last in each."""
     for table in STATE_TABLES:
         yield from differences_of(table, before.rows(table), after.rows(table))
 
@@ -40,7 +40,7 @@ def differences(before: Tables, after: Tables) -> Iterator[Difference]:
 def differences_of(
     table: StateTable, before: Iterable[Row], after: Iterable[Row]
 ) -> Iterator[Difference]:
-    """Of one table, or of the same part of it: what is gone comes last."""
+    """Yield the differences of one table, or of the same part of it; removed rows come last."""
     was = {tuple(row[name] for name in table.key): row for row in before}
     for row in after:
         key = tuple(row[name] for name in table.key)

@@ -13,7 +13,7 @@ Numbers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class LogColumns:
-    """Records in order of their offsets. The value of one is `data[begins[i]:ends[i]]`; `keys`: of control records, by offset."""
+    """Records in order of offsets. The value of record i is `data[begins[i]:ends[i]]`; `keys`: keys of control records by offset."""
 
     data: npt.NDArray[np.uint8]
     keys: dict[int, bytes | None]
@@ -28,14 +28,14 @@ class LogColumns:
         return len(self.offsets)
 
     def each(self) -> Iterator[tuple[int, bytes]]:
-        """Offset and value of each."""
+        """Yield offset and value of each record."""
         data = self.data.data
         borders = (each.tolist() for each in (self.offsets, self.begins, self.ends))
         for offset, begin, end in zip(*borders, strict=True):
             yield offset, bytes(data[begin:end])
 
     def record(self, index: int) -> LogRecord:
-        """One of them."""
+        """Return one record."""
         offset = int(self.offsets[index])
         return LogRecord(
             offset,
@@ -47,25 +47,25 @@ class LogColumns:
         )
 
     def some(self, wanted: slice | npt.NDArray[np.bool_]) -> "LogColumns":
-        """Those of them."""
+        """Return the wanted records."""
         columns = [getattr(self, each.name)[wanted] for each in fields(self)[2:]]
         return LogColumns(self.data, self.keys, *columns)
 
     def from_offset(self, offset: int) -> "LogColumns":
-        """Those from this offset on."""
+        """Return the records from this offset on."""
         return self.some(slice(int(np.searchsorted(self.offsets, offset)), None))
 
     def before_offset(self, offset: int) -> "LogColumns":
-        """Those before it."""
+        """Return the records before this offset."""
         return self.some(slice(int(np.searchsorted(self.offsets, offset))))
 
     def up_to_time(self, time_ms: int) -> "LogColumns":
-        """Those before the first one that is later."""
+        """Return the records before the first one with a later timestamp."""
         late = np.flatnonzero(self.timestamps_ms > time_ms)
         return self.some(slice(int(late[0]))) if len(late) else self
 
     def first_wrong(self, start: int) -> int | None:
-        """Which is not where it must be if the first has the offset `start`, and none is missing."""
+        """Return the index of the first record whose offset does not continue the sequence from `start`, or None."""
         return first_wrong(self.offsets, start)
 
 

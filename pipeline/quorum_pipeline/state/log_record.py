@@ -1,10 +1,10 @@
-"""A record of a log, by itself, and what is said where some are missing. PURE."""
+"""A single record of a log, and the messages about missing records. PURE."""
 
 from typing import NamedTuple
 
 
 class LogRecord(NamedTuple):
-    """A record with what its batch says about it."""
+    """A record with the properties that its batch defines."""
 
     offset: int
     epoch: int
@@ -15,10 +15,10 @@ class LogRecord(NamedTuple):
 
 
 def misplaced(offset: int, expected: int) -> str:
-    """What is said where another offset comes than the one that has to."""
+    """Return the message about an offset other than the expected one."""
     return f"offset {offset} where {expected} is expected: records are missing or duplicated"
 
 
 def missing(offset: int, end_offset: int) -> str:
-    """What is said where records end too early: they have to come up to `end_offset`."""
+    """Return the message about records that end before `end_offset`."""
     return f"the records from offset {offset} to {end_offset} are missing"

@@ -1,7 +1,7 @@
-"""Merges buckets of a state by compiled loops to the records that recreate this part of the state. PURE.
+"""Merges buckets of a state, by compiled loops, into the records that recreate this part of the state. PURE.
 
-Owns merging, and what topics report about names to the name buckets. Contradictory or unsupported records raise
-Unusual; then `deltas` is used.
+Owns merging, and the names that buckets of topics report to buckets of names. Contradictory or unsupported records
+raise Unusual; then `deltas` is used.
 """
 
 from collections.abc import Sequence
@@ -38,23 +38,27 @@ _HEAD_BYTES = 3
 
 @dataclass(frozen=True, slots=True)
 class StateBucket:
-    """`packed`: records of a state, one of each thing, topics before their partitions. `left_out`: what no state can hold."""
+    """A bucket of a state. `packed`: one record per object, topics before their partitions. `left_out`: names of record types
+    that an image can't contain.
+    """
 
     packed: bytes
     left_out: frozenset[str] = frozenset()
 
     def records(self) -> OffsetRun:
-        """With offsets where they count: of topics and configs."""
+        """Return the records; only those of topics and configs have meaningful offsets."""
         return unpacked(self.packed)
 
     def image(self) -> ClusterImage:
-        """Of this bucket alone."""
+        """Return an image of only this bucket."""
         return ClusterImage().replay_all(decoded(self.records().run))
 
 
 @dataclass(frozen=True, slots=True)
 class ToldNames:
-    """What topics of one bucket say to a bucket of names: a number for each name and an offset, of those there are and of those that were removed."""
+    """The names that a bucket of topics reports to a bucket of names. `removed`: packed records of removed names. `takers` and
+    `removals`: a number for each name, and an offset, of existing and of removed topics.
+    """
 
     removed: bytes
     takers: tuple[Numbers, Numbers]
@@ -63,7 +67,7 @@ class ToldNames:
 
 @dataclass(frozen=True, slots=True)
 class TopicsBucket:
-    """Topics and partitions; `counts`: how many of both; `replicas`: by broker; `told`: for each bucket of names."""
+    """Topics and partitions. `counts`: numbers of both; `replicas`: number by broker; `told`: the names for each bucket of names."""
 
     state: StateBucket
     counts: tuple[int, int]
@@ -72,7 +76,7 @@ class TopicsBucket:
 
 
 def topics_bucket(parts: Sequence[bytes], buckets: int) -> TopicsBucket:
-    """Of parts in order, with nothing before. Raises Unusual."""
+    """Merge a bucket of topics from all its parts, in order. Raises Unusual."""
     found = merged_topics([unpacked(each) for each in parts])
     kinds = found.left.run.kinds
     counts = int((kinds == _TOPIC).sum()), int((kinds == _PARTITION).sum())
@@ -81,7 +85,7 @@ def topics_bucket(parts: Sequence[bytes], buckets: int) -> TopicsBucket:
 
 
 def names_bucket(parts: Sequence[bytes], told: Sequence[ToldNames]) -> StateBucket:
-    """Configs and all other kinds. Raises Unusual."""
+    """Merge a bucket of configs and all other records without topics. Raises Unusual."""
     if told and names_contradict([t.takers for t in told], [t.removals for t in told]):
         raise Unusual
     runs = [unpacked(each) for each in parts]

@@ -8,14 +8,14 @@ from quorum_pipeline.errors import PipelineError
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """Before `offset`, or up to and with `time_ms`; with neither: all that there is."""
+    """The state before `offset`, or after the last record up to `time_ms` (inclusive); with neither: at the end of the log."""
 
     offset: int | None = None
     time_ms: int | None = None
 
 
 def parsed_time_ms(text: str) -> int:
-    """ISO 8601; without a zone it is UTC. Raises PipelineError."""
+    """Parse an ISO 8601 time, by default in UTC, to milliseconds since 1970. Raises PipelineError."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:

@@ -28,7 +28,7 @@ _CHANGE, _CONFIG = md.PartitionChangeRecord.RECORD_TYPE, md.ConfigRecord.RECORD_
 
 
 class Changed(NamedTuple):
-    """Changes of one partition, none of which asks for a number of replicas or directories."""
+    """The combined changes of one partition, none of which requires a certain number of earlier replicas or directories."""
 
     topic: int
     partition_id: int
@@ -36,11 +36,11 @@ class Changed(NamedTuple):
 
 
 Left = tuple[int, bytes | Changed]
-"""Number of a record in the run (of several: of the first), and its value, or what they say together."""
+"""Index of a record in the run, and its value; or the index of the first of several changes, and their combination."""
 
 
 def squeezed(run: RecordRun) -> Iterator[Left]:
-    """What is left, in order. Raises Unusual, before anything is given."""
+    """Yield the remaining records in order. Raises Unusual before the first one is yielded."""
     counts = np.bincount(run.kinds, minlength=0x100)
     changes = int(counts[_CHANGE])
     sums = table(changes, s.SUM_COLUMNS)
@@ -107,7 +107,7 @@ def _numbers(raw: bytes, at: int) -> tuple[int, ...] | None:
 
 
 def _known_directories(raw: bytes, at: int) -> tuple[UUID, ...] | None:
-    """() where none is known yet."""
+    """Decode the directories at a position: None if it is negative, () if none is known yet."""
     if at < 0:
         return None
     count, at = _count(raw, at)
@@ -120,7 +120,7 @@ def _known_directories(raw: bytes, at: int) -> tuple[UUID, ...] | None:
 
 
 def _count(raw: bytes, at: int) -> tuple[int, int]:
-    """Of an array that was checked: it is not null, and MOST_BYTES are the most."""
+    """Return the count of a checked array and the position of its elements. It is not null, and its record has at most MOST_BYTES."""
     low = raw[at]
     if low < 0x80:
         return low - 1, at + 1

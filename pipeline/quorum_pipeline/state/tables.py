@@ -1,6 +1,6 @@
 """A state as tables: brokers, topics, partitions, configs, voters, access control entries, features, quotas. PURE.
 
-Owns which tables there are, their columns and what identifies a row. Shows no secrets: credentials are not among them.
+Owns the set of tables, their columns, and the key of a row. There are no secrets: no table contains credentials.
 """
 
 from collections.abc import Callable, Iterator
@@ -29,28 +29,28 @@ class Imaged(Protocol):
 
     @property
     def image(self) -> ClusterImage:
-        """Brokers, topics, configs and the rest."""
+        """Brokers, topics, configs and all other metadata."""
 
     @property
     def voters(self) -> VotersRecord | None:
-        """The voters in force."""
+        """The current voters."""
 
 
 class Tables(Protocol):
-    """A state as its tables, wherever their rows are made."""
+    """A state as tables, independent of where their rows are made."""
 
     def rows(self, table: "StateTable") -> Iterator[Row]:
-        """Of one table, in order."""
+        """Yield the rows of a table in order."""
 
     def count(self, table: "StateTable") -> int:
-        """How many rows a table has."""
+        """Return the number of rows of a table."""
 
 
 @dataclass(frozen=True, slots=True)
 class StateTable:
-    """`columns`: name → type, as Spark and Hive write it; `key`: what identifies a row; `count`: how many rows, without making them.
+    """A table of a state. `columns`: name → type, as in Spark and Hive; `key`: columns that identify a row.
 
-    `rows` are in order; `order`: what they are sorted by.
+    `rows`: yields the rows in order; `count`: returns their number without making them; `order`: returns the sort key of a row.
     """
 
     name: str
@@ -62,7 +62,7 @@ class StateTable:
 
 
 def broker_row(broker: RegisterBrokerRecord, replicas: int) -> Row:
-    """Of `brokers`."""
+    """Return a row of `brokers`."""
     return {
         "broker_id": broker.broker_id,
         "rack": broker.rack,
@@ -77,7 +77,7 @@ def broker_row(broker: RegisterBrokerRecord, replicas: int) -> Row:
 
 
 def topic_row(topic: Topic) -> Row:
-    """Of `topics`."""
+    """Return a row of `topics`."""
     return {
         "topic_id": uuid_text(topic.topic_id),
         "name": topic.name,
@@ -86,7 +86,7 @@ def topic_row(topic: Topic) -> Row:
 
 
 def partition_row(topic: Topic, partition_id: int, partition: Partition) -> Row:
-    """Of `partitions`."""
+    """Return a row of `partitions`."""
     return {
         "topic_id": uuid_text(topic.topic_id),
         "topic": topic.name,
@@ -106,7 +106,7 @@ def partition_row(topic: Topic, partition_id: int, partition: Partition) -> Row:
 
 
 def config_row(key: ConfigKey, value: str) -> Row:
-    """Of `configs`."""
+    """Return a row of `configs`."""
     return {
         "resource_type": resource_type_name(key.resource_type),
         "resource_name": key.resource_name,
@@ -116,7 +116,7 @@ def config_row(key: ConfigKey, value: str) -> Row:
 
 
 def voter_rows(voters: VotersRecord | None) -> Iterator[Row]:
-    """Of `voters`, all of them."""
+    """Yield all rows of `voters`."""
     for voter in voters.voters if voters else ():
         yield {
             "id": voter.key.id,
@@ -126,7 +126,7 @@ def voter_rows(voters: VotersRecord | None) -> Iterator[Row]:
 
 
 def acl_row(entry: AccessControlEntryRecord) -> Row:
-    """Of `acls`."""
+    """Return a row of `acls`."""
     return {
         "id": uuid_text(entry.id),
         "resource_type": entry.resource_type,
@@ -140,12 +140,12 @@ def acl_row(entry: AccessControlEntryRecord) -> Row:
 
 
 def feature_row(name: str, level: int) -> Row:
-    """Of `features`."""
+    """Return a row of `features`."""
     return {"name": name, "level": level}
 
 
 def quota_row(entity: Entity, name: str, value: float) -> Row:
-    """Of `quotas`."""
+    """Return a row of `quotas`."""
     return {"entity": _entity_text(entity), "name": name, "value": value}
 
 
@@ -200,7 +200,7 @@ def _quotas(state: Imaged) -> Iterator[Row]:
 
 
 def _type_number(name: str) -> int:
-    """Numbers that have no name are shown as they are."""
+    """Return the number of a resource type; a type without a name is shown as its number."""
     return int(name) if name.removeprefix("-").isdecimal() else resource_type_number(name)
 
 
@@ -289,14 +289,14 @@ STATE_TABLES = (
         lambda row: (row["entity"], row["name"]),
     ),
 )  # fmt: skip
-"""In the order in which they are shown."""
+"""In display order."""
 SCHEMA_VERSION = 1
-"""Of the columns of all tables. A version adds columns and tables; what is there keeps its name, its type and its meaning."""
+"""Version of the columns of all tables. A new version only adds columns and tables; existing ones keep name, type and meaning."""
 TABLES_BY_NAME = {table.name: table for table in STATE_TABLES}
 
 
 def table_named(name: str) -> StateTable:
-    """Raises PipelineError, which names those that there are."""
+    """Return a table by name. Raises PipelineError, which names the existing tables."""
     if name not in TABLES_BY_NAME:
         raise PipelineError(f"table is {name!r}; there are {', '.join(TABLES_BY_NAME)}")
     return TABLES_BY_NAME[name]

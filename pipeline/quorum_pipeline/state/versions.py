@@ -1,11 +1,11 @@
-"""Versions of the rows of all tables, record by record: when which row had which values. PURE.
+"""Versions of the rows of all tables, record by record: the values of each row over time. PURE.
 
 Owns which rows a record may change, and when a new version begins. The image is the node's own, replayed one record at a
 time; rows are those of `tables.py`, without columns that count other rows. Keys are partitioned into buckets, so each
 bucket is replayed independently. A record goes to the bucket of its key; those of topics, clearings of eligible leader
 replicas and transaction boundaries go to all of them, since their effect depends on names and ids that any bucket may
-have. A version is valid from the offset of the first state that contains it, which is the one behind its record, or
-behind the end of its transaction.
+have. A version is valid from the offset of the first state that contains it, which is the offset after its record, or
+after the end of its transaction.
 """
 
 from collections.abc import Iterator, Sequence
@@ -36,22 +36,22 @@ from quorum_pipeline.state.tables import (
 )
 
 COUNTS = {"brokers": "replicas", "topics": "partitions"}
-"""Columns that count rows of another table: they would change with each of them."""
+"""Columns that count rows of another table, left out as they would change with each of those rows."""
 EVERY_BUCKET = frozenset({md.TopicRecord, md.RemoveTopicRecord, md.ClearElrRecord, *BOUNDARIES})
 Key = tuple[str, Any]
-"""Name of a table, and what identifies a row there."""
+"""Name of a table, and the identifier of a row in it."""
 
 
 def columns_of(table: StateTable) -> dict[str, str]:
-    """Columns of a table's versions that describe the row, with their types."""
+    """Return the columns of a row in a table's versions, with their types."""
     return {name: kind for name, kind in table.columns.items() if name != COUNTS.get(table.name)}
 
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """A row from an offset on. `row`: None from where it is gone; `key`: its key columns, as the table has them.
+    """A row from an offset on. `row`: None if it was removed there; `key`: values of the table's key columns.
 
-    `time_ms`: of the record, in milliseconds since 1970.
+    `time_ms`: timestamp of the record, in milliseconds since 1970.
     """
 
     table: str
@@ -62,7 +62,7 @@ class Version:
 
 
 def buckets_of(record: md.AnyMetadata, count: int) -> Sequence[int]:
-    """The buckets that have to replay a record; none if no table depends on it."""
+    """Return the buckets that have to replay a record; none if no table depends on it."""
     kind = type(record)
     if kind in EVERY_BUCKET:
         return range(count)
@@ -95,13 +95,13 @@ _BUCKET_KEYS: dict[type, Any] = {
 
 
 def _hashed(key: object, count: int) -> int:
-    """Equal in every process."""
+    """Return the bucket of a key; the hash is equal in every process."""
     return crc32(repr(key).encode(errors="surrogatepass")) % count
 
 
 @dataclass(slots=True)
 class VersionedBucket:
-    """The rows of one bucket of `count`, and their versions. Takes the records of `buckets_of`, in order."""
+    """Rows and versions of one of `count` buckets. Replays the records that `buckets_of` assigns to it, in order."""
 
     number: int
     count: int
@@ -110,7 +110,7 @@ class VersionedBucket:
     _transactions: Transactions = field(default_factory=Transactions)
 
     def know(self, records: Sequence[md.AnyMetadata]) -> None:
-        """The state that the records go on from: those of a snapshot. Raises ValueError if they contradict each other."""
+        """Load the state before the first record from records of a snapshot. Raises ValueError if they contradict each other."""
         keys = [key for each in records for key in self._touched(each)]
         changes = ImageChanges(self.image)
         for each in records:
@@ -122,12 +122,12 @@ class VersionedBucket:
                 self._current[key] = row
 
     def known(self, valid_from: int, time_ms: int) -> Iterator[Version]:
-        """A version of each row that is there now."""
+        """Yield a version of each current row."""
         for (table, _), row in self._current.items():
             yield Version(table, _key_of(table, row), row, valid_from, time_ms)
 
     def take(self, offset: int, time_ms: int, record: md.AnyMetadata) -> list[Version]:
-        """Versions that begin with a record. Raises ValueError if it contradicts earlier ones."""
+        """Replay a record; return the versions that begin with it. Raises ValueError if it contradicts earlier ones."""
         touched: dict[Key, None] = {}
         for each in self._transactions.take(record):
             touched.update(dict.fromkeys(self._replayed(each)))
@@ -135,7 +135,7 @@ class VersionedBucket:
         return [each for each in found if each is not None]
 
     def _replayed(self, record: md.AnyMetadata) -> list[Key]:
-        """The rows that may differ now."""
+        """Replay a record; return the rows that it may have changed."""
         keys = list(self._touched(record))
         changes = ImageChanges(self.image)
         changes.replay(record)
@@ -156,7 +156,7 @@ class VersionedBucket:
         return Version(key[0], _key_of(key[0], told), row, valid_from, time_ms)
 
     def _touched(self, record: Any) -> Iterator[Key]:
-        """Before it is replayed."""
+        """Yield the rows that a record may change; to be called before it is replayed."""
         match record:
             case md.PartitionRecord() | md.PartitionChangeRecord():
                 yield "partitions", (record.topic_id.int, record.partition_id)
@@ -190,7 +190,7 @@ class VersionedBucket:
                 yield "quotas", (entity_of(record), record.key)
 
     def _of_topic(self, number: int | None) -> Iterator[Key]:
-        """All rows of a topic, and the configs of its name."""
+        """Yield all rows of a topic, and the configs of its name."""
         topic = None if number is None else self.image.topics.by_id.get(number)
         if topic is None:
             return
@@ -201,7 +201,7 @@ class VersionedBucket:
             yield "configs", ConfigKey(TOPIC, topic.name, name)
 
     def _row(self, key: Key) -> Row | None:
-        """None if it is not there, or is another bucket's."""
+        """Return a row; None if it does not exist, or belongs to another bucket."""
         table, named = key
         row: Row | None = getattr(self, f"_{table}")(named)
         if row is not None and table in COUNTS:
@@ -248,21 +248,21 @@ class VersionedBucket:
 
 @dataclass(slots=True)
 class VersionedVoters:
-    """The voters in force, and their versions."""
+    """The current voters, and their versions."""
 
     _current: dict[tuple[Any, ...], Row] = field(default_factory=dict)
 
     def know(self, voters: VotersRecord | None) -> None:
-        """Those that are in force already."""
+        """Load the voters before the first record."""
         self._current = {_key_of("voters", row): row for row in voter_rows(voters)}
 
     def known(self, valid_from: int, time_ms: int) -> Iterator[Version]:
-        """A version of each of them."""
+        """Yield a version of each current voter."""
         for key, row in self._current.items():
             yield Version("voters", key, row, valid_from, time_ms)
 
     def take(self, offset: int, time_ms: int, voters: VotersRecord) -> Iterator[Version]:
-        """Versions that begin with a record."""
+        """Replay a record; yield the versions that begin with it."""
         after = {_key_of("voters", row): row for row in voter_rows(voters)}
         for key in {**self._current, **after}:
             if self._current.get(key) != after.get(key):
