@@ -67,8 +67,8 @@ def plain_record(data: Bytes, at: int, end: int, delta: int) -> tuple[int, int]:
     The record begins at `at`, its batch ends at `end`, and its offset is `delta` more than that of the batch.
     """
     size, at = plain_uvarint(data, at, end)
-    # Zigzag: an even number is half of it. Then attributes, timestamp delta 0, offset delta, no
-    # key, value, no headers.
+    # The size is zigzag encoded: an even varint stands for its half. The rest is attributes,
+    # timestamp delta 0, offset delta, no key, value, no headers.
     record_end = at + (size >> 1)
     if size < 0 or size & 1 or record_end > end or at + 2 >= end or data[uint64(at + 1)]:
         return UNUSUAL, UNUSUAL

@@ -24,7 +24,7 @@ def prepare() -> None:
     from quorum_pipeline.rows.loops import compile_all
 
     compile_all()
-    # Objects loaded so far are permanent. Garbage collection in the children would find none and
+    # Objects loaded so far are permanent. Garbage collection in the children would free none and
     # copy every page.
     gc.freeze()
 
