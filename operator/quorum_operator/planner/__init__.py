@@ -1,1 +1,1 @@
-"""Pure planning: what was observed goes in, exactly one step comes out."""
+"""Pure planning: one observation in, exactly one step out."""

@@ -11,9 +11,9 @@ from quorum_operator.planner.times import seconds_of, text_of
 
 _MOST_WORDS = 500
 _MOST_NUMBER = 2**63 - 1
-"""The API server refuses a status with a larger one."""
+"""The API server rejects a status with a larger number."""
 _SKEW_S = 300.0
-"""How far the clock of who ends Jobs may be ahead."""
+"""Tolerated lead of the clock that dates the ends of Jobs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ def carried_on(
 
 
 def _without_future(earlier: BackupStatus, now: float) -> BackupStatus:
-    """Without times that were written by somebody else: as long as they last, no later backup would count."""
+    """Remove times in the future, which another client wrote. No backup would count until they have passed."""
     told = {
         name: getattr(earlier, name) for name in ("last_success_at", "last_failure_at", "since")
     }

@@ -71,7 +71,7 @@ def _claims(at: Situation) -> Step | None:
         return _adopt(at, wanted.adopt, left)
     same = [each for each in left if wanted.cluster_id in (each.claim.marks.cluster_id, None)]
     names = _list([each.claim.name for each in (same if wanted.leave_claims else left)])
-    # A restored cluster continues in epochs of its own. A replica on such a claim would be refused.
+    # A restored cluster has its own epochs, so a replica on such a claim would be rejected.
     if wanted.leave_claims and wanted.cluster_id is not None and same and not wanted.restores:
         text = (
             f"a quorum with spec.clusterId {wanted.cluster_id} exists already, on {names}: adopt it with {_FIELD}, or "

@@ -1,12 +1,12 @@
 """Which identity ConfigMaps count, and what their StatefulSets prove about them. Pure.
 
-Anybody who may write ConfigMaps can create, replace or annotate one with an identity's name. StatefulSets are harder to
-forge: their claim templates are immutable, and a later formation begins only if the earlier one never formed.
+Any client with the right to write ConfigMaps can create, replace or annotate one with an identity's name. StatefulSets
+are harder to forge: their claim templates are immutable, and a later formation begins only if the earlier one never formed.
 
 * The identity of a formation without members does not count beside one that has formed.
-* An identity with another cluster id than its members were created for is damaged, as one without data.
-* The recorded TLS stage is one that these members can have come to. What all of them were created with stays, certificates
-  and NetworkPolicy alike.
+* An identity whose cluster id differs from that of its members is damaged, like one without data.
+* The recorded TLS stage counts only if it is consistent with the stages of the members.
+* Certificates and a NetworkPolicy that all members were created with always count.
 """
 
 from collections.abc import Sequence
@@ -27,13 +27,13 @@ class Witness:
     stage: TlsStage
     """TLS stage of its next process."""
     migrated: bool = False
-    """Whether its process has TLS properties of its own: the quorum was formed in clear text."""
+    """Whether its process has TLS properties as arguments: the quorum was formed in clear text."""
     closed: bool = False
     """Whether it was created with certificates."""
     policed: bool = False
     """Whether the quorum was formed with a NetworkPolicy."""
     runs: bool = True
-    """Whether it should run. What was stopped keeps the template that it had."""
+    """Whether it should run. A stopped member keeps its last template."""
     may_found: bool = False
     """Whether its next process may form a quorum. The permission is withdrawn once it has formed."""
 
@@ -41,7 +41,7 @@ class Witness:
 def credible(
     identities: Sequence[Identity], witnesses: Sequence[Witness]
 ) -> tuple[tuple[Identity, ...], frozenset[int]]:
-    """The identities that count, with what is proven about them, and the indexes of those without a formation."""
+    """The identities that count, corrected by what is proven, and the indexes of those that belong to no formation."""
     held = {each.formation for each in witnesses}
     forming = {each.formation for each in witnesses if each.may_found}
     formed = max(
@@ -103,7 +103,7 @@ def _as_proven(identity: Identity, members: Sequence[Witness]) -> Identity:
 
 
 def _may_record(stage: TlsStage, members: set[TlsStage]) -> bool:
-    """Whether this stage may be recorded while members are at those: see `tls_migration`."""
+    """Whether `stage` may be recorded while members are at the stages `members`; see `tls_migration`."""
     allowed = {
         TlsStage.PLAIN: {TlsStage.PLAIN, TlsStage.ACCEPTING},
         TlsStage.ACCEPTING: {TlsStage.PLAIN, TlsStage.ACCEPTING, TlsStage.DIALLING},

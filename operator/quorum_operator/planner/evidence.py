@@ -70,7 +70,7 @@ def circumstance(incarnation: Incarnation, now: float) -> Sign | None:
 
 
 def host_gone(incarnation: Incarnation) -> Sign | None:
-    """The Node objects of all hosts that the volume is local to are deleted."""
+    """The sign that the Node objects of all hosts of a local volume are deleted, or None."""
     volume = incarnation.volume
     if volume is None or not volume.hosts or volume.hosts_exist:
         return None

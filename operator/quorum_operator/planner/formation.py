@@ -1,6 +1,6 @@
 """The formation of a quorum, and the one case in which it is repeated.
 
-There is one identity object before any pod. If the founder is lost before the quorum was formed, a new identity with
+The identity object is created before any pod. If the founder is lost before the quorum was formed, a new identity with
 a new cluster id is created, and nothing is deleted. All initial members start at once; the founder forms the quorum,
 the others join.
 """
@@ -31,7 +31,7 @@ def _unretired_ids(at: Situation, count: int) -> list[int]:
 
 
 def plan_identity(at: Situation) -> Step | None:
-    """The first identity, before anything else exists."""
+    """The step for a missing identity, or for objects to adopt. The first identity is created before anything else."""
     if at.identity is not None:
         return plan_adoption(at)
     if at.index > 0 or at.known_voters > 0:
@@ -66,7 +66,7 @@ def plan_new_formation(at: Situation) -> Step | None:
     if _could_do_without_founder(at):
         return None
     if at.seen.wanted.restores:
-        # It may have served briefly, so only a person may decide to start another one.
+        # The founder may have served briefly, so only the user may decide to start again.
         return Wait(
             f"the founder's disk failed before the restore of {at.seen.name} was complete: delete the resource and "
             "apply it again. The backup is unchanged",

@@ -32,7 +32,7 @@ def voter_keys(view: QuorumView) -> frozenset[Key]:
 
 
 def change_gate(view: QuorumView) -> str | None:
-    """Before any membership change."""
+    """Why no membership change may start now; None if one may."""
     if view.pending_change:
         return "a voter change is in progress"
     if not view.voters_committed:
@@ -43,11 +43,10 @@ def change_gate(view: QuorumView) -> str | None:
 
 
 def add_gate(view: QuorumView, order: ReplacementOrder, replacing: bool) -> str | None:
-    """Whether a voter may be added. The new one counts as not live, except during the formation or with a single
-    voter.
+    """Why no voter may be added; None if one may. The new voter counts as not live, except during the formation or
+    with a single voter.
 
-    `replacing`: it replaces a voter to be removed; with `AddFirst` it then counts as live (the draft's order, chosen
-    by the user).
+    `replacing`: it replaces a voter to be removed. With `AddFirst`, chosen by the user, it then counts as live.
     """
     blocked = change_gate(view)
     if blocked is not None:
@@ -65,7 +64,9 @@ def add_gate(view: QuorumView, order: ReplacementOrder, replacing: bool) -> str 
 
 
 def remove_gate(view: QuorumView, key: Key, target: int) -> str | None:
-    """Whether `key` may be removed: the remaining voters must have a live majority."""
+    """Why `key` may not be removed; None if it may. The remaining voters must have a live majority and the minimum
+    failure tolerance.
+    """
     blocked = change_gate(view)
     if blocked is not None:
         return blocked
@@ -85,7 +86,7 @@ def remove_gate(view: QuorumView, key: Key, target: int) -> str | None:
 
 
 def restart_gate(view: QuorumView, key: Key, wanted: int) -> str | None:
-    """Whether the voter `key` may be restarted."""
+    """Why the voter `key` may not be restarted; None if it may."""
     blocked = change_gate(view)
     if blocked is not None:
         return blocked

@@ -82,8 +82,8 @@ def _of_taking_back(at: Situation, each: Incarnation) -> str | None:
 
 
 def _runs(each: Incarnation, reason: str) -> str | None:
-    """Whether the container runs. The kubelet of a deleted Node reports nothing new; any other one contradicts an
-    indirect sign.
+    """Why a running container contradicts the indirect sign `reason`; None if it does not. A deleted Node is an
+    exception, because its kubelet reports nothing new.
     """
     if reason not in CIRCUMSTANCES - {HOST_DELETED}:
         return None
@@ -94,7 +94,7 @@ def _runs(each: Incarnation, reason: str) -> str | None:
 
 def _of_stop(at: Situation, each: Incarnation, why: str) -> str | None:
     if each not in at.current:
-        return None  # of an abandoned formation: it is no member of this quorum
+        return None  # of an abandoned formation: it is not a member of this quorum
     view = at.view
     if view is None:
         return None if why.startswith(FENCED) else UNCONFIRMED
@@ -142,7 +142,9 @@ def _of_removal(at: Situation, key: Key) -> str | None:
 
 
 def _goes(each: Incarnation) -> bool:
-    """A leader counts itself as live until its process ends, and hears for a moment who has ended."""
+    """Whether its pod is missing or terminating. The leader counts itself as live until its process ends, and counts an
+    ended voter as live for a moment.
+    """
     return each.pod is None or each.pod.deleting
 
 

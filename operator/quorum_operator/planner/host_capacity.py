@@ -1,11 +1,11 @@
-"""A Node that a member may be put on, as far as the Node tells. A plain fact."""
+"""A Node that members may run on, according to the Node object."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class HostCapacity:
-    """`domain`: its label kubernetes.io/hostname, by which volumes are tied to it."""
+    """One Node. `domain`: its label kubernetes.io/hostname, which ties volumes to it."""
 
     name: str
     domain: str

@@ -1,7 +1,7 @@
 """Members on unreachable hosts: which ones, since when, and whether one is replaced now.
 
 Owns `spec.repair.unreachableAfterSeconds`. Three sources must agree: the Node is not ready or deleted, the process
-does not answer the operator, and no confirmed leader hears the member. Its disk is assumed to be intact: it may
+does not answer the operator, and it does not fetch from a confirmed leader. Its disk is assumed to be intact: it may
 return at any time, so no failure mark is written, and its voter is removed by replica UUID. One member is replaced at
 a time, none while another voter has failed or its whole zone is down.
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from quorum_operator.planner.situation import Situation
 
 NEWCOMER_AWAY_S = 60.0
-"""A new member holds no data yet: time after which another one is started elsewhere."""
+"""Time after which an unreachable new member, which has no data yet, is replaced by one elsewhere."""
 LOOK_AGAIN_S = 10.0
 
 
@@ -33,7 +33,7 @@ class Unreachable:
 
     @property
     def text(self) -> str:
-        """In words for people."""
+        """Text for users."""
         state = "not ready" if self.host.exists else "gone"
         return f"host {self.host.name} is {state}, since {_time(self.since)}"
 

@@ -63,7 +63,7 @@ class Cluster:
     fenced: Mapping[int, bool]
     """Registered brokers, and whether they are fenced."""
     moving: int
-    """Number of moving partitions of the cluster, whoever moves them."""
+    """Number of moving partitions of the cluster, including those moved by other clients."""
 
 
 class Problem(NamedTuple):
@@ -83,7 +83,7 @@ class Tally:
     moving: tuple[Target, ...]
     """Moving to the wanted replicas."""
     elsewhere: tuple[Target, ...]
-    """Being moved elsewhere by another client; they wait for its end."""
+    """Moving to other replicas, started by another client. They wait for the end of that move."""
     waiting: tuple[Target, ...]
     problems: tuple[Problem, ...]
 
@@ -117,7 +117,7 @@ class CancelMoves:
 
 @dataclass(frozen=True, slots=True)
 class Await:
-    """Wait for something else."""
+    """Start nothing in this reconcile; `reason` says why."""
 
     reason: str
 

@@ -37,7 +37,7 @@ class VotersPosition:
 
 @dataclass(frozen=True, slots=True)
 class CreateIdentity:
-    """Create-only: cluster id and founder UUID are generated during execution."""
+    """Create an identity (create-only). Its cluster id and founder UUID are generated during execution."""
 
     index: int
     founder_id: int
@@ -47,7 +47,7 @@ class CreateIdentity:
 
 @dataclass(frozen=True, slots=True)
 class RebuildIdentity:
-    """Create-only: a deleted identity. Without `founding` no member may format a directory under it."""
+    """Recreate a deleted identity (create-only). Without `founding` no member may format a directory under it."""
 
     index: int
     cluster_id: str
@@ -91,7 +91,7 @@ class RestoreLabels:
 
 @dataclass(frozen=True, slots=True)
 class CreateMember:
-    """Create-only: the StatefulSet of incarnation `number` of member `node_id`."""
+    """Create the StatefulSet of incarnation `number` of member `node_id` (create-only)."""
 
     node_id: int
     number: int
@@ -103,7 +103,7 @@ class CreateMember:
 
 @dataclass(frozen=True, slots=True)
 class RebuildMember:
-    """Create-only: the deleted StatefulSet of a claim, for the replica on it."""
+    """Recreate the deleted StatefulSet of a claim, for the replica on it (create-only)."""
 
     claim: LoneClaim
     formation: int
@@ -299,7 +299,7 @@ class GuardDrains:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Something has to be done, but not now."""
+    """Wait: a change is due but not possible now."""
 
     reason: str
     blocked_by: str

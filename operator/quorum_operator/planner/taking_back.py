@@ -5,7 +5,7 @@ replica acknowledged, and is a better voter than an empty disk. Never revoked ar
 replica's own report, a lost volume, a different replica on the volume) and fences.
 
 This happens only while the replica is still a voter of the committed set, no change is pending, and its successor,
-which is not a voter yet, has stopped, so that never two replicas of one id run alternately. Then the member starts
+which is not a voter yet, has stopped, so that two replicas of one id never run alternately. Then the member starts
 again and the successor is removed.
 """
 
@@ -38,7 +38,7 @@ def plan_taking_back(at: Situation) -> Step | None:
 
 
 def turned_out_wrong(at: Situation, each: Incarnation) -> str | None:
-    """Why the sign of this failure mark no longer holds, as text."""
+    """Why the sign of this failure mark no longer holds; None if it may still hold."""
     latch, pod, volume = each.failed, each.pod, each.volume
     if latch is None or latch.reason not in evidence.CIRCUMSTANCES:
         return None

@@ -1,4 +1,4 @@
-"""Times as Kubernetes writes them, and which of those are times that somebody else has written."""
+"""Conversion of times to the notation of Kubernetes and back, and validation of times that other clients can edit."""
 
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -11,7 +11,7 @@ _LATEST = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC).timestamp()
 # Every condition of a status contains the time of the reconcile.
 @lru_cache(maxsize=256)
 def text_of(at: float) -> str:
-    """Seconds since 1970 as Kubernetes writes times. What is too early or too late is the first or the last time."""
+    """Format seconds since 1970 as Kubernetes does. Times out of range become the first or the last possible time."""
     return datetime.fromtimestamp(min(max(at, 0.0), _LATEST), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -21,7 +21,7 @@ def seconds_of(text: str) -> float:
 
 
 def time_in(value: object) -> float:
-    """Seconds since 1970 in a document that anybody may have edited. Raises ValueError or TypeError for what is no time."""
+    """Parse seconds since 1970 from a document that any client may have edited. Raises ValueError or TypeError if invalid."""
     if not isinstance(value, int | float | str):
         raise TypeError(f"{value!r} is no time")
     try:

@@ -22,7 +22,9 @@ _BACK = "To go back set spec.tls.mode to Disabled"
 
 
 def plan_way_back(at: Situation) -> Step | None:
-    """The step back, at once, because the user may go back due to what the stage waits for."""
+    """The step back to clear text. It does not wait for the current stage, because a problem of that stage may be the
+    user's reason for going back.
+    """
     stage = at.tls_stage
     if at.seen.wanted.tls_mode is not TlsMode.DISABLED or not stage.takes_both:
         return None
