@@ -1,1 +1,1 @@
-"""Pure builders of the Kubernetes objects that a MetadataQuorum is made of, one kind a file."""
+"""Pure builders of the Kubernetes objects of a MetadataQuorum, one kind per file."""

@@ -84,8 +84,8 @@ def belongs_to(found: Object, owner: Owner) -> bool:
 
 
 def is_ours(found: Object, owner: Owner) -> bool:
-    """Whether the operator has made it for a resource of this name: it is owned by one, or has the operator's labels or
-    annotation. Anything else of that name is somebody else's, and may be all that they have of it.
+    """Whether the operator created it for a resource of this name: the resource owns it, or it has the operator's labels
+    or annotation. Any other object of that name must not be overwritten: it may be the only copy of its data.
     """
     meta = found["metadata"]
     labels, notes = meta.get("labels") or {}, meta.get("annotations") or {}

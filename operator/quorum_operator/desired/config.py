@@ -59,6 +59,6 @@ def _text(owner: Owner, overrides: dict[str, str], secured: bool, revoking: bool
 
 
 def _escaped(value: str) -> str:
-    """As a properties file has it, so that a line break in a value begins no property that spec.config may not hold."""
+    """Escape a value for a properties file: a line break in it can't begin a property that spec.config must not contain."""
     found = value.strip().replace("\\", "\\\\")
     return found.replace("\n", "\\n").replace("\r", "\\r")

@@ -38,7 +38,7 @@ FORMATION_OPTIONS = frozenset(
         "--restore-path-style",
     }
 )
-"""Options of the founder's process with these properties; each has a value."""
+"""Further options of a founder's process with these properties; each has a value."""
 
 ANNOTATION_UUID = f"{PREFIX}/replica-uuid"
 ANNOTATION_FAILED = f"{PREFIX}/failed"
@@ -93,10 +93,10 @@ CONFIG_PATH = "/etc/metadataquorum"
 TOKEN_PATH = "/etc/metadataquorum-token"
 TLS_PATH = "/etc/metadataquorum-tls"
 REVOKED_FILE = "revoked"
-"""In it, where the spec revokes certificates: a key of the member's Secret."""
+"""File in TLS_PATH, a key of the member's Secret: the revoked certificates, if the spec has any."""
 RESTORE_PATH = "/var/lib/metadataquorum-restore"
 STORE_CA_PATH = "/etc/metadataquorum-store-ca"
-"""Where pods have the CA certificates of an object store."""
+"""Mount path of the CA certificates of an object store."""
 CONFIG_FILE = "node.properties"
 TOKEN_KEY = "token"
 TOKEN_FILE = f"{TOKEN_PATH}/{TOKEN_KEY}"

@@ -20,7 +20,7 @@ Object = dict[str, Any]
 
 
 def options(asked: ObjectStoreSpec, prefix: str = "--") -> list[str]:
-    """How the store is reached, as options with a value each: `--endpoint URL`."""
+    """Options with the address of the store, each with a value: `--endpoint URL`."""
     told = []
     if asked.endpoint is not None:
         told += [f"{prefix}endpoint", asked.endpoint]

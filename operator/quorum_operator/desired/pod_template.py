@@ -1,6 +1,6 @@
 """Additions of `spec.podTemplate` to the pod of a member. Pure.
 
-Without the field no template changes, and no hash of one: `tests/unit/operator_desired/test_pod_template.py`.
+Without the field, templates and their hashes stay the same: `tests/unit/operator_desired/test_pod_template.py`.
 """
 
 from typing import Any

@@ -189,7 +189,7 @@ def _claim(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> dict[str, 
     }
     if storage.storage_class is not None:
         claim["storageClassName"] = storage.storage_class
-    # Set when the claim is created: its owner is known at any time.
+    # Set when the claim is created, so that its owner is known from the start.
     notes = {
         ANNOTATION_RESOURCE_UID: owner.uid,
         ANNOTATION_CLUSTER_ID: member.identity.cluster_id,

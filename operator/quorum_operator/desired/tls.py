@@ -43,12 +43,12 @@ def contradiction(spec: MetadataQuorumSpec, identities: tuple[Identity, ...]) ->
 
 
 def admin_port(on: bool) -> int:
-    """Of the admin API."""
+    """Port of the admin API. `on`: it uses TLS."""
     return SECURE_ADMIN_PORT if on else ADMIN_PORT
 
 
 def admin_scheme(on: bool) -> str:
-    """Of the admin API."""
+    """URL scheme of the admin API. `on`: it uses TLS."""
     return "https" if on else "http"
 
 

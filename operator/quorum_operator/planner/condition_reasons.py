@@ -71,7 +71,7 @@ REASONS: dict[str, tuple[str, ...]] = {
     ),
     "TrustPending": ("NothingPending", "WaitingForMembers", "WaitingForBrokers"),
 }
-"""Of a MetadataQuorum."""
+"""Reasons of a MetadataQuorum, by condition."""
 
 _NOT_READ = ("Forbidden", "Unauthorized", "Invalid", "ServerError", "InternalError")
 """Why the operator can't read the objects of the quorum."""
@@ -89,4 +89,4 @@ REASSIGNMENT_REASONS: dict[str, tuple[str, ...]] = {
     "PartitionsRefused": ("AllCanMove", "PartitionsRefused"),
     "Complete": ("AllArrived", "Pending", "Running", "Paused", "Failed", "Cancelled"),
 }
-"""Of a PartitionReassignment. A node's other error codes may follow, in CamelCase."""
+"""Reasons of a PartitionReassignment, by condition. Other error codes of nodes may occur too, in CamelCase."""

@@ -192,9 +192,9 @@ _SEE = {
     Phase.DISK_FULL: "; see the condition DiskFull",
     Phase.PAUSED: "; spec.paused is true: nothing is changed or repaired until it is false",
 }
-"""Where the message of Ready sends its reader."""
+"""Reference to other conditions in the message of Ready, by phase."""
 OLDER_QUORUM = "voters from before a recovery"
-"""Their name in the message of QuorumConfirmed."""
+"""Name of these voters in the message of QuorumConfirmed."""
 
 
 def _older(at: Situation) -> str:

@@ -1,9 +1,9 @@
-"""Detects epochs in the status that the quorum has never reached, because somebody edited the status.
+"""Detects epochs in the status that the quorum has never reached, because another client edited the status.
 
-Owns the evidence. An older quorum confirms itself only after a recovery, beside the recovered quorum. A recovery leaves marks on
-StatefulSets or claims, or a process in a newer epoch. If there is neither, and every member that should run answers and belongs
-to the quorum that is confirmed now, only the status knows of a newer epoch. A voter without StatefulSet and claim can't have been
-recovered: nothing of it is left.
+Owns the evidence. An older quorum can confirm a leader only after a recovery, beside the recovered quorum. A recovery
+leaves marks on StatefulSets or claims, or a process in a newer epoch. Without any of these, and if every member that
+should run answers and belongs to the confirmed quorum, only the status contains a newer epoch. A voter without
+StatefulSet and claim can't have been recovered, because nothing of it is left.
 """
 
 from collections.abc import Set
@@ -21,7 +21,7 @@ from quorum_operator.planner.situation import FENCED, Situation
 
 
 def corrected(seen: Observation) -> Observation:
-    """With the quorum that was confirmed as the one that counts, where the status alone contradicts."""
+    """Return the observation with the confirmed quorum as the current one, if only the status contradicts that."""
     view = seen.older_quorum
     if seen.view is not None or view is None or not _is_the_only_one(seen, view):
         return seen
@@ -47,7 +47,7 @@ def _is_the_only_one(seen: Observation, view: QuorumView) -> bool:
 
 
 def _may_be(each: Incarnation | LoneClaim, voters: Set[Key]) -> bool:
-    """Whether a StatefulSet or a claim has the disk of one of these voters. One with an unknown UUID may have that of its id."""
+    """Whether a StatefulSet or claim may have the disk of one of these voters; without a known UUID the id decides."""
     if each.key is None:
         return any(key.id == each.node_id for key in voters)
     return each.key in voters
@@ -59,7 +59,7 @@ def _was_recovered(each: Incarnation) -> bool:
 
 
 def _belongs_to(each: Incarnation, view: QuorumView) -> bool:
-    """It answers, follows this quorum, and has heard of no newer epoch."""
+    """Whether it answers, is a replica of this quorum, and reports no newer epoch."""
     log = each.report.log if each.report is not None else None
     if log is None or max(log.leader_epoch, log.last_epoch) > view.epoch:
         return False

@@ -1,8 +1,10 @@
 """Repairs annotations on StatefulSets that were edited by another client.
 
-Owns two annotations whose error would cost a healthy voter its place. The replica UUID: a process with a different
-UUID has an empty volume, unless a confirmed leader has exactly that replica as a voter. And the mark that a member
-was stopped: the operator writes it in the same update that scales the StatefulSet to zero.
+Owns two annotations that lead to the removal of a healthy voter if they are wrong:
+
+* the replica UUID: a process with a different UUID has an empty volume, unless a confirmed leader has exactly that
+  replica as a voter;
+* the mark that a member was stopped: the operator writes it in the same update that scales the StatefulSet to zero.
 """
 
 from quorum_operator.planner.observed import Incarnation, Key

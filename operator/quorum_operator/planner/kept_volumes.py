@@ -4,8 +4,8 @@ Owns the rule and the list in the status. A volume is deleted only if the quorum
 confirms that, and the user has set a time. Volumes fenced by a recovery may hold committed records that the quorum
 does not have, so they are always kept.
 
-Kubernetes deletes a claim together with its StatefulSet once that is its owner: the operator has no right to delete
-claims. The StatefulSet controller sets the owner only while there is a pod, so the operator sets it.
+The operator has no right to delete claims. Kubernetes deletes a claim together with the StatefulSet that owns it. The
+StatefulSet controller sets this owner only while there is a pod, so the operator sets it.
 """
 
 from quorum_operator.planner.observed import Incarnation
@@ -73,7 +73,7 @@ def _due_at(at: Situation, each: Incarnation) -> float | None:
     if keep_s is None or each.failed is None or each.failed.reason == FENCED:
         return None
     if not each.failed.at:
-        return None  # the annotation was edited: nobody knows since when it is kept
+        return None  # the annotation was edited, so the time of the failure is unknown
     return each.failed.at + keep_s
 
 

@@ -56,7 +56,7 @@ def plan_membership(at: Situation) -> Step | None:
 
 
 def create_newcomer(at: Situation, *, successors_only: bool = False) -> CreateMember | Wait | None:
-    """Start a missing member as an observer; or what prevents that."""
+    """The step that creates a missing member, which starts as an observer; a Wait if something prevents it."""
     identity = at.identity
     assert identity is not None
     refused: CreateMember | None = None
@@ -102,7 +102,7 @@ def _wait_for_newcomers(at: Situation) -> Wait | None:
     """Wait with growing intervals; changes of their pods wake the operator anyway."""
     newcomers = [slot.incarnation for slot in at.slots if slot.incarnation is not None]
     if not newcomers:
-        # The move is deferred before any of it was created, and other steps continue.
+        # The change is delayed before any member was created, and other steps continue.
         return None
     youngest = max((each.created_at for each in newcomers), default=at.now)
     waited_s = max(at.now - youngest, 0.0)
@@ -152,7 +152,9 @@ def _add_or_remove(at: Situation, view: QuorumView) -> Step | None:
 
 
 def _may_go_first(at: Situation, view: QuorumView) -> bool:
-    """Whether the new member is added first because removing first is not safe now (while growing, for example)."""
+    """Whether the leaving voter may be removed before the new member is added. If that is not safe now, or the quorum
+    grows, the new member is added first.
+    """
     if not at.leaving or len(at.voters) <= 2:
         return False
     entry = at.leaving[0]
@@ -194,7 +196,9 @@ def _remove(at: Situation, view: QuorumView) -> Step:
 
 
 def _successor_not_ready(at: Situation, entry: Leaving) -> str | None:
-    """(3,U3) is removed only when (3,U3'), already a voter, has fetched past its own addition."""
+    """Why a voter can't be removed yet; None if it can. Its successor with the same id, if already a voter, must have
+    fetched past its own addition.
+    """
     twins = [key for key in at.staying if key.id == entry.key.id]
     if twins and not any(key in at.live for key in twins):
         return f"its successor {twins[0].uuid} has not caught up as a voter"

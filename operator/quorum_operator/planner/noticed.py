@@ -14,7 +14,7 @@ class Suspicion:
 
 @dataclass(frozen=True, slots=True)
 class NotMade:
-    """The API server refuses a member's pod, or its claim, to the StatefulSets' controller."""
+    """A member's pod or claim that the API server does not let the StatefulSet controller create."""
 
     reason: str
     """Reason as in the condition `Refused`."""

@@ -2,7 +2,7 @@
 
 Owns plain facts, gathered by `kube/observe.py` and `quorum_client.py`: the wanted state, the identity objects, the
 incarnations with pod, claim, volume and host, the description of the quorum, and a clock reading (seconds since
-1970). Must neither know how they were gathered nor judge them. Replica UUIDs are text in Kafka's 22-character form.
+1970). It contains no judgement, and nothing about how the facts were gathered. Replica UUIDs are text in Kafka's 22-character form.
 """
 
 from dataclasses import dataclass, field
@@ -96,7 +96,7 @@ class Identity:
     network_policy: bool = False  # formed with a policy: default if the spec does not set it
     tls: bool = False  # formed with certificates; the spec can't revert this
     migration: TlsStage = TlsStage.PLAIN  # progress of a quorum that was formed without
-    update: UpdateRecord | None = None  # None: no proven template is known
+    update: UpdateRecord | None = None  # None: no revision that all members have run is recorded
 
     @property
     def tls_stage(self) -> TlsStage:
@@ -148,7 +148,7 @@ class PodFacts:
     runs_other: bool = False
     """The changed template has a different image, arguments or resources."""
     tls_stage: TlsStage = TlsStage.CLOSED
-    """TLS stage of its process, by its arguments; unknown if it may use a certificate."""
+    """TLS stage of its process, according to its arguments."""
     token_refused_since: float | None = None
     """Time since which its node rejects the current admin token."""
 
@@ -264,7 +264,7 @@ class HeldLog:
     committed_offset: int
     """High watermark known to the replica."""
     leader_epoch: int
-    """The newest epoch that it knows."""
+    """The newest epoch known to the replica."""
     voters: frozenset[Key]
 
     @property
@@ -307,7 +307,7 @@ class Incarnation:
     host: HostFacts | None = None  # only for a member whose pod is not ready
     unreachable_since: float | None = None
     """Time since which it is unreachable, from the last status."""
-    taken_back: tuple[float, ...] = ()  # times at which latches of this incarnation were taken back
+    taken_back: tuple[float, ...] = ()  # times at which failure marks were revoked
     stopped: str | None = None  # why the operator scaled it to zero
     replaces: int | None = None
     """Number of the failed incarnation that this one replaces."""
@@ -321,9 +321,9 @@ class Incarnation:
     """Changes to the StatefulSet by other clients."""
     restart_hash: str | None = None
     cluster_id: str | None = None
-    """Formation of its process."""
+    """Cluster id in the arguments of its process."""
     founding: Founding | None = None
-    """Whether its process may form a quorum."""
+    """The permission of its process to form a quorum; None if it has none."""
     tls_stage: TlsStage = TlsStage.PLAIN
     """TLS stage of its next process."""
     notes_lost: frozenset[str] = frozenset()
@@ -395,8 +395,8 @@ class QuorumView:
     formed: bool
     initial_voters: int
     target_voters: tuple[TargetVoter, ...] | None = None
+    """Target voters of an AlterQuorum; None if there are none."""
     recovered_epoch: int = 0
-    """Target voters of an AlterQuorum; None if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -478,7 +478,7 @@ class Observation:
     older_quorum: QuorumView | None = None
     """A confirmed description older than one confirmed before: voters from before a recovery. Only reported."""
     epochs_edited: bool = False
-    """The last status names epochs that the quorum has never come to (`edited_epochs.py`)."""
+    """The last status contains epochs that the quorum has never reached (`edited_epochs.py`)."""
     known_cluster_id: str | None = None
     """Cluster id in the last status."""
     known_voters: int = 0
@@ -494,4 +494,4 @@ class Observation:
     backups: BackupsSeen | None = None  # None: no backups in the spec
     update: UpdateWanted | None = None  # None: spec.update is not set
     host_capacities: tuple[HostCapacity, ...] | None = None
-    """Hosts that members may run on, taken or not; None: members may share hosts, or nobody has looked."""
+    """Hosts that members may run on, in use or not; None: members may share hosts, or the hosts were not read."""

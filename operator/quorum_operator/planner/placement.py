@@ -1,4 +1,4 @@
-"""Whether there are hosts for new members where no two members may share one (`spec.spread: Required`). Pure.
+"""Whether hosts are free for new members if no two members may share one (`spec.spread: Required`). Pure.
 
 Owns the rule that delays a planned change before its first step: a new member runs beside the one that it replaces, so
 the change needs one host more than there are members. A repair is never delayed: the pod of a failed member is
@@ -19,17 +19,17 @@ _NAMED = 6
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """Members that can't be made, as there is no host for them."""
+    """Too few free hosts for planned new members."""
 
     wanted: int
-    """Hosts that have to be free before the move may go on."""
+    """Number of hosts that have to be free before the change continues."""
     free: int
     hosts: tuple[str, ...]
-    """All that members may run on."""
+    """All hosts that members may run on."""
 
     @property
     def text(self) -> str:
-        """In words for people."""
+        """Text for users."""
         more = " …" if len(self.hosts) > _NAMED else ""
         named = f" ({', '.join(self.hosts[:_NAMED])}{more})" if self.hosts else ""
         return (
@@ -39,7 +39,7 @@ class Shortage:
 
 
 def planned(at: Situation) -> tuple[Slot, ...]:
-    """Places of newcomers that are to be made and stand in for nobody who is lost."""
+    """Slots of new members that have not been created yet and are not part of a repair."""
     if at.view is None or not at.view.formed:
         return ()
     lost = {entry.key.id for entry in at.leaving if entry.dead}
@@ -52,7 +52,7 @@ def planned(at: Situation) -> tuple[Slot, ...]:
 
 
 def shortage(at: Situation) -> Shortage | None:
-    """Why no planned newcomer may be made now; None: it may, or nobody has looked at the hosts."""
+    """The shortage that delays planned new members; None if there is none, or the hosts were not read."""
     hosts, held = at.seen.host_capacities, planned(at)
     if hosts is None or not held:
         return None
@@ -67,7 +67,7 @@ def shortage(at: Situation) -> Shortage | None:
 
 
 def plan_held_move(at: Situation) -> Step | None:
-    """What the plan says while a move is held back and nothing else is to be done."""
+    """The step while a planned change waits for hosts, and there is no other step."""
     found = shortage(at)
     if found is None:
         return None
@@ -75,7 +75,7 @@ def plan_held_move(at: Situation) -> Step | None:
 
 
 def _free(at: Situation, hosts: tuple[HostCapacity, ...]) -> int:
-    """Hosts that no member has or comes back to. Who has not been given one yet will take one."""
+    """Number of hosts that no member uses or returns to. A member without an assigned host counts as using one."""
     taken: set[str] = set()
     homeless = 0
     for each in at.seen.incarnations:
@@ -89,7 +89,7 @@ def _free(at: Situation, hosts: tuple[HostCapacity, ...]) -> int:
 
 
 def _places(each: Incarnation) -> set[str] | None:
-    """The host of its pod, else those that its volume is tied to; None: it takes none."""
+    """The host of its pod, else the only host that its volume is tied to; empty if unassigned. None: it needs no host."""
     pod = each.pod
     runs = each.replicas > 0 and each.failed is None
     if not runs and (pod is None or pod.deleting):

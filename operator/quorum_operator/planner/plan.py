@@ -68,7 +68,7 @@ def plan(seen: Observation) -> Step:
 
 
 def _settled(at: Situation) -> str:
-    """The step if the state matches the spec; names voters that are not live or may not stay live."""
+    """Reason of the step Nothing: the state matches the spec. Names voters that are not live or may not stay live."""
     parts = [f"{len(at.voters)} voters, as wanted"]
     if absent := ", ".join(str(key.id) for key in sorted(at.voters - at.live)):
         parts.append(f"not live: {absent}")
@@ -156,7 +156,7 @@ def _paused(at: Situation) -> Step | None:
 
 
 def _identity(at: Situation) -> Step | None:
-    """If a deleted identity waits for answers of members, apply the objects that members need to answer."""
+    """The step for the identity. While a deleted one waits for answers of members, apply the objects that they need."""
     step = plan_identity(at)
     waits = isinstance(step, Wait) and at.identity is None and _is_as_asked(at)
     objects = _objects(at) if waits else None

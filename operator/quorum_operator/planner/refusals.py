@@ -83,7 +83,7 @@ def subjects_of(seen: Observation, step: Step) -> tuple[str, ...]:
 
 
 def value_of(step: Step) -> str:
-    """What a step writes, if the same step on the same object writes other values as the quorum changes."""
+    """The value that a step writes, for steps that write changing values to the same object; else empty."""
     match step:
         case steps.GuardDrains(least_ready):
             return str(least_ready)

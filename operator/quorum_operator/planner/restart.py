@@ -60,7 +60,7 @@ def _has_template(each: Incarnation, wanted: Templates) -> bool:
 
 
 def _crashed_before(at: Situation, pod: PodFacts) -> bool:
-    """Whether it exited with an older configuration, which it may never get to read.
+    """Whether it exited and is older than the current configuration, which it may never read.
 
     The kubelet caches an immutable ConfigMap while a pod on its host uses it. Both times are full seconds, so equal
     ones may mean an older pod. An unnecessary restart is harmless.
@@ -114,13 +114,13 @@ def plan_restart(at: Situation) -> Step | None:
     successors = sorted(at.live - {view.leader})
     if (
         each.key == view.leader and successors and not token
-    ):  # it would refuse to hand over leadership as well
+    ):  # its node would also reject the transfer
         return TransferLeadership(view.leader, successors[0], f"{reason}; the leader restarts last")
     return restart_of(at, each.pod, reason)
 
 
 def _is_unsettled(each: Incarnation) -> bool:
-    """Whether a terminating pod may still be counted as ready, and its voter as live."""
+    """Whether it should run, but its pod is missing, not ready or terminating. Its voter may still be counted as live."""
     pod = each.pod
     should_run = each.replicas > 0 and each.failed is None
     return should_run and (pod is None or not pod.ready or pod.deleting)

@@ -111,7 +111,7 @@ class Situation:
 
     @cached_property
     def identity(self) -> Identity | None:
-        """The identity of the current formation. That the quorum has formed also follows from its voters."""
+        """The identity of the current formation. `formed` is also derived from members, voters and status."""
         identity = self.recorded_identity
         if identity is None or identity.formed:
             return identity
@@ -379,8 +379,9 @@ class Situation:
         )
 
     def may_be_heard(self, each: Incarnation) -> bool:
-        """Whether it may be a voter that the leader hears and that no StatefulSet says to be: its replica UUID is not known, or noted wrong,
-        and its process can't be asked."""
+        """Whether it may be a voter that fetches from the leader and belongs to no known StatefulSet: its process does not
+        answer, and its recorded replica UUID may be missing or wrong.
+        """
         if each.report is not None or each.pod is None or each.key in self.voters:
             return False
         heard = (key for key in self.voters if key in self.heard and key not in self.by_key)

@@ -1,6 +1,7 @@
 """The status, from the observation and the planned step.
 
-Pure. The earlier status is used only for transition times, the start of the plan, and repairs.
+Pure. The earlier status is used only for transition times, the start of the plan, repairs, and values that must not be
+lost while they can't be observed: cluster id, number of voters, epochs.
 """
 
 import math
@@ -243,7 +244,7 @@ def _repairs(at: Situation, earlier: MetadataQuorumStatus) -> list[RepairStatus]
         place = (each.node_id, each.number)
         if each.failed is None:
             if place in known and known[place].finished_at is None:
-                del known[place]  # its latch was taken back
+                del known[place]  # its failure mark was revoked
             continue
         if place in known and known[place].finished_at is not None:
             continue

@@ -33,7 +33,7 @@ def suspicion_of(at: Situation, each: Incarnation) -> Suspicion | None:
     known = each.suspected
     if known is not None and (known.reason, known.subject) == (sign.reason, sign.subject):
         return known
-    # Without a leader it is unknown whether the replica is heard: only an earlier suspicion
+    # Without a leader it is unknown whether the replica fetches: only an earlier suspicion
     # continues.
     if at.view is None and not _may_form_again(at, each):
         return None

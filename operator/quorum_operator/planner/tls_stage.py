@@ -9,10 +9,10 @@ from enum import StrEnum
 from quorum_operator.tls_crd import TlsMode
 
 DEFAULT_MODE = TlsMode.MANAGED
-"""Of new quorums whose spec says nothing."""
+"""Mode of new quorums whose spec sets none."""
 
 MIGRATION = "quorum.tls.migration"
-"""The property with the stage of a member that accepts both."""
+"""The property with the stage of a member that accepts TLS and clear text."""
 
 
 class TlsStage(StrEnum):
@@ -38,8 +38,9 @@ TOLD: Mapping[TlsStage, str] = {TlsStage.ACCEPTING: "accept", TlsStage.DIALLING:
 
 
 def first_stage(asked: TlsMode | None) -> TlsStage:
-    """Of a quorum that is formed now, by what its spec says: there is nothing to migrate. It is the one rule for whoever has no
-    identity to go by."""
+    """Return the TLS stage of a new quorum. `asked`: the mode in its spec. There is nothing to migrate. All callers
+    without an identity use this rule.
+    """
     return TlsStage.PLAIN if (asked or DEFAULT_MODE) is TlsMode.DISABLED else TlsStage.CLOSED
 
 

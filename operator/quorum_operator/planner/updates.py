@@ -269,8 +269,9 @@ def _has_passed(at: Situation, update: UpdateWanted, canary: Incarnation) -> boo
 
 
 def _ready_since(at: Situation, update: UpdateWanted, pod: PodFacts) -> float:
-    """Time since which the pod is ready. The kubelet says it by the clock of its host: with one that is behind, the soak time
-    would be over at once, and with one that is ahead it would never begin.
+    """Time since which the pod is ready. The kubelet reports it by the clock of its host, which may be wrong, so the
+    time is limited: from a clock that is behind, the soak time would end at once; from one that is ahead, it would
+    never begin.
     """
     told = pod.ready_since if pod.ready_since is not None else at.now
     if told > at.now:

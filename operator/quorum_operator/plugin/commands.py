@@ -157,8 +157,8 @@ def _members(quorum: Object) -> list[Object]:
 
 
 def _pod(member: Object) -> str | None:
-    """The name of its pod. The status may have been edited, and kubectl would take anything that begins with a hyphen for one of its
-    options, such as another server.
+    """The name of its pod; None if it is missing or invalid. The status may have been edited, and kubectl would parse a
+    name that begins with a hyphen as an option, such as another server.
     """
     name = member.get("pod")
     return name if name and _POD.fullmatch(name) else None

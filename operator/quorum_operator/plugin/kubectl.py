@@ -43,7 +43,7 @@ class Kubectl:
         return items
 
     def patch(self, name: str, body: Object) -> None:
-        """A merge patch; metadata.resourceVersion in `body` makes it conditional."""
+        """Apply a merge patch; metadata.resourceVersion in `body` makes it conditional."""
         self._run("patch", QUORUMS, name, "--type", "merge", "-p", json.dumps(body))
 
     def execute(self, pod: str, command: Sequence[str]) -> str:
@@ -51,7 +51,7 @@ class Kubectl:
         return self._run("exec", pod, "-c", "node", "--", *command)
 
     def logs(self, arguments: Sequence[str]) -> int:
-        """`kubectl logs` on this terminal; returns its exit code."""
+        """Run `kubectl logs` on this terminal; returns its exit code."""
         try:
             return subprocess.run(self.command("logs", *arguments), check=False).returncode
         except FileNotFoundError:

@@ -40,7 +40,7 @@ def fields(pairs: Sequence[tuple[str, str]], width: int = WIDTH) -> list[str]:
 
 
 def paragraph(text: str, width: int = WIDTH, indent: int = 0) -> list[str]:
-    """Wrapped and indented."""
+    """Wrap and indent a text."""
     blank = " " * indent
     return textwrap.wrap(
         text, width, initial_indent=blank, subsequent_indent=blank, break_on_hyphens=False
@@ -48,7 +48,7 @@ def paragraph(text: str, width: int = WIDTH, indent: int = 0) -> list[str]:
 
 
 def printable(text: str) -> str:
-    """Without characters that a terminal obeys. Messages contain text of pods and of everybody who may post events."""
+    """Replace control characters of terminals. Messages contain text of pods and of any client that may create events."""
     return "".join(
         each if each.isprintable() or each == "\n" else "\N{REPLACEMENT CHARACTER}" for each in text
     )

@@ -288,7 +288,7 @@ def _events(events: Sequence[Object], now: float, width: int) -> list[str]:
 
 
 def _shortened(message: str, row: Sequence[str], width: int) -> str:
-    """At most three lines, because the list of events is an overview."""
+    """Shorten a message to about three lines, because the list of events is an overview."""
     room = 3 * max(width - 2 - sum(len(each) + GAP for each in row[:3]) - 8, 20)
     flat = " ".join(message.split())
     return flat if len(flat) <= room else f"{flat[: room - 2]} …"
