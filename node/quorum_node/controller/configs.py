@@ -76,13 +76,10 @@ Values = dict[str, str | None]
 
 def incremental_alter_configs(view: View, request: IncrementalAlterConfigsRequest) -> Decision:
     """Every resource gets its own result; all valid changes are made together."""
-    altering = _Altering(
-        view, [_Resource(r.resource_type, r.resource_name) for r in request.resources]
-    )
-    for resource in request.resources:
-        altering.resource(
-            _Resource(resource.resource_type, resource.resource_name), resource.configs
-        )
+    resources = [_Resource(r.resource_type, r.resource_name) for r in request.resources]
+    altering = _Altering(view, resources)
+    for resource, altered in zip(resources, request.resources, strict=True):
+        altering.resource(resource, altered.configs)
     answer = IncrementalAlterConfigsResponse(responses=altering.results())
     return (
         Decision(answer=answer) if request.validate_only else Decision(altering.decided(), answer)
@@ -91,11 +88,9 @@ def incremental_alter_configs(view: View, request: IncrementalAlterConfigsReques
 
 def alter_configs(view: View, request: AlterConfigsRequest) -> Decision:
     """As above, but configs of a resource that are not in the request are deleted."""
-    altering = _Altering(
-        view, [_Resource(r.resource_type, r.resource_name) for r in request.resources]
-    )
-    for replaced in request.resources:
-        resource = _Resource(replaced.resource_type, replaced.resource_name)
+    resources = [_Resource(r.resource_type, r.resource_name) for r in request.resources]
+    altering = _Altering(view, resources)
+    for resource, replaced in zip(resources, request.resources, strict=True):
         set_to = {each.name: each.value for each in replaced.configs}
         gone = [name for name in view.image.configs.of(*resource) if name not in set_to]
         configs = [_operation(name, ConfigOperation.SET, value) for name, value in set_to.items()]
@@ -136,7 +131,7 @@ class _Altering:
 
     def __init__(self, view: View, resources: Sequence[_Resource]) -> None:
         self._view = view
-        self._times = Counter(resources)
+        self._repeated = _repeated(resources)
         self._results: dict[_Resource, AlterConfigsResult] = {}
         self._records: list[ConfigRecord] = []
 
@@ -169,7 +164,7 @@ class _Altering:
         self, resource: _Resource, configs: Sequence[AlterableConfig]
     ) -> list[ConfigRecord] | Problem:
         problem = (
-            self._repeated(resource)
+            self._repeated_problem(resource)
             or _right_problem(self._view, resource)
             or _name_problem(resource)
         )
@@ -205,10 +200,17 @@ class _Altering:
             if resource.type == BROKER or now.get(name) != value
         ]
 
-    def _repeated(self, resource: _Resource) -> Problem | None:
-        if self._times[resource] == 1:
+    def _repeated_problem(self, resource: _Resource) -> Problem | None:
+        if resource not in self._repeated:
             return None
         return Problem(ErrorCode.INVALID_REQUEST, f"{resource} is in the request more than once")
+
+
+def _repeated(resources: Sequence[_Resource]) -> frozenset[_Resource]:
+    """Resources that occur more than once."""
+    if len(set(resources)) == len(resources):
+        return frozenset()
+    return frozenset(each for each, times in Counter(resources).items() if times > 1)
 
 
 def _wanted(

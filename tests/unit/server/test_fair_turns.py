@@ -32,7 +32,7 @@ class Client:
     def take_turn(self) -> None:
         self._loop.now += self._cost
         self.done_at.append(self._loop.now)
-        self.served_until = self._turns.spent(self, self._cost)
+        self.served_until = self._turns.spent(self.served_until, self._cost)
         self._pieces -= 1
         if self._pieces > 0:
             self._turns.add(self)
@@ -113,7 +113,7 @@ def test_burst_after_a_pause_is_served_immediately() -> None:
     turns = FairTurns(loop, share=0.2, burst_seconds=0.2, clock=loop.clock)
     client = Client(turns, loop, 1, 0.0001)
     assert turns.may_go_on(client)
-    client.served_until = turns.spent(client, 0.3)
+    client.served_until = turns.spent(client.served_until, 0.3)
     assert not turns.may_go_on(client)
     loop.turn()
     assert not turns.may_go_on(client), "the credit is used up"
@@ -149,10 +149,10 @@ def test_light_work_is_limited_and_does_not_prolong_the_turn_of_other_work() -> 
     loop = TimedLoop()
     turns = FairTurns(loop, clock=loop.clock)
     light, other = LightClient(turns, loop, 1, 0.0001), Client(turns, loop, 1, 0.0001)
-    light.served_until = turns.spent(light, TURN_SECONDS)
+    light.served_until = turns.spent(light.served_until, TURN_SECONDS)
     assert turns.may_go_on(light)
     assert not turns.may_go_on(other)
-    light.served_until = turns.spent(light, LIGHT_TURN_SECONDS - TURN_SECONDS)
+    light.served_until = turns.spent(light.served_until, LIGHT_TURN_SECONDS - TURN_SECONDS)
     assert not turns.may_go_on(light)
     for number in range(1000):
         turns.add((LightClient if number % 2 else Client)(turns, loop, 5, 0.0001))

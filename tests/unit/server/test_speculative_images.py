@@ -2,11 +2,14 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from math import nan
 from uuid import UUID
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from quorum_node.controller.decision import Decision
 from quorum_node.image.cluster_image import ClusterImage
@@ -19,9 +22,12 @@ from quorum_node.records.metadata import (
     EndTransactionRecord,
     MetadataMessage,
     TopicRecord,
+    decode_metadata,
     encode_metadata,
 )
+from quorum_node.schema.encoder import FieldNotInVersion
 from quorum_node.server.controller.speculative_images import (
+    LOSSLESS,
     SpeculativeImages,
     Step,
     are_outside_transactions,
@@ -32,6 +38,7 @@ from quorum_node.server.partition.applier import Applier
 from support.applier_port import RecordingPort
 from support.broker_requests import heartbeat, registration
 from support.controller_env import Env
+from support.wire_messages import messages
 
 pytestmark = pytest.mark.requirement("K631-03")
 
@@ -88,13 +95,26 @@ def test_images_behind_the_replay_position_are_dropped() -> None:
 
 
 def test_only_images_needed_by_the_replay_are_kept() -> None:
-    records = (config(1), TopicRecord(name="t", topic_id=UUID(int=500)))
-    values = list(map(encode_metadata, records))
-    assert are_outside_transactions(records)
-    assert decode_to_same(records, values)
-    assert not decode_to_same((config(2), records[1]), values)
+    topic = TopicRecord(name="t", topic_id=UUID(int=500))
+    values = list(map(encode_metadata, (config(1), topic)))
+    assert are_outside_transactions((config(1), topic))
+    assert decode_to_same((config(1), topic), values)
+    assert not decode_to_same((config(1), replace(topic, name="u")), values)
     for boundary in (BeginTransactionRecord(), EndTransactionRecord(), AbortTransactionRecord()):
         assert not are_outside_transactions((config(1), boundary))
+
+
+@pytest.mark.parametrize("kind", sorted(LOSSLESS, key=lambda kind: kind.__name__))
+@given(data=st.data())
+def test_types_that_are_not_decoded_again_lose_no_field(
+    kind: type[MetadataMessage], data: st.DataObject
+) -> None:
+    version = data.draw(st.integers(0, kind.HIGHEST_VERSION))
+    for fields_of in (version, kind.HIGHEST_VERSION):
+        record = data.draw(messages(kind, fields_of))
+        assert isinstance(record, MetadataMessage)
+        with suppress(FieldNotInVersion):
+            assert decode_metadata(encode_metadata(record, version)) == record
 
 
 async def test_controller_image_becomes_the_committed_image_at_commit() -> None:

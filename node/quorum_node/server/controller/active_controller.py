@@ -301,7 +301,7 @@ class ActiveController:
             settled(TooLarge(total_bytes))
             return
         before, self._pending = self._pending, self._pending.replay_all(decision.records)
-        chunks = _chunks(values)
+        chunks = _chunks(values) if total_bytes > MAX_BATCH_BYTES else [tuple(values)]
         records = decision.records
         step: Step | None = None
         if (

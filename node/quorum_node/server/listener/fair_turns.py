@@ -37,8 +37,9 @@ _SHORT_TURNS = 0.25
 class Worker(Protocol):
     """A connection with pending work."""
 
-    served_until: float
-    """Its virtual clock, in seconds of work."""
+    @property
+    def served_until(self) -> float:
+        """Its virtual clock, in seconds of work."""
 
     @property
     def is_heavy(self) -> bool:
@@ -112,29 +113,31 @@ class FairTurns:
         """Whether the connection may do more work in this turn of the loop."""
         if self._queue or self._spent >= self._light_turn_seconds or worker.is_heavy:
             return False
-        return (self._spent < self.turn_seconds or worker.is_light) and self._has_credit()
+        if self._spent >= self.turn_seconds and not worker.is_light:
+            return False
+        return self._share >= 1.0 or self._has_credit()
 
-    def spent(self, worker: Worker, seconds: float) -> float:
-        """A connection has worked for this time. Returns its new virtual clock."""
+    def spent(self, served_until: float, seconds: float) -> float:
+        """A connection with this virtual clock has worked for this time. Returns its new virtual clock."""
         self._spent += seconds
         if self._share < 1.0:
             self._credit -= seconds
         if not self._turn_begun:
             self._turn_begun = True
             self._loop.call_soon(self._next_turn)
-        return self._start_of(worker) + seconds
+        return self._start_of(served_until) + seconds
 
     def add(self, worker: Worker) -> None:
         """Queue a connection for its turn; only once until `take_turn` is called."""
         self._number += 1
-        start = self._start_of(worker)
+        start = self._start_of(worker.served_until)
         queue = self._heavy if worker.is_heavy else self._queue
         heapq.heappush(queue, (start, self._number, worker))
         self._schedule()
 
-    def _start_of(self, worker: Worker) -> float:
+    def _start_of(self, served_until: float) -> float:
         earliest = self._now - _LEAD_SECONDS
-        return max(earliest, worker.served_until)
+        return max(served_until, earliest)
 
     def _next_turn(self) -> None:
         """A new turn of the loop has begun."""

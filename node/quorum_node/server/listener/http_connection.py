@@ -98,10 +98,6 @@ class HttpConnection(H11Protocol):
         """See `fair_turns.Worker`: the virtual clock of its principal."""
         return self._share.served_until
 
-    @served_until.setter
-    def served_until(self, seconds: float) -> None:
-        self._share.move_to(seconds)
-
     def connection_lost(self, exc: Exception | None) -> None:
         """Called by the loop."""
         self._is_gone = True
@@ -142,7 +138,7 @@ class HttpConnection(H11Protocol):
         self._parse(piece)
         seconds = perf_counter() - began
         self._share.spent(seconds)
-        self.served_until = self._listener.turns.spent(self, seconds)
+        self._share.move_to(self._listener.turns.spent(self.served_until, seconds))
         if self._received:
             self._wait_for_turn()
         elif self._is_paused:
@@ -233,7 +229,7 @@ class HttpConnection(H11Protocol):
     def _count(self, seconds: float) -> None:
         self._share.spent(seconds)
         if not self._is_trusted:
-            self.served_until = self._listener.turns.spent(self, seconds)
+            self._share.move_to(self._listener.turns.spent(self.served_until, seconds))
 
 
 class _Counted:

@@ -155,10 +155,6 @@ class KafkaConnection(asyncio.Protocol):
         """See `fair_turns.Worker`: the virtual clock of its principal."""
         return self._share.served_until
 
-    @served_until.setter
-    def served_until(self, seconds: float) -> None:
-        self._share.move_to(seconds)
-
     def may_read_again(self) -> None:
         """See `principal_shares.Reader`."""
         self._throttle(more=self._frames.has_more)
@@ -203,20 +199,19 @@ class KafkaConnection(asyncio.Protocol):
 
     def take_turn(self) -> None:
         """Work of a connection that shares the loop's time with others."""
-        if self._share.is_used_up:
+        share, turns = self._share, self._server.turns
+        if share.is_used_up:
             self._turn_scheduled = False
             self._throttle(more=True)
             return
         began = perf_counter()
         self._take_turn()
         seconds = perf_counter() - began
-        turns = self._server.turns
-        self._was_slow, self._was_short = (
-            seconds > turns.slow_seconds,
-            seconds < turns.short_seconds,
-        )
-        self._share.spent(seconds)
-        self.served_until = turns.spent(self, seconds)
+        self._was_slow = seconds > turns.slow_seconds
+        self._was_short = seconds < turns.short_seconds
+        share = self._share  # another one after a login
+        share.spent(seconds)
+        share.move_to(turns.spent(share.served_until, seconds))
 
     @property
     def is_heavy(self) -> bool:

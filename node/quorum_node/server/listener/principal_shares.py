@@ -83,7 +83,9 @@ class Share:
     @property
     def is_used_up(self) -> bool:
         """Whether no more requests are accepted for now."""
-        return self.requests >= self._max_requests or self._pause_seconds() > 0
+        if self.requests >= self._max_requests:
+            return True
+        return self._part < 1.0 and self._pause_seconds() > 0
 
     def move_to(self, seconds: float) -> None:
         """Set its virtual clock."""
