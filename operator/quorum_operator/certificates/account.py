@@ -11,7 +11,7 @@ _NAMED = 4
 
 
 def account(seen: Seen, step: Step, refused: str = "") -> CertificatesSeen:
-    """State of the certificates. `step`: the planned step."""
+    """Return the state of the certificates. `step`: the planned step."""
     signer = signer_of(seen)
     leaves = {each.holder: each for each in seen.leaves}
     missing = [

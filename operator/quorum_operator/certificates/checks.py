@@ -55,7 +55,7 @@ class Problem:
 
 
 def data_of(found: Mapping[str, Any] | None) -> Mapping[str, bytes] | None:
-    """The data of a Secret or a ConfigMap."""
+    """The data of a Secret or a ConfigMap; None if the object is missing."""
     if found is None:
         return None
     data = found.get("data") or {}
@@ -65,7 +65,7 @@ def data_of(found: Mapping[str, Any] | None) -> Mapping[str, bytes] | None:
 
 
 def decoded(data: Mapping[str, str] | None) -> dict[str, bytes]:
-    """The `data` of a Secret; what is not Base64 is left out."""
+    """Decode the `data` of a Secret; omit values that are not Base64."""
     found = {}
     for key, value in (data or {}).items():
         try:
@@ -171,7 +171,7 @@ def check_authority(
 def check_bundle(
     what: str, data: Mapping[str, bytes] | None, key: str = BUNDLE
 ) -> tuple[Read, ...] | Problem:
-    """The authorities in a bundle; `what` names the object, such as `ConfigMap n/q-trust`."""
+    """The authorities in a bundle, or its problem. `what`: the object, such as `ConfigMap n/q-trust`."""
     mended = "The operator writes it again"
     if data is None:
         return Problem(Reason.MISSING, f"{what} was deleted. {mended}")
@@ -219,5 +219,5 @@ def _time(where: str, found: Read, now: float, mended: str) -> Problem | None:
 
 
 def time_text(seconds: float) -> str:
-    """In UTC, as Kubernetes writes it."""
+    """Format a time in UTC as Kubernetes does, such as 2024-01-31T00:00:00Z."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -24,19 +24,19 @@ ANNOTATION_RETIRED = f"{PREFIX}/ca-retired"
 ANNOTATION_SIGNED_UNTIL = f"{PREFIX}/ca-signed-until"
 """Seconds since 1970."""
 ANNOTATION_GIVEN = f"{PREFIX}/ca-from"
-"""On an authority's Secret: the Secret that it was copied from, which the spec named."""
+"""On an authority's Secret: name of the user's Secret that it was copied from."""
 ANNOTATION_REQUESTED = f"{PREFIX}/ca-requested"
-"""On an authority's Secret: the user's request that was open when it was created, and that it serves."""
+"""On an authority's Secret: the user's rotation request that was open when it was created and that it fulfils."""
 ANNOTATION_GENERATION = f"{PREFIX}/ca-generation"
-"""On a holder's Secret: the generation that has signed its certificate."""
+"""On a holder's Secret: generation of the authority that signed its certificate."""
 ANNOTATION_EXTRAS = f"{PREFIX}/trusted-cas"
-"""On a holder's Secret: fingerprints of the authorities in its bundle that are not this quorum's own."""
+"""On a holder's Secret: fingerprints of the authorities in its bundle that do not belong to this quorum."""
 
 Object = dict[str, Any]
 
 
 def authority_name(owner: Owner, generation: int) -> str:
-    """Name of its Secret."""
+    """Name of the authority's Secret."""
     return f"{owner.name}-ca-{generation}"
 
 
@@ -46,7 +46,7 @@ def trust_name(owner: Owner) -> str:
 
 
 def leaf_name(owner: Owner, holder: Holder) -> str:
-    """Name of its Secret; the name of a member already begins with the quorum's."""
+    """Name of the holder's Secret. A member's name already begins with the quorum's name."""
     return f"{holder.name}-tls" if holder.role is Role.MEMBER else f"{owner.name}-{holder.name}-tls"
 
 
@@ -59,8 +59,10 @@ def authority_secret(
     given_by: str = "",
     requested: int = 0,
 ) -> Object:
-    """Create-only. `given_by`: name of the Secret that the pair is from; empty for one that the operator has made.
-    `requested`: the request that it serves, 0 for none.
+    """The Secret of an authority, for creation only.
+
+    `given_by`: name of the user's Secret that the key pair comes from; empty if the operator generated it. `requested`:
+    the rotation request that it fulfils, 0 for none.
     """
     meta = metadata(owner, authority_name(owner, generation))
     notes = {ANNOTATION_SIGNING: "true"} if signing else {}

@@ -28,20 +28,20 @@ class AuthoritySecret:
     signing: bool = False
     """All members trust it: it signs certificates until a newer authority does."""
     retired: bool = False
-    """No certificate of it is in use any more: it is no longer trusted."""
+    """It is no longer trusted, because none of its certificates is in use."""
     signed_until: float = 0.0
     """All certificates that it signed have expired by this time."""
     given: bool = False
-    """It was copied from the Secret that the spec names."""
+    """Whether it was copied from the user's Secret."""
     made_at: float = float("inf")
     """Creation time of the Secret; infinite if unknown."""
     requested: int = 0
-    """The user's request that it serves; 0 for none."""
+    """The user's rotation request that it fulfils; 0 for none."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeafSecret:
-    """The Secret of a holder. `certificate`: None without a pair that can be used; `problem` says why."""
+    """The Secret of a holder. `certificate`: None without a usable key pair (`problem` has the reason)."""
 
     holder: str
     certificate: Read | None
@@ -53,7 +53,7 @@ class LeafSecret:
     above: tuple[Read, ...] = ()
     """Intermediate certificates in the Secret."""
     revoked: str | None = None
-    """The file of revoked certificates, as it is."""
+    """The file of revoked certificates in the Secret; None if it has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class Issued:
     chain: tuple[Read, ...] = ()
     anchor: str = ""
     waits: str = ""
-    """What is missing; empty if nothing is."""
+    """What it waits for; empty if nothing is missing."""
     trouble: Trouble | None = None
 
 
@@ -107,25 +107,25 @@ class Seen:
     now: float
     authorities: tuple[AuthoritySecret, ...] = ()
     trust: tuple[Read, ...] | None = None
-    """What the trust ConfigMap holds; None without one."""
+    """Contents of the trust ConfigMap; None if it does not exist."""
     trust_version: str = ""
     leaves: tuple[LeafSecret, ...] = ()
     members: tuple[MemberSeen, ...] = ()
     others: tuple[Holder, ...] = ()
-    """Holders that are no members: brokers, administrators."""
+    """Holders that are not members, such as brokers and administrators."""
     unaware: tuple[str, ...] = ()
     """Brokers that have not started since the newest authority was published, so they may not trust it yet."""
     lagging: tuple[str, ...] = ()
-    """Brokers that may still present a certificate of an older authority than the one that is signing."""
+    """Brokers that may still present a certificate of an authority older than the signing one."""
     confirmed: bool = False
     """A user has confirmed that brokers need not be waited for."""
     named: Named = field(default_factory=Named)
     """The user's authorities that the spec names."""
     revoked: str | None = None
-    """The file of revoked certificates, as members are to have it; None: the spec says nothing."""
+    """The wanted file of revoked certificates for members; None if the spec has no `revoked`."""
     issued: tuple[Issued, ...] | None = None
     """Certificates of an external issuer; None if the operator signs."""
     rotation_asked: int = 0
-    """The user's request for a new authority that none serves yet; 0 for none."""
+    """The user's open request for a new authority; 0 for none."""
     names_taken: frozenset[int] = field(default_factory=frozenset)
     """Generations whose Secret name is used by another object."""

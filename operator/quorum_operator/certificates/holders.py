@@ -24,7 +24,7 @@ class Holder:
     dns_names: tuple[str, ...] = ()
 
     def identity(self, owner: Owner) -> CertificateIdentity:
-        """As the URI of the certificate says it."""
+        """The identity in the URI of the certificate."""
         return CertificateIdentity(owner.namespace, owner.name, self.role, self.node_id)
 
     def subject(self, owner: Owner) -> tuple[tuple[str, str], ...]:
@@ -61,7 +61,7 @@ def operator() -> Holder:
 
 
 def person(name: str, role: Role = Role.ADMIN) -> Holder:
-    """An administrator, a reader or an archiver: a client, which serves nobody and has no DNS name."""
+    """An administrator, a reader or an archiver: a client without a listener and DNS names."""
     return Holder(name, role)
 
 

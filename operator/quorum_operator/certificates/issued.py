@@ -28,8 +28,8 @@ GRACE_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class IssuedObjects:
-    """The objects of one holder as returned by the API server, None for missing ones. `refused`: the operator may not
-    read them.
+    """The objects of one holder as returned by the API server, None for missing ones. `refused`: why the operator may
+    not read them; empty if it may.
     """
 
     certificate: Object | None = None
@@ -84,7 +84,7 @@ def issued(
     trusted: tuple[Read, ...],
     now: float,
 ) -> Issued:
-    """The facts."""
+    """Return the facts about the issued certificate of a holder."""
     wanted = request(owner, holder, issuer)
     name = wanted["metadata"]["name"]
     there = found.certificate

@@ -24,7 +24,7 @@ class IssuedRotation(Trust):
     """Rotation with an external issuer."""
 
     def steps(self) -> Iterator[Step]:
-        """Steps that distribute trust come first, steps that depend on it last."""
+        """All steps in order: those that distribute trust first, those that depend on it last."""
         waits: list[WaitFor] = []
         yield from self._spread()
         for step in self._taken():
@@ -40,12 +40,12 @@ class IssuedRotation(Trust):
 
     @cached_property
     def signer(self) -> AuthoritySecret | None:
-        """The operator signs nothing here."""
+        """Always None: an external issuer signs."""
         return None
 
     @cached_property
     def issued(self) -> dict[str, Issued]:
-        """By holder."""
+        """States of the issued certificates by holder."""
         return {each.holder: each for each in self.seen.issued or ()}
 
     def _requests(self) -> Iterator[Step]:

@@ -45,11 +45,11 @@ def extras_in_secrets(seen: Seen) -> tuple[Read, ...]:
 
 
 def _bundles(seen: Seen) -> int:
-    """How many Secrets have one."""
+    """Number of holders' Secrets with a bundle."""
     return sum(1 for leaf in seen.leaves if leaf.bundle)
 
 
 def _of_most(bundles: list[tuple[Read, ...]]) -> tuple[Read, ...]:
-    """Certificates in more than half of them."""
+    """Certificates that more than half of the bundles contain."""
     times = Counter(each for bundle in bundles for each in set(bundle))
     return tuple(each for each, count in times.items() if 2 * count > len(bundles))

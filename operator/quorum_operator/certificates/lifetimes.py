@@ -1,6 +1,6 @@
 """Lifetimes of certificates and renewal times. Pure arithmetic on seconds since 1970.
 
-A leaf certificate is renewed after two thirds of its lifetime: of 90 days a month remains for an operator that was
+A leaf certificate is renewed after two thirds of its lifetime: of 90 days a month remains in case the operator is
 down. An authority is replaced after four fifths of five years, because stock brokers have to be restarted for it.
 Clocks may differ by up to a day. A certificate is valid from some minutes before it is issued, for clocks that are
 behind.
@@ -21,14 +21,14 @@ SURELY_OVER_S = 2 * DAY_S
 SPREAD_S = 600.0
 """After this time a working kubelet has updated a mounted Secret; it takes two minutes."""
 CLOSING_S = 90 * DAY_S
-"""Remaining lifetime of an authority below which only members are waited for."""
+"""Remaining lifetime of an authority below which the operator waits only for members."""
 
 _LIFE_S = {Role.MEMBER: MEMBER_S, Role.OPERATOR: OPERATOR_S}
 
 
 @dataclass(frozen=True, slots=True)
 class Validity:
-    """From `not_before` up to `not_after`, in seconds since 1970."""
+    """The validity period from `not_before` to `not_after`, in seconds since 1970."""
 
     not_before: float
     not_after: float
@@ -65,5 +65,5 @@ def of_leaf(role: Role, now: float, authority: Validity) -> Validity:
 
 
 def of_authority(now: float) -> Validity:
-    """A new authority's."""
+    """Validity of a new authority."""
     return Validity(now - BACKDATED_S, now + AUTHORITY_S)

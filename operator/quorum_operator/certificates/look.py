@@ -36,7 +36,7 @@ def look(
     given: Named | None = None,
     issuer: IssuerRef | None = None,
 ) -> Seen:
-    """The input of `rotation.plan`; the caller adds the facts about brokers and annotations."""
+    """Return the input of `rotation.plan`; the caller adds the facts about brokers and annotations."""
     authorities = tuple(
         documents.read_authority(owner, generation, secret, now)
         for generation, secret in sorted(found.authorities.items())
@@ -80,7 +80,7 @@ def look(
 
 
 def _present(authorities: tuple[AuthoritySecret, ...]) -> tuple[Read, ...]:
-    """Certificates of those that are trusted."""
+    """Certificates of the authorities that are not retired."""
     return tuple(
         each.certificate
         for each in authorities
@@ -96,7 +96,7 @@ def _issued(
     given: Named,
     issuer: IssuerRef | None,
 ) -> tuple[Issued, ...] | None:
-    """The state of cert-manager's certificates; only authorities that the spec names count."""
+    """The state of cert-manager's certificates, verified only against authorities that the spec names."""
     if issuer is None:
         return None
     there = found.issued or {}

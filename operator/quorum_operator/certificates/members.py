@@ -52,7 +52,7 @@ def members_seen(
     view: QuorumView | None,
     known: tuple[Read, ...],
 ) -> tuple[MemberSeen, ...]:
-    """`known`: certificates that resolve the reported fingerprints."""
+    """The members with what they report. `known`: certificates that resolve the reported fingerprints."""
     there = [each for each in incarnations if each.replicas > 0 or each.pod is not None]
     by_name = {each.fingerprint: each for each in known}
     down = {} if view is None else {each.key: not each.fetching for each in view.voters}

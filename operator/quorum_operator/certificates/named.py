@@ -34,19 +34,21 @@ class NamedObjects:
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """`secret`: name of the Secret with the authority, empty if the spec names none; `authority`: None if it can't be
+    """Facts about the named objects.
+
+    `secret`: name of the Secret with the authority, empty if the spec names none; `authority`: None if it can't be
     used.
     """
 
     secret: str = ""
     authority: Read | None = None
     trusted: tuple[Read, ...] = ()
-    """Authorities that are trusted beside the quorum's own."""
+    """Authorities that are trusted in addition to the quorum's own."""
     is_whole: bool = True
-    """Whether all of them could be read; otherwise the trusted ones are kept."""
+    """Whether all of them could be read; otherwise the previously trusted ones are kept."""
     troubles: tuple[Trouble, ...] = ()
     revoked: Revoked | None = None
-    """None: the spec says nothing of revoked certificates."""
+    """None if the spec has no `revoked`."""
 
 
 def named(space: str, spec: TlsSpec | None, found: NamedObjects, now: float) -> Named:
@@ -69,7 +71,7 @@ def named(space: str, spec: TlsSpec | None, found: NamedObjects, now: float) -> 
 
 
 def unusable_name(identity: TlsIdentity) -> str | None:
-    """A DNS name that no certificate can contain; the definition of an earlier version let it through."""
+    """The first DNS name that no certificate can contain, or None. The CRD of an earlier version accepted such names."""
     names = identity.dns_names or ()
     return next((each for each in names if not _DNS_NAME.fullmatch(each)), None)
 

@@ -26,17 +26,16 @@ PrivateKey = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey | ed25519.Ed25519Pri
 
 
 class Unreadable(ValueError):
-    """Not PEM, truncated, or of an unsupported kind."""
+    """The input is not PEM, is truncated, or is of an unsupported kind."""
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """One certificate. `fingerprint`: SHA-256 of its DER, in hex; `issuer`: the subject of who signed it, as text.
+    """One certificate. `fingerprint`: SHA-256 of its DER, in hex; `issuer`: the subject of its issuer, as text.
 
-    `key`: SHA-256 of its public key. Two certificates with one subject and one key are of one authority: what one has
-    signed
-    the other one has signed, too. `key_id`: its subject key identifier in hex, by which authorities of one name are
-    told apart.
+    `key`: SHA-256 of its public key. Two certificates with the same subject and key belong to the same authority and
+    verify the same signatures. `key_id`: its subject key identifier in hex; it distinguishes authorities with the same
+    name.
     """
 
     pem: str
@@ -59,7 +58,7 @@ class Read:
 
 
 def read(text: str | bytes) -> Read:
-    """One certificate. Raises Unreadable."""
+    """Parse the first certificate in the text. Raises Unreadable."""
     found = read_all(text)
     if not found:
         raise Unreadable("no certificate in it")
@@ -67,7 +66,7 @@ def read(text: str | bytes) -> Read:
 
 
 def read_all(text: str | bytes) -> tuple[Read, ...]:
-    """All certificates in a bundle, each once, in their order. Raises Unreadable for a block that is none."""
+    """Parse all certificates in a bundle, without duplicates, in their order. Raises Unreadable for an invalid block."""
     data = text.encode() if isinstance(text, str) else text
     blocks = _BLOCK.findall(data)
     if len(blocks) != data.count(b"-----BEGIN CERTIFICATE"):
@@ -77,7 +76,7 @@ def read_all(text: str | bytes) -> tuple[Read, ...]:
 
 @functools.lru_cache(maxsize=2048)
 def _read(block: bytes) -> Read:
-    """Kept, because each look of the operator sees the same certificates: what it reads depends on the bytes alone."""
+    """Parse one PEM block. Cached, because the operator reads the same certificates again and again."""
     try:
         found = x509.load_pem_x509_certificate(block)
         found.public_key()  # the key is parsed lazily and may be invalid
@@ -111,8 +110,8 @@ def _alternative_names(found: x509.Certificate) -> x509.SubjectAlternativeName:
 
 
 def _may_sign(found: x509.Certificate) -> bool:
-    """RFC 5280, 4.2.1.9 and 4.2.1.3: an authority says so, and may sign certificates unless its key usages leave that
-    out.
+    """Whether the certificate may sign others (RFC 5280, 4.2.1.9 and 4.2.1.3): its basic constraints mark it as a CA,
+    and its key usage, if present, includes keyCertSign.
     """
     try:
         if not found.extensions.get_extension_for_class(x509.BasicConstraints).value.ca:
@@ -123,7 +122,7 @@ def _may_sign(found: x509.Certificate) -> bool:
 
 
 def _key_digest(key: PublicKeyTypes) -> str:
-    """Of its SubjectPublicKeyInfo."""
+    """SHA-256 of the key's SubjectPublicKeyInfo, in hex."""
     form = serialization.PublicFormat.SubjectPublicKeyInfo
     return hashlib.sha256(key.public_bytes(serialization.Encoding.DER, form)).hexdigest()
 
@@ -168,7 +167,7 @@ def is_same_authority(one: Read, other: Read) -> bool:
 
 
 def key_fits(key_pem: str | bytes, certificate: Read) -> bool:
-    """Whether it is the private key of this certificate. Raises Unreadable for what is no private key."""
+    """Whether it is the private key of this certificate. Raises Unreadable if it is not a private key."""
     return _key_digest(load_key(key_pem).public_key()) == certificate.key
 
 

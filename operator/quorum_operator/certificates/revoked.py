@@ -1,11 +1,11 @@
-"""Certificates that `spec.tls.revoked` revokes: objects to the one file that each member reads. Pure.
+"""Converts `spec.tls.revoked` and its objects to the file of revoked certificates that each member reads. Pure.
 
-The file is a key of the member's Secret, so that a change of it restarts nobody. It has the form that a node reads
-(`quorum_node/security/tls/revocation.py`): serials, one a line, and revocation lists (CRL) in PEM behind them. It is never empty: a node that
-has revoked somebody takes an empty file for one that is being written.
+The file is a key of the member's Secret, so that a change restarts no member. Its format is that of
+`quorum_node/security/tls/revocation.py`: serials, one per line, followed by revocation lists (CRL) in PEM. It is never
+empty, because a node with revoked certificates treats an empty file as incompletely written.
 
-What can't be read is told, and takes nothing away: while one object can't be used, whoever is revoked stays so, and what the other ones say
-counts all the same.
+An unusable object is reported. Until it is corrected, revoked certificates stay revoked, and the other objects take
+effect.
 """
 
 import re
@@ -23,9 +23,9 @@ from quorum_operator.tls_crd import RevokedSpec
 Object = dict[str, Any]
 
 MOST_BYTES = 512 * 1024
-"""Of the file. A Secret holds 1 MiB at most, and has the pair and what is trusted as well."""
+"""Maximum size of the file. A Secret is limited to 1 MiB and also contains the key pair and the bundle."""
 _MOST_DIGITS = 40
-"""Of a serial: 20 octets (RFC 5280, section 4.1.2.2)."""
+"""Maximum length of a serial: 20 octets (RFC 5280, section 4.1.2.2)."""
 _FIRST_LINE = "# Revoked certificates, as spec.tls.revoked says\n"
 _SERIAL = "serial="
 _LIST = re.compile(r"-----BEGIN X509 CRL-----[^-]*-----END X509 CRL-----\n?")
@@ -34,7 +34,9 @@ _STAYS = "Certificates that are revoked already stay revoked, and all other entr
 
 @dataclass(frozen=True, slots=True)
 class Revoked:
-    """`serials` in hexadecimal digits without leading zeros; `lists` in PEM. `is_whole`: all of it could be read."""
+    """Revoked certificates. `serials`: hexadecimal digits without leading zeros; `lists`: PEM. `is_whole`: all objects
+    could be read.
+    """
 
     serials: frozenset[str] = frozenset()
     lists: frozenset[str] = frozenset()
@@ -42,12 +44,12 @@ class Revoked:
 
     @property
     def text(self) -> str:
-        """The file."""
+        """Contents of the file."""
         lines = "".join(f"{_SERIAL}{each}\n" for each in sorted(self.serials))
         return _FIRST_LINE + lines + "".join(sorted(self.lists))
 
     def beside(self, earlier: Iterable[str]) -> "Revoked":
-        """With what files of before revoke."""
+        """Return the union of this and the contents of earlier files; unreadable files are skipped."""
         found = [_parts(each) for each in earlier if _is_readable(each)]
         serials = self.serials.union(*(each.serials for each in found))
         return Revoked(serials, self.lists.union(*(each.lists for each in found)), self.is_whole)
@@ -56,7 +58,9 @@ class Revoked:
 def revoked(
     space: str, spec: RevokedSpec | None, found: tuple[Object | None, ...]
 ) -> tuple[Revoked | None, tuple[Trouble, ...]]:
-    """What the spec revokes, and what of it can't be used; None: it says nothing. `found`: in the order of the spec."""
+    """Return what the spec revokes (None if it has no `revoked`), and the problems of its objects. `found`: in the order
+    of the spec.
+    """
     if spec is None:
         return None, ()
     asked = frozenset(map(_canonical, spec.serials or ()))
@@ -82,7 +86,7 @@ def revoked(
 
 
 def file_for(wanted: Revoked | None, earlier: Iterable[str]) -> str | None:
-    """What each member's Secret is to have; None: the spec says nothing. `earlier`: what they have."""
+    """The file for each member's Secret; None if the spec has no `revoked`. `earlier`: the files in the Secrets now."""
     if wanted is None:
         return None
     if wanted.is_whole:
@@ -100,7 +104,7 @@ def _read(what: str, key: str, there: Object | None) -> Revoked | Trouble:
         return Trouble("RevokedMissing", f"{what} has no {key}: {asked}")
     content = data[key]
     if content.strip() and not content.endswith(b"\n"):
-        content += b"\n"  # complete without a final newline: an object is always written as a whole
+        content += b"\n"  # An object is written atomically, so a missing final newline does not mean truncation.
     try:
         load_revoked(content, f"{what}: {key}")
         return _parts(content.decode())
@@ -116,7 +120,7 @@ def _too_long(serial: str) -> Trouble:
 
 
 def _is_readable(text: str) -> bool:
-    """Somebody else may have written into a member's Secret."""
+    """Whether a file from a member's Secret is valid; another client may have edited it."""
     try:
         load_revoked(text.encode(), REVOKED_FILE)
     except CertificateProblem:
@@ -125,10 +129,10 @@ def _is_readable(text: str) -> bool:
 
 
 def _parts(text: str) -> Revoked:
-    """Of a file that a node can read."""
+    """Parse a valid file."""
     lists = frozenset(each.strip() + "\n" for each in _LIST.findall(text))
     lines = [line.partition("#")[0].strip() for line in _LIST.sub("", text).splitlines()]
-    if lists:  # Programs write text beside a list: there only marked lines are serials.
+    if lists:  # Programs add explanatory text to lists, so only marked lines are serials there.
         lines = [line for line in lines if line.startswith(_SERIAL)]
     return Revoked(frozenset(_canonical(line) for line in lines if line), lists)
 

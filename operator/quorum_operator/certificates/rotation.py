@@ -7,11 +7,12 @@ interruption:
 
 * An authority signs only if every member that may be running reports that it trusts it, and every bundle in
   Kubernetes contains it.
-* An authority is retired only if no member that may be running presents a certificate of it, and no Secret contains
-  one.
+* An authority is retired only if no member that may be running presents a certificate signed by it, and no Secret
+  contains one.
 
 Hence all members trust each other, whichever version of its files a member has loaded. The operator waits for a
-running member that does not answer until it can be queried, is gone, or all its certificates have certainly expired.
+running member that does not answer until it can be queried, has been removed, or all its certificates have certainly
+expired.
 Nodes load the bundle and the key pair independently, so a Secret without a key pair can deliver a bundle to a running
 process.
 """
@@ -43,8 +44,8 @@ from quorum_operator.certificates.trust import Trust, last_end, names_of
 
 
 def plan(seen: Seen, is_held: Callable[[Step], bool] = lambda step: False) -> Step:
-    """The first step that applies. `is_held`: it was refused or reverted just now, so that others go first that do not depend on
-    it: a Secret that can't be written must not keep other holders from being renewed.
+    """Return the first step that applies. `is_held`: whether a step was just refused or reverted. Steps that do not
+    depend on it go first then: a Secret that can't be written must not keep other holders from being renewed.
     """
     back: Step | None = None
     for step in _planner(seen).steps():
@@ -59,9 +60,9 @@ def plan(seen: Seen, is_held: Callable[[Step], bool] = lambda step: False) -> St
 
 
 _PASSED_OVER = (ApplyTrust, RequestCertificate, TakePair, WriteLeaf)
-"""Steps that may be left out for now: members trust each other as before. A bundle must not: what follows relies on it."""
+"""Steps that may be postponed: members still trust each other. Not WriteBundle, because later steps rely on it."""
 _FOR_ONE = (*_PASSED_OVER, RaiseSignedUntil, WriteBundle)
-"""Steps that rely on no other holder's step."""
+"""Steps that do not depend on a step of another holder."""
 
 
 def signer_of(seen: Seen) -> AuthoritySecret | None:
@@ -70,7 +71,7 @@ def signer_of(seen: Seen) -> AuthoritySecret | None:
 
 
 def trusted_by(seen: Seen) -> tuple[Read, ...]:
-    """The authorities that members' certificates may be of now."""
+    """The authorities that may have signed the members' current certificates."""
     return _planner(seen).own_bundle
 
 
@@ -82,15 +83,13 @@ class Rotation(Trust):
     """Rotation with authorities whose keys the operator has."""
 
     def steps(self) -> Iterator[Step]:
-        """In this order: what brings trust goes first, what needs it last."""
+        """All steps in order: those that distribute trust first, those that depend on it last."""
         yield from self._first_authority()
         yield from self._spread()
         yield from self._pairs()
         yield from self._next_authority()
         yield from self._forget()
         yield Settled(self._due_at())
-
-    # ---- What is known
 
     def _first_authority(self) -> Iterator[Step]:
         if self.usable and (self.signer is not None or self._candidate is not None):
@@ -223,7 +222,9 @@ class Rotation(Trust):
             yield BeginSigning(candidate.generation, candidate.version, f"all trust {name}")
 
     def _why_another(self, signer: AuthoritySecret, certificate: Read) -> str | None:
-        """Why the next authority is created. A user's authority is replaced only by its successor in the same Secret."""
+        """Why to create the next authority; None if it is not needed. A user's authority is replaced only by its
+        successor in the same Secret.
+        """
         given = self.seen.named
         if given.secret:
             other = given.authority is not None and not self._is_wanted(signer)
@@ -317,7 +318,7 @@ class Rotation(Trust):
         return not self._surely_over(last_end(old))
 
     def _due_at(self) -> float:
-        """When the first certificate is to be replaced."""
+        """When the next certificate is due."""
         assert self.signer is not None
         assert self.signer.certificate is not None
         times = [self.signer.certificate.validity.authority_due_at]

@@ -9,8 +9,8 @@ from quorum_operator.certificates.pem import Read
 
 @dataclass(frozen=True, slots=True)
 class CreateAuthority:
-    """Create an authority. `signing`: it is the first one, so no member has to learn of it. `given`: copy the user's
-    authority; None: generate one. `requested`: the user's request that it serves.
+    """Create an authority. `signing`: it signs at once, because it is the first one and no member has to trust it
+    before. `given`: the user's authority to copy; None: generate one. `requested`: the user's request that it fulfils.
     """
 
     generation: int
@@ -22,7 +22,9 @@ class CreateAuthority:
 
 @dataclass(frozen=True, slots=True)
 class ApplyTrust:
-    """The trust ConfigMap has exactly these. `version`: of what was read; empty creates."""
+    """Write exactly these certificates into the trust ConfigMap. `version`: the resource version that was read; empty
+    creates.
+    """
 
     bundle: tuple[Read, ...]
     version: str
@@ -41,7 +43,7 @@ class RaiseSignedUntil:
 
 @dataclass(frozen=True, slots=True)
 class WriteLeaf:
-    """A new pair and a bundle for a holder, in one write. `version`: empty creates."""
+    """Write a new key pair and a bundle for a holder at once. `version`: empty creates."""
 
     holder: Holder
     generation: int
@@ -51,12 +53,12 @@ class WriteLeaf:
     extras: frozenset[str] = frozenset()
     """Certificates of the bundle that are not authorities of this quorum."""
     revoked: str | None = None
-    """The file of revoked certificates; None: what the Secret has of it stays."""
+    """The file of revoked certificates; None keeps the one in the Secret."""
 
 
 @dataclass(frozen=True, slots=True)
 class WriteBundle:
-    """The bundle, and who is revoked; the pair, if there is one, stays. `version`: empty creates a Secret without a pair."""
+    """Write the bundle and the revoked certificates, and keep a key pair. `version`: empty creates a Secret without one."""
 
     holder: Holder
     bundle: tuple[Read, ...]
@@ -68,7 +70,7 @@ class WriteBundle:
 
 @dataclass(frozen=True, slots=True)
 class RequestCertificate:
-    """A Certificate of cert-manager, for a holder. `version`: empty creates."""
+    """Create or update cert-manager's Certificate for a holder. `version`: empty creates."""
 
     holder: str
     request: dict[str, Any]
@@ -91,7 +93,7 @@ class TakePair:
 
 @dataclass(frozen=True, slots=True)
 class BeginSigning:
-    """All members trust the authority: from now on it signs."""
+    """Let the authority sign, because all members trust it."""
 
     generation: int
     version: str
@@ -100,7 +102,7 @@ class BeginSigning:
 
 @dataclass(frozen=True, slots=True)
 class Retire:
-    """No certificate of the authority is in use: it is no longer trusted."""
+    """Stop trusting the authority, because none of its certificates is in use."""
 
     generation: int
     version: str

@@ -25,7 +25,7 @@ from quorum_operator.kube.finding import Reads, is_owned
 from quorum_operator.tls_crd import RevokedList, TlsSpec, TrustedCa
 
 MOST_GENERATIONS = 64
-"""Number of generations to look for beyond those that a bundle names."""
+"""Number of generations to look for beyond those in bundles and annotations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Found:
 async def read(
     reads: Reads, owner: Owner, holders: tuple[Holder, ...], spec: TlsSpec | None = None
 ) -> Found:
-    """Read all of them. Only objects owned by this resource count. Raises ApiError."""
+    """Read all certificate objects. Only objects owned by this resource count. Raises ApiError."""
     space = owner.namespace
     names = [documents.leaf_name(owner, each) for each in holders]
     trust, *secrets = await asyncio.gather(
@@ -79,7 +79,7 @@ async def read(
 
 
 async def adopt(api: KubeApi, owner: Owner, ownerless: tuple[Object, ...]) -> None:
-    """Make the resource the owner of objects that have none. Raises ApiError; those that changed meanwhile are left."""
+    """Make the resource the owner of objects that have none. Skips objects that changed meanwhile. Raises ApiError."""
     for each in ownerless:
         meta = each["metadata"]
         path = paths.namespaced(paths.plural_of(each["kind"]), owner.namespace, meta["name"])
@@ -115,7 +115,7 @@ async def _issued(
 def _own_requests(
     owner: Owner, found: dict[str, IssuedObjects] | None
 ) -> dict[str, IssuedObjects] | None:
-    """Without Certificates that belong to others: creating one of that name is rejected, and told."""
+    """Omit Certificates of other owners. Creating one with the same name is rejected, and the rejection is reported."""
     if found is None:
         return None
     return {
@@ -149,7 +149,9 @@ async def _named(reads: Reads, space: str, spec: TlsSpec | None) -> NamedObjects
 def _generations(
     owner: Owner, holders: tuple[Holder, ...], leaves: dict[str, Object], trust: Object | None
 ) -> tuple[set[int], set[int]]:
-    """Those of the certificates in a bundle, and those in the annotation of a holder's Secret, which anybody may edit."""
+    """The generations of the certificates in bundles, and those in annotations of holders' Secrets, which users may
+    have edited.
+    """
     bundles = [documents.read_trust(owner, trust)] if trust is not None else []
     bundles += [
         documents.bundle_of(owner, each, leaves[each.name])
@@ -169,8 +171,11 @@ def _generations(
 async def _authorities(
     reads: Reads, owner: Owner, shown: set[int], noted: set[int]
 ) -> tuple[dict[int, Object], dict[int, Object]]:
-    """From the first that a bundle has, as far as there are any: ours, and those of others. A `noted` one counts only if it
-    is there: with the wrong number in an annotation none would be found, and another one would be created each time.
+    """Read the authorities' Secrets, from the first known generation to the last existing one. Returns this quorum's
+    Secrets, and those of other owners, by generation.
+
+    A `noted` generation counts only if its Secret exists: otherwise a wrong number in an annotation would hide all
+    authorities, and a new one would be created each time.
     """
     found: dict[int, Object] = {}
     others: dict[int, Object] = {}
@@ -196,7 +201,7 @@ async def _authorities(
 
 
 async def write(api: KubeApi, owner: Owner, found: Found, step: steps.Step, now: float) -> Found:
-    """Execute one step; returns the objects afterwards. Raises ApiError."""
+    """Execute one step and return the objects afterwards. Raises ApiError."""
     objects = found.objects
     match step:
         case steps.CreateAuthority(generation, signing, _, given, asked):
@@ -258,7 +263,7 @@ async def write(api: KubeApi, owner: Owner, found: Found, step: steps.Step, now:
 
 
 def subject_of(owner: Owner, step: steps.Step) -> str:
-    """The object that a step writes, as `Kind/name`; empty for one that writes nothing."""
+    """The object that a step writes, as `Kind/name`; empty if it writes none."""
     match step:
         case (
             steps.CreateAuthority(generation)
@@ -323,7 +328,7 @@ def given_by(found: NamedObjects) -> str:
 
 
 def _given(found: NamedObjects, planned: Read) -> issuing.Pair:
-    """What the Secret that the spec names holds."""
+    """The key pair in the user's Secret, if it is still the one that was planned."""
     pair = pair_of(found)
     if pair.certificate != planned:
         raise Conflict(409, "Conflict", f"Secret {given_by(found)} now holds a different authority")

@@ -45,7 +45,7 @@ class Trust:
 
     @cached_property
     def wanted_bundle(self) -> tuple[Read, ...]:
-        """The bundle that everyone should trust."""
+        """The bundle for all holders."""
         return (*self.own_bundle, *self.extras)
 
     @cached_property
@@ -89,7 +89,7 @@ class Trust:
     def _may_be_presented(self, authority: Read, secret: AuthoritySecret | None) -> bool:
         """Whether a running member or a Secret may have a certificate that only this authority verifies."""
         if any(each != authority and is_same_authority(each, authority) for each in self._newest):
-            # it was renewed with the same key: the new certificate verifies them as well
+            # It was renewed with the same key, so the new certificate verifies them as well.
             return False
         if any(self.issuer_of(leaf) == authority.fingerprint for leaf in self.seen.leaves):
             return True
@@ -108,7 +108,7 @@ class Trust:
         return self.seen.now > end + SURELY_OVER_S
 
     def issuer_of(self, leaf: LeafSecret) -> str | None:
-        """Fingerprint of the authority that has signed it, of those that are known."""
+        """Fingerprint of the known authority that signed the certificate; None if there is none."""
         if leaf.certificate is None:
             return None
         # The newest first: an authority that was renewed with the same key has two certificates.
@@ -137,13 +137,13 @@ class Trust:
             if same and (told is None or (leaf is not None and leaf.revoked == told)):
                 continue
             if leaf is None and self.signer is not None:
-                continue  # a new member gets all of them at once
+                continue  # A new member gets key pair and bundle in one write.
             version = "" if leaf is None else leaf.version
             why = f"{holder.name} has {'other revoked certificates' if same else 'another bundle'}"
             yield WriteBundle(holder, wanted, version, why, marks, told)
 
     def revoked_for(self, holder: Holder) -> str | None:
-        """The file that it is to have: nodes read it, and nobody else does."""
+        """The file of revoked certificates for a member; None for other holders, which do not read it."""
         return self.seen.revoked if holder.role is Role.MEMBER else None
 
     def _is_as_wanted(self, leaf: LeafSecret) -> bool:
@@ -156,8 +156,8 @@ class Trust:
     def _marks(self) -> frozenset[str]:
         """Certificates to mark as not belonging to this quorum.
 
-        Authorities that were removed from the spec stay marked while a bundle contains them. Otherwise they would be
-        taken for authorities of this quorum whose Secret is lost.
+        Authorities that were removed from the spec stay marked while a bundle contains them. Otherwise they would
+        count as authorities of this quorum whose Secret is lost.
         """
         seen = self.seen
         bundles = [leaf.bundle for leaf in seen.leaves]
