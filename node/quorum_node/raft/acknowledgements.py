@@ -57,9 +57,9 @@ def acknowledge(
 def holds_at_most(
     replica: ReplicaState, leader: Leader, progress: Progress, request: FetchRequest, offset: int
 ) -> bool:
-    """The sender's log diverges from the leader's at `offset`, or it needs a snapshot from there on.
+    """Note that the sender's log diverges from the leader's at `offset`, or needs a snapshot from there on.
 
-    True if it seems to have lost records and only its next fetch can confirm that.
+    True if the sender seems to have lost records and only its next fetch can confirm that.
     """
     acknowledged = progress.end_offset
     in_order = request.answer >= progress.counts_from

@@ -22,7 +22,7 @@ from quorum_node.records.identity import ReplicaKey
 
 
 def durable_end_of(replica: ReplicaState, leader: Leader, key: ReplicaKey) -> int:
-    """End offset that `key` is known to have durably. For the leader itself: its own durable end."""
+    """End offset up to which `key` is known to have durable records; for the leader its own durable end."""
     if key == replica.key:
         return replica.durable_end
     progress = leader.progress.get(key)

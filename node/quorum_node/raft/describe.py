@@ -76,7 +76,7 @@ def targets_progress(replica: ReplicaState, leader: Leader) -> tuple[ReplicaProg
 
 
 def describe(replica: ReplicaState) -> ReplicaDescription:
-    """The local description; cheap enough for every scrape of the metrics."""
+    """The local description. Cheap enough to be computed at every scrape of the metrics."""
     voters, role = replica.voters, replica.role
     leader = role if isinstance(role, Leader) else None
     current, partial = replica.current_leader(), replica.partial

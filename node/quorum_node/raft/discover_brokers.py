@@ -86,7 +86,7 @@ def handle_discover_response(
             _ask_there(replica, response.brokers)
         if not replica.recovered_epoch:
             # Without a cluster id the response to a Fetch, which is sent to the same peer,
-            # identifies voters of before a recovery.
+            # identifies voters from before a recovery.
             observe_leader(replica, response.leader)
     if sent.peer is not None and request.boot_timestamp_ms == replica.boot_timestamp_ms:
         replica.gossip.was_announced(sent.peer)
@@ -172,7 +172,7 @@ def _hear(replica: ReplicaState, heard: HeardEndpoint, *, asked: bool) -> None:
 
 
 def _ask_there(replica: ReplicaState, brokers: tuple[HeardEndpoint, ...]) -> None:
-    """Ask all possible leaders: a voter of before a recovery learns the new leader only from that leader."""
+    """Ask all possible leaders. A voter from before a recovery learns the new leader only from that leader."""
     voters, strangers = replica.voters.latest.voters, replica.gossip.strangers
     for heard in brokers:
         if heard.key not in voters and heard.endpoint not in strangers:

@@ -102,9 +102,9 @@ class ChangePhase(Enum):
 
 @dataclass(slots=True)
 class PendingChange:
-    """The one voter change in progress. `request_id` None: nobody waits for the answer any more.
+    """The one voter change in progress. `request_id` None: no request waits for the answer.
 
-    `planned`: a step of an AlterQuorum. `private_features`: what the newcomer's probe told.
+    `planned`: a step of an AlterQuorum. `private_features`: our features that the new voter reported when it was probed.
     """
 
     kind: ChangeKind
@@ -126,7 +126,7 @@ class PendingChange:
 
 @dataclass(slots=True)
 class PendingAlteration:
-    """An AlterQuorum on its way. `position` None: not written yet."""
+    """An AlterQuorum in progress. `position` None: not written yet."""
 
     request_id: int | None
     target: tuple[ReplicaKey, ...] | None
@@ -177,7 +177,7 @@ class Leader:
         return self.answer_round if self.round_sent else self.answer_round - 1
 
     def tell_round(self) -> int:
-        """The answer round, for a fetch answer that goes out now: later reads need another one."""
+        """The answer round for a fetch answer that is sent now. Later reads need another round."""
         self.round_sent = True
         return self.answer_round
 

@@ -1,7 +1,7 @@
-"""The core's own view of the log, kept in step with what it tells the driver to do.
+"""The core's own view of the log, updated together with the outputs to the driver.
 
-Owns appending (as leader, and what was fetched) and truncating, with everything that hangs on it:
-epochs, voter sets, durable end. Must not know when to do it. KIP-595: voters act at append and are
+Owns appending (as leader and as follower) and truncating, with all dependent state: epochs, voter
+sets, durable end. Must not know when to do it. KIP-595: voter sets take effect at append and are
 reverted on truncation (K595-04).
 """
 
@@ -27,7 +27,7 @@ from quorum_node.records.control import (
 
 
 def append_values(replica: ReplicaState, values: Sequence[bytes]) -> tuple[int, int]:
-    """As leader: one batch of metadata records; returns (base offset, end offset)."""
+    """As leader: append one batch of metadata records; returns (base offset, end offset)."""
     base = replica.log_end
     end = base + len(values)
     data = encode_values(
@@ -42,7 +42,7 @@ def append_values(replica: ReplicaState, values: Sequence[bytes]) -> tuple[int, 
 
 
 def append_control(replica: ReplicaState, records: Sequence[ControlRecord]) -> int:
-    """As leader: one control batch; returns its base offset. Voters in it act at once."""
+    """As leader: append one control batch; returns its base offset. Voters in it take effect at once."""
     base = replica.log_end
     end = base + len(records)
     data = encode_batch(
@@ -60,9 +60,10 @@ def append_control(replica: ReplicaState, records: Sequence[ControlRecord]) -> i
 
 
 def append_fetched(replica: ReplicaState, batches: Sequence[Batch]) -> bool:
-    """As follower: whole, checked batches; those already in the log are skipped. True if any is new.
+    """As follower: append whole, checked batches; those already in the log are skipped.
 
-    Raises CorruptBatch where offsets or epochs can't be the leader's log.
+    True if any is new. Raises CorruptBatch if offsets or epochs can't be those of the leader's log,
+    or if no batch is new.
     """
     appended = False
     for batch in batches:

@@ -1,4 +1,4 @@
-"""What the core has to know of the log without reading it: end offset, epochs, snapshots.
+"""What the core needs of the log without reading it: end offset, epochs, snapshots.
 
 Owns the epoch → start offset list and the divergence arithmetic. Must not know bytes on disk.
 Source: KIP-595, "Log reconciliation" and "leader-epoch-checkpoint"; KIP-630 (a log that starts

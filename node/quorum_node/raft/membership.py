@@ -52,7 +52,7 @@ ChangeRequest = AddVoterRequest | RemoveVoterRequest | UpdateVoterRequest
 
 
 def handle_add_voter(replica: ReplicaState, request_id: int, request: AddVoterRequest) -> None:
-    """Start an add. A tombstone forbids that a replica joins by itself, but not that it is added."""
+    """Start an add. A tombstone prevents a replica from joining by itself, but not from being added."""
     refusal = (
         _precondition(replica, request)
         or _planned_elsewhere(replica)
@@ -302,7 +302,7 @@ def expire_change(replica: ReplicaState, leader: Leader) -> None:
 
 
 def retry_probe(replica: ReplicaState, leader: Leader) -> None:
-    """Ask the newcomer's endpoint again."""
+    """Send the probe to the new voter's endpoint again."""
     change = leader.change
     if change is None or change.phase is not ChangePhase.PROBING or change.probe is not None:
         return

@@ -52,7 +52,7 @@ class FlushLog:
 class WriteSnapshotChunk:
     """Write downloaded bytes at `position` of the partial file of `id`, and truncate the file after them.
 
-    Position 0 starts the file anew, even if it exists. Nothing has to be durable yet.
+    Position 0 restarts the file, even if it exists. Nothing has to be durable yet.
     """
 
     id: SnapshotId
@@ -171,7 +171,7 @@ class RoleChanged:
 class VotersChanged:
     """The latest voters record of the log changed (append, commit, or revert by truncation).
 
-    `target`: where an AlterQuorum is heading.
+    `target`: target voters of an AlterQuorum.
     """
 
     voters: tuple[Voter, ...]
@@ -228,7 +228,7 @@ class CorruptionReported:
 
 @dataclass(frozen=True, slots=True)
 class OlderQuorum:
-    """A peer still belongs to the quorum of before a recovery that this replica knows of. It is not
+    """A peer still belongs to the quorum before a recovery that this replica has in its log. It is not
     followed.
 
     `leader`: the leader that it names. `recovered_epoch`: of the recovery that it has not seen.

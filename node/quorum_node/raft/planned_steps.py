@@ -130,7 +130,7 @@ def write_target(replica: ReplicaState, target: tuple[ReplicaKey, ...] | None) -
 
 
 def is_unwritten_add(leader: Leader) -> bool:
-    """A planned add without a record: it can be dropped without effect."""
+    """Whether the change is a planned add without a record, which can be dropped without effect."""
     change = leader.change
     return change is not None and change.planned and change.phase is not ChangePhase.COMMITTING
 
@@ -145,7 +145,7 @@ def _newcomer_is_gone(replica: ReplicaState, leader: Leader) -> bool:
 
 
 def _settled(replica: ReplicaState, leader: Leader) -> bool:
-    """No change and no handover is in progress, and all voters records are committed."""
+    """Whether no change and no handover is in progress, and all voters records are committed."""
     return (
         leader.change is None
         and leader.handover is None

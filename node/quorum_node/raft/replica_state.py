@@ -319,7 +319,7 @@ class ReplicaState(LogPositions, EpochState):
         return not voters.latest_is_committed and voters.committed.voters.is_newest(self.key)
 
     def has_live_leader(self) -> bool:
-        """Is the leader, or follows one whose link is not closed and has not timed out.
+        """Whether it is the leader, or follows one whose link is not closed and has not timed out.
 
         During a pre-vote because of a silent leader it still follows that leader.
         """
@@ -334,7 +334,7 @@ class ReplicaState(LogPositions, EpochState):
         return isinstance(role, Follower) and role.is_live(self.now_ms)
 
     def has_responsive_leader(self) -> bool:
-        """Is the leader, or follows one that responds: no pre-vote is granted."""
+        """Whether it is the leader, or follows one that responds. Then no pre-vote is granted."""
         role = self.role
         if not isinstance(role, Follower) or role.link is not Link.OPEN:
             return isinstance(role, Leader)

@@ -39,7 +39,7 @@ def lacks_recovery(replica: ReplicaState, told: int) -> bool:
 
 
 def is_older_candidate(replica: ReplicaState, request: VoteRequest) -> bool:
-    """Whether a candidate belongs to the quorum of before the last recovery known here.
+    """Whether a candidate belongs to the quorum before the last recovery known here.
 
     The comparison of logs is not sufficient: a leader of the old quorum in an epoch above the
     recovered one has the later epoch in its log. For a candidate that sends no recovered epoch the
@@ -59,7 +59,7 @@ def leader_for_sender(
 ) -> CurrentLeader:
     """The leader to name to a sender with this key and this recovered epoch (-1: not sent).
 
-    A sender that knows of a recovery gets the true answer. A voter of before a recovery learns the
+    A sender that knows of a recovery gets the true answer. A voter from before a recovery learns the
     new epochs from the new leader alone. If it learned them elsewhere while the leader is
     unreachable, it would start elections above them with the other old voters. Tombstones of the
     recovery identify such voters.
@@ -78,7 +78,7 @@ def _has_tombstone(replica: ReplicaState, key: ReplicaKey | None) -> bool:
 
 
 def withholds_leader(leader: CurrentLeader) -> bool:
-    """Whether the responder withholds the leader because this replica is a voter of before a recovery.
+    """Whether the responder withholds the leader because this replica is a voter from before a recovery.
 
     (Or it knows no epoch at all.) Then the voters that it names have to be asked for the leader.
     """

@@ -186,9 +186,9 @@ def observe_leader(
         if replica.leader_id != NO_LEADER:
             return False
     elif responder_id != replica.known_leader_id:
-        return False  # An epoch has one leader, also after a follower gave it up. But if the presumed leader itself names another one, a request in its name was forged. It would keep this voter from following the real leader until the next epoch.
-    # Else who was taken for the leader says that it is another one: a request in its name was forged, and would keep
-    # this voter from following until the next epoch.
+        return False  # an epoch has one leader, also after a follower gave it up
+    # If the presumed leader itself names another one, a request in its name was forged. Otherwise this
+    # voter could not follow the real leader until the next epoch.
     become_follower(replica, leader.leader_epoch, leader_id, endpoint)
     return True
 

@@ -13,7 +13,7 @@ next candidate outside of the set can get the vote: a record that has not arrive
 it a voter, and it may be the only one with a log that can win. (In the simulation the KIP draft's
 rule left three of four live voters without a leader for good. Granting is safe: the vote counts
 only in the candidate's own voter set, and the comparison of logs applies to all.)
-* A candidate of the quorum of before a known recovery is refused, and its epoch is not taken.
+* A candidate of the quorum before a known recovery is refused, and its epoch is not taken.
 * A replica outside of its own voter set votes only if the request names its exact key. A record in
 the candidate's log, which has not arrived here, makes it a voter. While it is in contact with a
 leader it refuses and takes no epoch; a leader without majority resigns soon.

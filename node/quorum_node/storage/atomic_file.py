@@ -38,7 +38,7 @@ def write_fully(descriptor: int, content: bytes | memoryview, files: FileSystem 
 def write_at(
     descriptor: int, content: bytes | memoryview, position: int, files: FileSystem = POSIX
 ) -> None:
-    """The same at a position."""
+    """As `write_fully`, at a position."""
     written = files.pwrite(descriptor, content, position) if content else 0
     while written < len(content):
         rest = memoryview(content)[written:]
@@ -46,7 +46,7 @@ def write_at(
 
 
 def read_at(descriptor: int, size: int, position: int, files: FileSystem = POSIX) -> bytes:
-    """As many bytes as there are at a position, up to `size`."""
+    """Read up to `size` bytes at a position; fewer at the end of the file."""
     content = files.pread(descriptor, size, position)
     while len(content) < size:
         more = files.pread(descriptor, size - len(content), position + len(content))

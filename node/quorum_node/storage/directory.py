@@ -1,4 +1,4 @@
-"""The data directory of a node: format it once, open it, refuse what is not this node's.
+"""The data directory of a node: formats it once, opens it, and refuses one of another node.
 
 Kafka's layout, once per quorum partition (K595-31; see `partition_directory`):
 
@@ -55,7 +55,7 @@ class OpenDirectory:
 
     @property
     def first(self) -> OpenPartition:
-        """Partition 0, the only one that Kafka knows."""
+        """Partition 0, the only one that exists in Kafka."""
         return self.partitions[0]
 
     def remember_cluster_id(self, cluster_id: str) -> None:

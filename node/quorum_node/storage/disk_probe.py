@@ -15,7 +15,7 @@ FILE_NAME = "disk-probe.tmp"
 
 
 def probe(directory: Path, files: FileSystem = POSIX) -> None:
-    """Blocking. Raises StorageFailure, or DiskFull (the disk itself works)."""
+    """Write and sync a small file. Blocks. Raises StorageFailure, or DiskFull (the disk itself works)."""
     path = directory / FILE_NAME
     with storage_errors(f"write and sync {path}"):
         descriptor = files.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)

@@ -15,7 +15,7 @@ from typing import Protocol
 
 
 class FileSystem(Protocol):
-    """Every call may raise OSError. Descriptors belong to the file system that opened them."""
+    """The calls. Each may raise OSError. Descriptors belong to the file system that opened them."""
 
     def open(self, path: Path, flags: int, mode: int = 0o640) -> int: ...
 
@@ -30,7 +30,7 @@ class FileSystem(Protocol):
     def pwrite(self, fd: int, data: bytes | memoryview, position: int) -> int: ...
 
     def seek(self, fd: int, position: int) -> None:
-        """From the beginning of the file."""
+        """Set the position, counted from the beginning of the file."""
 
     def ftruncate(self, fd: int, size: int) -> None: ...
 
@@ -39,96 +39,96 @@ class FileSystem(Protocol):
     def fdatasync(self, fd: int) -> None: ...
 
     def fadvise_dontneed(self, fd: int) -> None:
-        """Evict all clean pages of the file from the cache: the next read is from the disk."""
+        """Evict all clean pages of the file from the cache, so that the next read is from the disk."""
 
     def size_bytes(self, fd: int) -> int: ...
 
     def size_of(self, path: Path) -> int:
-        """Raises FileNotFoundError."""
+        """Size of a file by its name. Raises FileNotFoundError."""
 
     def exists(self, path: Path) -> bool: ...
 
     def names(self, directory: Path) -> list[str]:
-        """In no order."""
+        """Names of files and directories, in no order."""
 
     def rename(self, source: Path, target: Path) -> None: ...
 
     def unlink(self, path: Path, *, missing_ok: bool = False) -> None: ...
 
     def make_directories(self, path: Path) -> None:
-        """With its parents; nothing happens when it is there."""
+        """Create a directory with its parents, unless it exists."""
 
     def remove_directory(self, path: Path) -> None:
-        """An empty one."""
+        """Remove an empty directory."""
 
 
 class PosixFileSystem:
-    """The real one. Each call is looked up in `os` when it is made."""
+    """The real file system. Each call is looked up in `os` when it is made."""
 
     __slots__ = ()
 
     def open(self, path: Path, flags: int, mode: int = 0o640) -> int:
-        """A descriptor; it is not inherited by other programs."""
+        """Open a file. The descriptor is not inherited by other programs."""
         return os.open(path, flags | os.O_CLOEXEC, mode)
 
     def close(self, fd: int) -> None:
-        """Without syncing."""
+        """Close a descriptor, without syncing."""
         os.close(fd)
 
     def read(self, fd: int, size: int) -> bytes:
-        """From where the last one ended."""
+        """Read from the present position."""
         return os.read(fd, size)
 
     def pread(self, fd: int, size: int, position: int) -> bytes:
-        """May be shorter than asked for."""
+        """Read at a position; the result may be shorter than `size`."""
         return os.pread(fd, size, position)
 
     def write(self, fd: int, data: bytes | memoryview) -> int:
-        """How many bytes were taken."""
+        """Write; returns the number of bytes that were written."""
         return os.write(fd, data)
 
     def pwrite(self, fd: int, data: bytes | memoryview, position: int) -> int:
-        """How many bytes were taken."""
+        """Write; returns the number of bytes that were written."""
         return os.pwrite(fd, data, position)
 
     def seek(self, fd: int, position: int) -> None:
-        """From the beginning of the file."""
+        """Set the position, counted from the beginning of the file."""
         os.lseek(fd, position, os.SEEK_SET)
 
     def ftruncate(self, fd: int, size: int) -> None:
-        """Cut, or fill up with zeros."""
+        """Truncate the file, or extend it with zeros."""
         os.ftruncate(fd, size)
 
     def fsync(self, fd: int) -> None:
-        """Of a file or a directory."""
+        """Make a file or a directory durable."""
         os.fsync(fd)
 
     def fdatasync(self, fd: int) -> None:
-        """Bytes and size; no times."""
+        """Make the bytes and the size of a file durable, but not its times."""
         os.fdatasync(fd)
 
     def fadvise_dontneed(self, fd: int) -> None:
-        """All of the file."""
+        """Evict all clean pages of the file from the cache."""
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
 
     def size_bytes(self, fd: int) -> int:
-        """Of an open file."""
+        """Size of an open file."""
         return os.fstat(fd).st_size
 
     def size_of(self, path: Path) -> int:
-        """Of a file by its name."""
+        """Size of a file by its name."""
         return os.stat(path).st_size
 
     def exists(self, path: Path) -> bool:
-        """False also where a parent is missing."""
+        """Whether the path exists; False also if a parent is missing."""
         return path.exists()
 
     def names(self, directory: Path) -> list[str]:
-        """Of files and directories."""
+        """Names of files and directories, in no order."""
         return os.listdir(directory)
 
     def rename(self, source: Path, target: Path) -> None:
-        """Replaces the target."""
+        """Rename a file, and replace the target if it exists."""
         os.rename(source, target)
 
     def unlink(self, path: Path, *, missing_ok: bool = False) -> None:
@@ -136,11 +136,11 @@ class PosixFileSystem:
         path.unlink(missing_ok)
 
     def make_directories(self, path: Path) -> None:
-        """With parents."""
+        """Create a directory with its parents, unless it exists."""
         path.mkdir(parents=True, exist_ok=True)
 
     def remove_directory(self, path: Path) -> None:
-        """An empty one."""
+        """Remove an empty directory."""
         path.rmdir()
 
 

@@ -1,4 +1,4 @@
-"""`leader-epoch-checkpoint`: which epoch starts at which offset, in Kafka's text format.
+"""`leader-epoch-checkpoint`: the start offset of each epoch, in Kafka's text format.
 
     0                 version
     2                 number of entries
@@ -24,7 +24,7 @@ EpochStarts = list[tuple[int, int]]
 
 
 class DamagedCheckpoint(StorageFailure):
-    """The file was read, and is no valid checkpoint."""
+    """The file is readable, but not a valid checkpoint."""
 
 
 def write_checkpoint(directory: Path, starts: EpochStarts, files: FileSystem = POSIX) -> None:

@@ -348,7 +348,8 @@ class SegmentedLog:
     def settle(self, committed_end: int = 0) -> None:
         """Make the known synced end durable; runs concurrently with everything else, on any thread.
 
-        `committed_end`: all records below this offset are committed; stored for readers of the directory. Until then a power failure leaves a lower one. Raises StorageFailure or DiskFull, as final as `flush` does.
+        Until then a power failure leaves a lower end. `committed_end`: all records below this offset are committed;
+        it is stored for readers of the directory. Raises StorageFailure or DiskFull, which are final as in `flush`.
         """
         if self._synced_end is None or self._failure is not None:
             return

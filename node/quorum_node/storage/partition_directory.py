@@ -6,7 +6,7 @@
     __cluster_metadata-<n>/synced-end                the synced end of the log, see synced_end
     __cluster_metadata-<n>/replica.properties        n > 0: this replica's UUID
 
-Knows nothing of the directory around it, see `directory`.
+Must not know the directory that contains it (`directory`).
 """
 
 import re
@@ -61,7 +61,7 @@ class SnapshotLost(StorageFailure):
 
 
 def partition_directory(path: Path, number: int) -> Path:
-    """Where a partition's files are."""
+    """Directory of a partition's files."""
     return path / f"__cluster_metadata-{number}"
 
 

@@ -13,7 +13,7 @@ METADATA_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 def ensure_partition_metadata(
     directory: Path, topic_id: str = METADATA_TOPIC_ID, files: FileSystem = POSIX
 ) -> None:
-    """Write the file if it is missing. Raises StorageFailure when it says anything else."""
+    """Write the file if it is missing. Raises StorageFailure if it has another content."""
     path = directory / FILE_NAME
     wanted = f"version: 0\ntopic_id: {topic_id}\n"
     content = read_file(path, files)

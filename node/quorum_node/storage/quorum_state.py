@@ -1,17 +1,17 @@
 """`quorum-state`: Kafka's v1 JSON plus private keys, replaced durably at every save (K595-03).
 
 Kafka's keys are leaderId, leaderEpoch, votedId, votedDirectoryId and data_version; a Java reader
-takes these and passes over the others. Ours: replicaUuid, clusterId, appliedOffset, committedVoters
-(Kafka's v0 has `currentVoters`, and a Java reader of v1 fails on a key of that name), targetVoters, votersOffset, votersEpoch, formed. A v0 file (no UUIDs) is upgraded in place by the
-first load; the replica UUID comes from meta.properties and is never made anew over existing data
-(K853-01). Knows nothing of when a vote may be given.
+ignores all others. Ours: replicaUuid, clusterId, appliedOffset, committedVoters (Kafka's v0 has
+`currentVoters`, and a Java reader of v1 fails on a key of that name), targetVoters, votersOffset,
+votersEpoch, formed. The first load upgrades a v0 file (no UUIDs) in place. The replica UUID comes
+from meta.properties; no new one is generated for existing data (K853-01). Must not know when a vote
+may be granted.
 
     {"privateVersion":1, ... ,"crc32c":"0123abcd"}
 
 The last key is the CRC-32C of all bytes before it. Two kinds of files have none: those of stock Kafka, and those of
-this project before `privateVersion`. They are told from a damaged one by three things together: neither the first
-nor the last key of ours is there, every key is one that their writer knows, and none stands twice. The first load
-of such a file writes it anew, with a checksum.
+this project before `privateVersion`. Such a file is accepted as undamaged if it has neither our first nor our last key,
+has only keys of its writer, and has no key twice. Its first load rewrites it with a checksum.
 """
 
 import json
@@ -121,7 +121,7 @@ class QuorumStateFile:
             raise StorageFailure(f"{self._path} is damaged: {error}") from error
 
     def save(self, state: QuorumState) -> None:
-        """Durable when it returns. Raises StorageFailure or DiskFull."""
+        """Save the state; it is durable when this returns. Raises StorageFailure or DiskFull."""
         document = {"privateVersion": 1, **_to_v1(state)}
         document["replicaUuid"] = uuid_text(self._replica_uuid)
         text = _JSON(document)
@@ -199,7 +199,7 @@ def _from_v1(document: dict[str, Any]) -> QuorumState:
 
 
 def _from_v0(document: dict[str, Any]) -> QuorumState:
-    # v0 knows voters by id alone; their keys are read from the log
+    # v0 has only ids of voters; their keys are read from the log
     return QuorumState(
         leader_epoch=int(document["leaderEpoch"]),
         leader_id=int(document["leaderId"]),

@@ -1,11 +1,11 @@
-"""Seals: what is known of a segment that was closed and synced, so that opening need not read it again.
+"""Seals: metadata of a closed, synced segment, so that it does not have to be read again at open.
 
-Owns the `%020d.seal` files. Knows nothing of segments being written.
+Owns the `%020d.seal` files. Must not know segments that are being written.
 
-A seal is written only after its segment, and the name of the one that follows it, were synced. Therefore a seal
-proves two things after a crash: the segment was durable as the seal describes it, and another segment follows.
-Whoever cuts a segment removes its seal first, durably. A seal that is missing, damaged or does not fit counts
-for nothing: the segment is scanned as one without a seal. (Kafka's recovery point, one per segment.)
+A seal is written only after its segment, and the name of the next one, were synced. Therefore a seal proves two
+things after a crash: the segment was durable as the seal describes it, and another segment follows. The seal is
+removed, durably, before its segment is truncated. Without a valid, matching seal the segment is scanned. (The
+equivalent of Kafka's recovery point, one per segment.)
 
     {"endOffset":..., "sizeBytes":..., "crc32c":..., "epochStarts":[...], "controlSpans":[...]}\n
     offsets and positions of the sparse index, 8 bytes each, big-endian
@@ -33,7 +33,7 @@ _JSON = json.JSONEncoder(separators=(",", ":")).encode
 
 @dataclass(frozen=True, slots=True)
 class Seal:
-    """Metadata of a closed segment:
+    """Metadata of a closed segment.
 
     `crc` covers all its bytes, `epoch_starts` begins with its first batch.
     """
@@ -54,7 +54,7 @@ def seal_path(segment_path: Path) -> Path:
 
 
 def write_seal(segment_path: Path, seal: Seal, files: FileSystem = POSIX) -> None:
-    """Durable when it returns. Raises StorageFailure or DiskFull."""
+    """Write a seal; it is durable when this returns. Raises StorageFailure or DiskFull."""
     document = {
         "version": _VERSION,
         "endOffset": seal.end_offset,

@@ -1,9 +1,9 @@
-"""The snapshots of one replica on disk: which there are, reading, downloading, setting aside.
+"""The snapshots of one replica on disk: lists, reads, downloads them, and sets damaged ones aside.
 
 Owns every file beside the log whose name begins with a snapshot id:
 
-    <id>.checkpoint            frozen: complete when it was given this name
-    <id>.checkpoint.writing    a local one being written; removed at open
+    <id>.checkpoint            frozen: complete since it has this name
+    <id>.checkpoint.writing    a local snapshot being written; removed at open
     <id>.checkpoint.part       an interrupted download; continues where it stopped
     <id>.checkpoint.corrupt    found damaged; never read again, never removed by the node
 
@@ -73,7 +73,7 @@ class SnapshotStore:
             return self._ids[-1] if self._ids else None
 
     def size_bytes(self, id: SnapshotId) -> int:
-        """Raises SnapshotMissing."""
+        """Size of a frozen snapshot. Raises SnapshotMissing."""
         with self._lock:
             size_bytes = self._sizes.get(id)
         if size_bytes is None:
@@ -154,7 +154,7 @@ class SnapshotStore:
     def set_aside(self, id: SnapshotId) -> Path:
         """Rename a damaged snapshot: it is not used any more, and is kept for inspection.
 
-        If its file is gone, it is only forgotten.
+        If the file does not exist any more, it is only removed from the list.
         """
         with self._lock:
             self._ids = [other for other in self._ids if other != id]

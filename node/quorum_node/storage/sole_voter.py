@@ -2,7 +2,7 @@
 
 Owns the order of writes. An interrupted run is completed by the next one, and a node that is
 started in between without the option does no harm:
-1. One batch is appended to the log, in an epoch of its own: a leader change and the voters record
+1. One batch is appended to the log, in a new epoch: a leader change and the voters record
 with the sole voter. A node started now is not a voter of that set, because of its UUID, and waits.
 2. quorum-state gets that epoch, the vote in it and the new replica UUID. A node started now exits,
 because the UUID is not that of meta.properties.

@@ -15,7 +15,7 @@ one. The last synced slot is never overwritten, so a torn write loses nothing du
 A second entry, 512 bytes behind the start of a slot, stores the offset below which all records are
 known to be committed, at most about a second old:
 magic "CmE1", committed end offset, CRC-32C    16 bytes, big-endian
-The node does not use it. Whoever reads the directory later thus knows which records at its end may
+The node does not use it. It tells later readers of the directory which records at the log's end may
 still be replaced. It only grows, so the highest valid entry counts. Older versions ignore it.
 
 The file must never claim more than the disk has:
@@ -66,7 +66,7 @@ class RecordedEnd:
 
 
 def read_synced_end(directory: Path, files: FileSystem = POSIX) -> RecordedEnd | None:
-    """None if there is no file: the directory is new, or of an older version.
+    """Read the file; None if it does not exist: the directory is new, or of an older version.
 
     Raises StorageFailure on damage.
     """
@@ -187,7 +187,7 @@ class SyncedEnd:
                 self._durable = syncing
 
     def close(self) -> None:
-        """Without syncing."""
+        """Close the file, without syncing."""
         self._files.close(self._fd)
 
     def _write_to_all(self) -> None:
@@ -242,7 +242,7 @@ def _decode(content: bytes, slot: int) -> RecordedEnd | None:
 
 
 def _decode_committed(content: bytes, slot: int) -> int:
-    """0 without a valid entry."""
+    """The committed end in a slot; 0 without a valid entry."""
     start = slot * SLOT_SPACING_BYTES + _COMMITTED_AT
     data = content[start : start + _COMMITTED_BYTES]
     magic, committed_end = _COMMITTED_BODY.unpack_from(data)

@@ -66,7 +66,7 @@ class Throttle:
         self._cpu_since = self._cpu_seconds()
 
     def stop(self) -> None:
-        """Can be called from any thread."""
+        """End a wait, and make every later call raise Stopped. Can be called from any thread."""
         self._stopped.set()
 
     def __call__(self, size_bytes: int) -> None:

@@ -34,7 +34,7 @@ class UnknownCodec(Exception):
 
 
 class BadContent(Exception):
-    """It can't be decompressed."""
+    """The content can't be decompressed."""
 
 
 class ContentTooLarge(BadContent):

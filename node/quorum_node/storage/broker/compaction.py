@@ -1,7 +1,7 @@
 """Log compaction of a partition: keeps the newest record of each key.
 
 Owns what is cleaned when, and the two passes over the log. The first collects the newest offset of
-each key in the dirty part; the second writes the segments anew. Kept are: tombstones for
+each key in the dirty part; the second rewrites the segments. Kept are: tombstones for
 delete.retention.ms; markers as long as their transaction has records, and for that time after; the
 last batch of each producer; the last batch of the round; all records at or above the first
 uncleanable offset. Runs concurrently with appends and reads, in its own thread.

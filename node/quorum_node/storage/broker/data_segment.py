@@ -107,7 +107,10 @@ class DataSegment:
         return fits and (last is None or self._begins_at(last[1], self.base_offset + last[0]))
 
     def _begins_at(self, position: int, last_offset: int) -> bool:
-        """Whether a batch that is not behind `last_offset` begins there: it does not in the index of another segment."""
+        """Whether a batch that ends at or before `last_offset` begins there.
+
+        If not, the index belongs to another segment.
+        """
         header = read_at(self.fd, HEADER_BYTES, position, self.files)
         if len(header) < HEADER_BYTES:
             return False
@@ -138,7 +141,7 @@ class DataSegment:
         self._bytes_since_entry = size_bytes - position
 
     def adopt_closed(self, end_offset: int) -> None:
-        """Trust that it contains all batches below `end_offset`, where the next segment begins."""
+        """Assume that the file contains all batches below `end_offset`, where the next segment begins."""
         self.size_bytes, self.end_offset = self.files.size_bytes(self.fd), end_offset
         self.max_timestamp_ms, self.max_timestamp_offset = self.times.largest
 
@@ -273,7 +276,7 @@ class DataSegment:
         self.aborted.sync()
 
     def close(self) -> None:
-        """Without syncing."""
+        """Close the file, without syncing."""
         if self.fd >= 0:
             self.files.close(self.fd)
             self.fd = -1

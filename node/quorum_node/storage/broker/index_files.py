@@ -4,7 +4,7 @@ Owns the entries and the search. Entries are sorted and of fixed size; the newes
 until there are enough for a write. Files are not kept open, as thousands of partitions would need
 too many descriptors. An index is only a hint: it is rebuilt from its segment if it is missing or
 inconsistent.
-One thread at a time adds and cuts. Searches and `sync` may run beside it, on any thread, and beside a rename.
+One thread at a time adds and truncates. Searches and `sync` may run concurrently on any thread, also during a rename.
 Source: the files of a stock broker (`OffsetIndex`, `TimeIndex`).
 """
 
@@ -41,7 +41,7 @@ class _IndexFile:
         self._name_lock = threading.Lock()
         """Held while the file is renamed, and while it is opened by its name."""
         self._tail_lock = threading.RLock()
-        """Held while entries are added, written or cut: `sync` writes them, too."""
+        """Held while entries are added, written or truncated. `sync` writes them, too."""
         self._tail = _Tail(0, bytearray())
         self._unsynced = False
         self.last: tuple[int, int] | None = None
@@ -52,7 +52,7 @@ class _IndexFile:
         return self._tail.count(self.entry)
 
     def rename(self, target: Path) -> None:
-        """Rename the file, if it exists. Searches on other threads go on. Raises OSError."""
+        """Rename the file, if it exists. Searches on other threads continue. Raises OSError."""
         with self._name_lock:
             if self._files.exists(self.path):
                 self._files.rename(self.path, target)
@@ -123,7 +123,7 @@ class _IndexFile:
     def floor(self, column: int, target: int) -> tuple[int, int] | None:
         """The last entry whose `column` is at most `target`.
 
-        None if there is none, and if the index is cut meanwhile: the search then begins at the start of the segment.
+        None if there is none, or if the index is truncated meanwhile. The search then begins at the start of the segment.
         """
         last, tail = self.last, self._tail
         if last is None:
@@ -196,9 +196,9 @@ class _IndexFile:
 
 
 class _Tail(NamedTuple):
-    """Where the entries are: `on_disk` of them in the file, the newer ones in `pending`.
+    """Location of the entries: `on_disk` of them are in the file, the newer ones in `pending`.
 
-    Replaced as a whole, so that a search on another thread sees one state of it. Entries are only ever added to `pending`.
+    Replaced as a whole, so that a search on another thread uses one consistent state. Entries are only added to `pending`.
     """
 
     on_disk: int
@@ -210,7 +210,7 @@ class _Tail(NamedTuple):
 
 
 class CutShort(Exception):
-    """The index was cut during a search."""
+    """The index was truncated during a search."""
 
 
 class OffsetIndex(_IndexFile):

@@ -150,7 +150,7 @@ class LogLoader:
             segment.close()
 
     def _read_epochs(self) -> tuple[tuple[int, int], ...] | None:
-        """The epochs in the checkpoint; None if it is damaged: they are then rebuilt from the log, as without it."""
+        """The epochs in the checkpoint; None if it is damaged. Then they are rebuilt from the log."""
         try:
             self._epochs = EpochHistory(read_checkpoint(self._directory, self._files))
         except DamagedCheckpoint as error:
@@ -243,7 +243,7 @@ class LogLoader:
             before = [base for base in bases if base < self._known.recovery_point]
             anew.update(before[-1:], unflushed)
         if not self._epochs.starts:
-            # leader-epoch-checkpoint is gone. A replica without epochs would truncate to its high watermark.
+            # leader-epoch-checkpoint is missing. A replica without epochs would truncate to its high watermark.
             anew.update(bases)
         for number, segment in enumerate(self._segments):
             if segment.base_offset not in anew:
@@ -304,7 +304,7 @@ class LogLoader:
             producers.end_offset = max(producers.end_offset, self._segments[-1].end_offset)
 
     def _misses_what_is_before(self, number: int) -> bool:
-        """Whether the segment before lost an unsynced end: records after a gap are not served.
+        """Whether the previous segment lost an unsynced end. Records after a gap are not served.
 
         Only compaction leaves a gap between segments on purpose.
         """

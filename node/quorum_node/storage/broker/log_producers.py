@@ -1,6 +1,6 @@
-"""The producers of a partition's log, as other threads ask for them.
+"""State of the producers of a partition's log, for reads from other threads.
 
-Owns the lock around their state. Must not know when batches are applied to it: `partition_log.py` does that.
+Owns the lock around their state. Must not know when batches are applied to it (`partition_log.py`).
 """
 
 import threading

@@ -1,4 +1,4 @@
-"""What configuration says about the files of one partition. Owns the defaults, which are stock Kafka's.
+"""Settings for the files of one partition. Owns the defaults, which are stock Kafka's.
 
 Source: Kafka's documentation, "Topic Configs" and "Broker Configs".
 """

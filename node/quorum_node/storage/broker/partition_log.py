@@ -1,15 +1,15 @@
 """The log of one partition: segments on disk, leader epochs, producers.
 
-Owns appending, reading, cutting and flushing. Must not know who leads, nor what the high watermark is.
+Owns appending, reading, truncating and flushing. Must not know the leader or the high watermark.
 
-Threads: one at a time may append, cut or delete (a lock sees to it); reads and `flush` may run beside it, on any thread.
+Threads: a lock lets one thread at a time append, truncate or delete. Reads and `flush` may run concurrently on any thread.
 
-The orders that make a log open again to what was flushed, killed at any instant:
-* an epoch is in leader-epoch-checkpoint before its first batch is in a segment;
-* a cut is durable before the next batch of another epoch takes its place;
-* before anything is cut that lies below the recovery point, the lower one is in its checkpoint (`before_lowering`);
-* segments that go are removed newest first when the log is cut, and oldest first when it begins later;
-* the recovery point rises after the syncs that it claims.
+Crash safety: after a kill at any instant the log opens with everything that was flushed. This requires an order:
+* An epoch is in leader-epoch-checkpoint before its first batch is in a segment.
+* A truncation is durable before a batch of another epoch is written in its place.
+* Before anything below the recovery point is truncated, the lower point is in its checkpoint (`before_lowering`).
+* A truncation removes segments newest first. A later start of the log removes them oldest first.
+* The recovery point is raised after the syncs that it depends on.
 """
 
 import threading
@@ -277,7 +277,7 @@ class PartitionLog(LogProducers):
     def read(self, offset: int, max_bytes: int, limit_offset: int | None = None) -> bytes:
         """Whole batches from the first one that ends after `offset`, each ending by `limit_offset` (None: the end).
 
-        At least one, if there is any, even if it is larger than `max_bytes`. None at the end, or if the log is
+        At least one, if there is any, even if it is larger than `max_bytes`. b"" at the end, or if the log is
         truncated meanwhile. Raises StorageFailure.
         """
         self._stop.check()
@@ -390,7 +390,7 @@ class PartitionLog(LogProducers):
     def delete_segments(self, wanted: Sequence[DataSegment]) -> bool:
         """Remove the oldest segments, after `file_delete_delay_ms`; the log then starts after them.
 
-        False, without any change, if a compaction has replaced one of them meanwhile: what is in its place may be newer.
+        False, without any change, if a compaction has replaced one of them meanwhile. Its replacement may contain newer records.
         """
         with self._lock:
             self._stop.check()

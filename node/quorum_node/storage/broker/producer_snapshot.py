@@ -30,14 +30,14 @@ _ENTRY = Struct(">qhiqiqiq")
 
 
 def snapshot_path(directory: Path, offset: int) -> Path:
-    """Where it is."""
+    """Path of the snapshot at this offset."""
     return directory / f"{offset:020d}{SUFFIX}"
 
 
 def write_snapshot(
     files: FileSystem, path: Path, states: Iterable[ProducerState], *, sync: bool = False
 ) -> None:
-    """Raises OSError."""
+    """Write a snapshot. Raises OSError."""
     entries = [_packed(each) for each in states]
     body = _COUNT.pack(len(entries)) + b"".join(entries)
     fd = files.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
@@ -50,7 +50,7 @@ def write_snapshot(
 
 
 def read_snapshot(files: FileSystem, path: Path) -> list[ProducerState] | None:
-    """None if it is damaged, torn, or gone. Raises StorageFailure when it can not be read."""
+    """Entries of a snapshot; None if it is damaged, incomplete or missing. Raises StorageFailure if it can't be read."""
     content = read_file(path, files)
     if content is None:
         return None

@@ -59,7 +59,7 @@ def follow(
 def follow_in_segment(
     table: ProducerTable, segment: DataSegment, batch: FileBatch
 ) -> AbortedTransaction | None:
-    """The same for a batch of a segment. Raises DamagedLog."""
+    """As `follow`, for a batch of a segment. Raises DamagedLog."""
     try:
         return follow(
             table,

@@ -24,12 +24,12 @@ _GOING = re.compile(r"\S+-\S+\.\S+(?:-delete|-stray)")
 
 
 def folder_name(replica: TopicPartition) -> str:
-    """Where a replica's files are."""
+    """Name of the directory of a replica's files."""
     return f"{replica[0]}-{replica[1]}"
 
 
 def parse_folder_name(name: str) -> TopicPartition | None:
-    """None if it is not the directory of an active replica."""
+    """The replica of a directory; None if it is not the directory of an active replica."""
     found = _REPLICA.fullmatch(name)
     if found is None or is_going(name) or name.startswith("__cluster_metadata-"):
         return None
@@ -50,7 +50,7 @@ def going_name(replica: TopicPartition, suffix: str) -> str:
 
 
 def is_folder(path: Path, files: FileSystem) -> bool:
-    """Whether it is a directory: a file may have the name of one. Raises OSError."""
+    """Whether the path is a directory. A file may have such a name, too. Raises OSError."""
     try:
         files.names(path)
     except NotADirectoryError:
@@ -59,7 +59,7 @@ def is_folder(path: Path, files: FileSystem) -> bool:
 
 
 def remove_folder(path: Path, files: FileSystem) -> None:
-    """Remove a directory with all that is in it. Links are not followed. Raises OSError."""
+    """Remove a directory and its content. Links are not followed. Raises OSError."""
     found = [path]
     while found:
         folder = found[-1]
@@ -76,7 +76,7 @@ def remove_folder(path: Path, files: FileSystem) -> None:
 
 
 def topic_id_in(folder: Path, files: FileSystem) -> UUID | None:
-    """From partition.metadata; None if there is no such file. Raises StorageFailure when it is damaged."""
+    """Topic id in partition.metadata; None if the file does not exist. Raises StorageFailure if it is damaged."""
     content = read_file(folder / FILE_NAME, files)
     if content is None:
         return None

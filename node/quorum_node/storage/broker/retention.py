@@ -23,7 +23,7 @@ def enforce_retention(log: PartitionLog, high_watermark: int, now_ms: int) -> bo
         return False
     if count == len(segments):
         log.roll()
-    # A compaction on another thread may have replaced some of them. The next check finds what is left to remove.
+    # A compaction on another thread may have replaced some of them. The next check removes the rest.
     return log.delete_segments(segments[:count])
 
 

@@ -18,12 +18,12 @@ class SegmentList:
 
     @property
     def segments(self) -> Sequence[DataSegment]:
-        """Oldest first."""
+        """All segments, oldest first."""
         return self._segments
 
     @property
     def size_bytes(self) -> int:
-        """Of all segments' batches."""
+        """Size of the batches of all segments."""
         return sum(each.size_bytes for each in self._segments)
 
     def from_offset(self, offset: int) -> tuple[DataSegment, ...]:
@@ -33,7 +33,7 @@ class SegmentList:
         return segments[max(number, 0) :]
 
     def aborted_transactions(self, offset: int, end_offset: int) -> list[AbortedTransaction]:
-        """Those with records in offset <= o < end_offset."""
+        """Aborted transactions with records in offset <= o < end_offset."""
         found = []
         for segment in self.from_offset(offset):
             for each in segment.aborted.aborted:

@@ -51,10 +51,10 @@ def decoded_records(data: bytes) -> list[DecodedRecord]:
 
 
 def stored_records(data: bytes) -> Iterator[StoredRecord]:
-    """In order; offsets may have gaps. Raises UnknownCodec, CorruptBatch.
+    """The records in order; offsets may have gaps. Raises UnknownCodec, CorruptBatch.
 
-    An offset that is not in the batch counts as damage: in a compacted log a record with a higher offset than its own would
-    remove later records of its key.
+    An offset outside of the batch counts as damage. In a compacted log a record with too high an offset would remove later
+    records of its key.
     """
     header = read_header(data)
     raw, at, least_delta = record_bytes(data), 0, 0

@@ -4,5 +4,5 @@ from time import time_ns
 
 
 def time_of_day_ms() -> int:
-    """Since 1970."""
+    """Milliseconds since 1970."""
     return time_ns() // 1_000_000

@@ -44,7 +44,7 @@ class TransactionIndex:
 
     @property
     def aborted(self) -> list[AbortedTransaction]:
-        """All of them."""
+        """All entries."""
         return self._aborted
 
     def rename(self, target: Path) -> None:
@@ -65,7 +65,7 @@ class TransactionIndex:
         return all(each.last_offset >= base_offset for each in self._aborted)
 
     def append(self, aborted: AbortedTransaction) -> None:
-        """One more. Raises OSError."""
+        """Add an entry. Raises OSError."""
         self._write([aborted], len(self._aborted))
         self._aborted.append(aborted)
 
@@ -92,7 +92,7 @@ class TransactionIndex:
             self._unsynced = True
 
     def sync(self) -> None:
-        """Durable afterwards. Raises OSError."""
+        """Make all entries durable. Raises OSError."""
         if not self._unsynced:
             return
         self._unsynced = False
