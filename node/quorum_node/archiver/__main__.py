@@ -1,4 +1,4 @@
-"""The command `quorum-backup`: loads it, or says what is not installed."""
+"""The command `quorum-backup`: loads it, or reports missing dependencies."""
 
 import sys
 

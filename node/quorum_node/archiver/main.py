@@ -68,7 +68,7 @@ def _take_to_store(
 
 
 def _temporary_directory() -> Path:
-    """Looked up only if it is needed: a container with a read-only root may have none. Raises BackupError."""
+    """The temporary directory. Called only if needed, as a container with a read-only root may have none. Raises BackupError."""
     try:
         return Path(tempfile.gettempdir())
     except FileNotFoundError:

@@ -46,7 +46,7 @@ def _take(log: CommittedLog, target: Path, keep: int, software: str) -> Manifest
 def copy_and_check(log: CommittedLog, written: Path, taken_at: int, software: str) -> Manifest:
     """Copy the log into an empty directory, read it back from the disk and replay it.
 
-    What can't be replayed now can't be restored later. Raises BackupError, CommittedLogError, StorageFailure, OSError.
+    A log that can't be replayed now could not be restored later. Raises BackupError, CommittedLogError, StorageFailure, OSError.
     """
     cluster_id = log.cluster_id()
     end_offset = _copy(log, written / PARTITION)

@@ -1,8 +1,8 @@
 """Takes one backup of a running quorum into an object store.
 
-Owns the order: copy to the local disk and replay, take the name, write the files, read them back from the store and replay them, publish,
-delete old backups. The local copy is needed because a snapshot may disappear while it is read, and because a part whose content is
-known can be compared with what the store returns.
+Owns the order: copy to the local disk and replay, reserve the name, write the files, read them back from the store and
+replay them, publish, delete old backups. The local copy is needed because a snapshot may be deleted while it is read,
+and because the data that the store returns is compared with the written data.
 """
 
 import time
@@ -25,7 +25,7 @@ def take_to_store(
     """Write, check and publish a backup, and keep the newest `keep`. Raises BackupError."""
     with _scratch(scratch) as written:
         manifest = copy_and_check(log, written, int(time.time()), software)
-        # Before anything is written, so that what no run completes is never more than a day's runs.
+        # Clean before writing, so that incomplete backups never exceed those of one day, even if no run completes.
         backups.clean(manifest.cluster_id, manifest.taken_at)
         backups.begin(manifest.name, manifest.cluster_id, manifest.taken_at)
         try:
@@ -52,7 +52,7 @@ def _write(backups: StoredBackups, written: Path, manifest: Manifest) -> None:
 
 
 def _discard(backups: StoredBackups, name: str) -> None:
-    """After an error, which is the one to be told. If this fails too, a later run removes it."""
+    """Discard the backup after an error. An error here is ignored, as the first one is reported; a later run cleans up."""
     try:
         backups.discard(name)
     except BackupError:

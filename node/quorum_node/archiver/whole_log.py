@@ -19,7 +19,7 @@ class WholeLog:
         self._epoch_starts: EpochStarts = []
 
     def copy(self) -> int:
-        """Returns the end offset.
+        """Copy everything; returns the end offset.
 
         All records below it were committed when the copy began, and are on the disk.
         """

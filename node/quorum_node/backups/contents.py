@@ -54,7 +54,7 @@ def check_files(files: BackupFiles, manifest: Manifest) -> None:
 
 
 def checked_pieces(files: BackupFiles, wanted: FileEntry) -> Iterator[bytes]:
-    """The content of a file; raises BackupError after the last piece if it is not what was written."""
+    """The content of a file. Raises BackupError after the last piece if size or checksum are wrong."""
     digest, size = hashlib.sha256(), 0
     for data in files.pieces(wanted.name):
         digest.update(data)
@@ -118,7 +118,7 @@ def _replay_segment(found: Contents, files: BackupFiles, name: str) -> None:
     for batch in _batches(files.pieces(name), path):
         header = batch.header
         if header.end_offset <= found.end_offset:
-            continue  # the snapshot holds these records already
+            continue  # the snapshot contains these records already
         if header.base_offset > found.end_offset:
             raise BackupError(
                 f"{path}: offset {header.base_offset} follows {found.end_offset}: records are missing."

@@ -1,4 +1,4 @@
-"""The files of one backup or replica, wherever they are stored: what checks, replays and copies them need."""
+"""The files of one backup or replica in any storage, as checks, replay and copies need them."""
 
 import os
 from collections.abc import Iterator
@@ -17,10 +17,10 @@ class BackupFiles(Protocol):
 
     @property
     def place(self) -> str:
-        """Where the backup is, for messages."""
+        """Location of the backup, for messages."""
 
     def place_of(self, name: str) -> str:
-        """Where a file is, for messages."""
+        """Location of a file, for messages."""
 
     def sizes(self) -> dict[str, int]:
         """Names of the files in the partition's folder, sorted, with their sizes in bytes."""
@@ -46,7 +46,7 @@ class DirectoryFiles:
         return str(self._path / name)
 
     def sizes(self) -> dict[str, int]:
-        """Read from the file system."""
+        """Sizes from the file system."""
         folder = self._path / PARTITION
         try:
             return {

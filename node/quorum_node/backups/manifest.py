@@ -25,7 +25,7 @@ _TIME_FORM = "%Y%m%dT%H%M%SZ"
 
 
 class BackupError(Exception):
-    """A backup that can't be written, read or used; the message says which, why and what to do."""
+    """A backup can't be written, read or used; the message states which one, why and what to do."""
 
 
 @dataclass(frozen=True, slots=True)

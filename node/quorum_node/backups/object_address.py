@@ -1,4 +1,4 @@
-"""Addresses in an object store: `s3://bucket/prefix`, and how the store is reached. Pure."""
+"""Addresses in an object store: `s3://bucket/prefix`, and the settings of the connection. Pure."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,9 +10,9 @@ SCHEME = "s3://"
 
 @dataclass(frozen=True, slots=True)
 class ObjectAddress:
-    """A folder: `prefix` is without slashes at its ends, and empty for the whole bucket.
+    """A folder: `prefix` has no slashes at its ends, and is empty for the whole bucket.
 
-    What is None comes from boto3's environment variables and configuration files, as the credentials do.
+    Fields that are None are taken from boto3's environment variables and configuration files, as credentials are.
     """
 
     bucket: str
@@ -26,7 +26,7 @@ class ObjectAddress:
 
     @property
     def name(self) -> str:
-        """The last part."""
+        """The last part of the prefix."""
         return self.prefix.rpartition("/")[2]
 
     def key(self, name: str) -> str:

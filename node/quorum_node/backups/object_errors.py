@@ -1,6 +1,6 @@
-"""Errors of an object store in one line: what was asked for, what it answered, and what to do.
+"""Errors of an object store in one line: the request, the response, and what to do.
 
-No answer's text is passed on but S3's code and message: an endpoint that is no object store answers with anything.
+Of a response only S3's code and message are shown, as the endpoint may not be an object store and return any text.
 """
 
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ _UNREACHABLE = (
 
 
 class ObjectStoreError(BackupError):
-    """The store refused or failed. `code`: S3's code, or the HTTP status, or "" if there was no answer."""
+    """The store refused a request or failed. `code`: S3's code, or the HTTP status, or "" without a response."""
 
     def __init__(self, message: str, code: str = "") -> None:
         super().__init__(message)
@@ -38,12 +38,12 @@ class ObjectStoreError(BackupError):
 
     @property
     def is_missing(self) -> bool:
-        """There is no such object or upload."""
+        """Whether the object or upload does not exist."""
         return self.code in ("NoSuchKey", "NoSuchUpload", "404")
 
     @property
     def exists_already(self) -> bool:
-        """A conditional write found the object, or was overtaken by another one."""
+        """Whether a conditional write failed because the object exists, or because of a concurrent write."""
         return self.code in ("PreconditionFailed", "ConditionalRequestConflict", "409", "412")
 
 

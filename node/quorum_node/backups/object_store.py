@@ -1,8 +1,8 @@
 """The requests to an object store with an S3 API.
 
-Owns their form: pages of listings, parts of large objects, pieces of bounded size, time limits, and one clear line for each error. No
-request is repeated: an error ends the command, and whoever runs it starts it again. boto3 is imported by `connect` alone, because
-most processes of a node never use it.
+Owns their form: pages of listings, parts of large objects, pieces of bounded size, time limits, and one clear line for
+each error. No request is retried: an error ends the command, and its caller starts it again. Only `connect` imports
+boto3, because most processes of a node never use it.
 """
 
 import math
@@ -83,7 +83,7 @@ class ObjectStore:
                     yield {"PartNumber": number, "ETag": told["ETag"]}
 
     def abort(self, key: str, upload_id: str) -> None:
-        """End an upload and delete its parts. One that is gone is none."""
+        """End an upload and delete its parts. A missing upload is not an error."""
         from quorum_node.backups.object_errors import ObjectStoreError
 
         try:
@@ -96,7 +96,7 @@ class ObjectStore:
                 raise
 
     def abort_quietly(self, key: str, upload_id: str) -> None:
-        """After an error, which is the one to be told. A later run aborts what remains."""
+        """Abort an upload after an error. An error here is ignored, as the first one is reported; a later run aborts the rest."""
         try:
             self.abort(key, upload_id)
         except BackupError:
@@ -135,12 +135,12 @@ class ObjectStore:
         return [each.removeprefix(prefix).rstrip("/") for each in found]
 
     def keys(self, prefix: str) -> Iterator[str]:
-        """Keys of all objects that begin so."""
+        """Keys of all objects with this prefix."""
         for page in self._pages("list_objects_v2", prefix):
             yield from (each["Key"] for each in page.get("Contents") or ())
 
     def uploads(self, prefix: str) -> Iterator[tuple[str, str]]:
-        """Keys and ids of the unfinished uploads that begin so."""
+        """Keys and ids of the unfinished uploads with this prefix."""
         for page in self._pages("list_multipart_uploads", prefix):
             for each in page.get("Uploads") or ():
                 # some stores list all uploads of the bucket
@@ -148,12 +148,12 @@ class ObjectStore:
                     yield each["Key"], each["UploadId"]
 
     def delete(self, key: str) -> None:
-        """Delete an object. One that is gone is none."""
+        """Delete an object. A missing object is not an error."""
         with self._asking("delete", key):
             self._client.delete_object(Bucket=self._bucket, Key=key)
 
     def place_of(self, key: str) -> str:
-        """An object, for messages."""
+        """Location of an object, for messages."""
         return f"s3://{self._bucket}/{key}"
 
     def _pages(self, operation: str, prefix: str, **more: str) -> Iterator[dict[str, Any]]:
@@ -191,7 +191,7 @@ def connect(address: ObjectAddress, read_s: float = READ_S) -> ObjectStore:
         connect_timeout=_CONNECT_S,
         read_timeout=read_s,
         retries={"total_max_attempts": 1},
-        # Other stores than S3 refuse its newer checksums; what is written is read back and compared in any case.
+        # Stores other than S3 refuse its newer checksums. Written data is read back and compared in any case.
         request_checksum_calculation="when_required",
         response_checksum_validation="when_required",
         s3={"addressing_style": style},

@@ -38,7 +38,7 @@ class Source:
 
     @property
     def place(self) -> str:
-        """Where it is, for messages."""
+        """Location of the source, for messages."""
         return self.files.place
 
     @property
@@ -48,7 +48,7 @@ class Source:
 
     @property
     def entries(self) -> dict[str, FileEntry]:
-        """What a backup's files must be like."""
+        """Expected sizes and checksums of a backup's files, by name."""
         return {} if self.manifest is None else {each.name: each for each in self.manifest.files}
 
 

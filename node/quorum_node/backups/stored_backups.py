@@ -1,11 +1,12 @@
 """A folder of backups in an object store.
 
 An object store has no rename, so a backup is visible once its manifest exists, which is written last:
-1. `incomplete.json` is created with the cluster id. The store refuses it if there is one: each name has one writer.
+1. `incomplete.json` is created with the cluster id. The store refuses this if it exists: each name has one writer.
 2. The files are written, read back and replayed.
 3. `backup.json` is created, then `incomplete.json` deleted.
-To delete a backup, `incomplete.json` is created again, and the manifest deleted first. So a folder without a manifest is no backup, and
-its `incomplete.json` tells whose it was and since when; the next runs of this cluster remove it after a day.
+To delete a backup, `incomplete.json` is written again, then the manifest is deleted, then the files. So a folder
+without a manifest is not a backup. Its `incomplete.json` states its cluster and its time; later runs of this cluster
+remove the folder after a day.
 """
 
 import json
@@ -29,7 +30,7 @@ MARK = "incomplete.json"
 STALE_S = 86_400
 """Age at which an incomplete backup is removed. No run takes that long: the operator ends it after an hour."""
 _MOST_CLEANED = 20
-"""Incomplete backups that one run removes."""
+"""Maximum number of incomplete backups that one run removes."""
 _MOST_MANIFEST = 16 << 20
 _MOST_MARK = 1 << 16
 
@@ -40,20 +41,20 @@ class StoredFiles:
 
     store: ObjectStore
     prefix: str
-    """Of its keys, with a slash at the end."""
+    """Prefix of the keys, with a slash at the end."""
     entries: tuple[FileEntry, ...]
 
     @property
     def place(self) -> str:
-        """Where the backup is, for messages."""
+        """Location of the backup, for messages."""
         return self.store.place_of(self.prefix.rstrip("/"))
 
     def place_of(self, name: str) -> str:
-        """Where a file is, for messages."""
+        """Location of a file, for messages."""
         return self.store.place_of(self.prefix + name)
 
     def sizes(self) -> dict[str, int]:
-        """As listed."""
+        """Sizes from the list of entries."""
         return {each.name: each.size_bytes for each in self.entries}
 
     def pieces(self, name: str) -> Iterator[bytes]:
@@ -69,17 +70,17 @@ class StoredBackups:
         self.store, self.prefix = store, prefix
 
     def names(self) -> list[str]:
-        """Backups, oldest first, and incomplete ones."""
+        """Names of backups, oldest first, including incomplete ones."""
         return sorted(each for each in self.store.folders(self.prefix) if is_backup_name(each))
 
     def manifest(self, name: str) -> Manifest | None:
-        """None: it is incomplete. Raises BackupError if it is damaged."""
+        """The manifest of a backup; None if the backup is incomplete. Raises BackupError if it is damaged."""
         key = f"{self.prefix}{name}/{FILE_NAME}"
         told = self.store.read(key, _MOST_MANIFEST)
         return None if told is None else parse_manifest(told, self.store.place_of(key))
 
     def complete(self) -> list[tuple[str, Manifest | BackupError]]:
-        """The backups, oldest first; one whose manifest can't be used with the reason."""
+        """The complete backups, oldest first, each with its manifest, or with the error if that can't be used."""
         found: list[tuple[str, Manifest | BackupError]] = []
         for name in self.names():
             try:
@@ -94,11 +95,11 @@ class StoredBackups:
         return found
 
     def files(self, name: str, entries: tuple[FileEntry, ...]) -> StoredFiles:
-        """Access to its files."""
+        """Read access to the files of a backup."""
         return StoredFiles(self.store, f"{self.prefix}{name}/", entries)
 
     def begin(self, name: str, cluster_id: str, now_s: int) -> None:
-        """Take the name. Raises BackupError if another process has it."""
+        """Reserve the name. Raises BackupError if another process has it."""
         from quorum_node.backups.object_errors import ObjectStoreError
 
         try:
@@ -115,7 +116,7 @@ class StoredBackups:
         self.store.upload(self._key(name, entry.name), folder / entry.name)
 
     def publish(self, manifest: Manifest) -> None:
-        """Make it a backup. The manifest is read back."""
+        """Complete the backup by its manifest, which is read back. Raises BackupError if the store loses data."""
         key = self._key(manifest.name, FILE_NAME)
         self.store.write_once(key, manifest.to_json())
         if self.manifest(manifest.name) != manifest:
@@ -125,7 +126,7 @@ class StoredBackups:
         self.store.delete(self._key(manifest.name, MARK))
 
     def discard(self, name: str) -> None:
-        """Delete an incomplete backup; its mark last."""
+        """Delete an incomplete backup, its mark last."""
         prefix, mark = f"{self.prefix}{name}/", self._key(name, MARK)
         for key, upload_id in self.store.uploads(prefix):
             self.store.abort(key, upload_id)
@@ -135,7 +136,7 @@ class StoredBackups:
         self.store.delete(mark)
 
     def clean(self, cluster_id: str, now_s: float) -> list[str]:
-        """Remove this cluster's incomplete backups of more than a day ago; returns their names."""
+        """Remove this cluster's incomplete backups that are older than a day; returns their names."""
         removed: list[str] = []
         for name in self.names():
             if len(removed) == _MOST_CLEANED:
@@ -148,7 +149,7 @@ class StoredBackups:
                 self.discard(name)
                 removed.append(name)
             else:
-                # complete: its writer, or who was to delete it, ended before the next request
+                # The backup is complete: its writer, or a run that was deleting it, ended before the next request.
                 self.store.delete(self._key(name, MARK))
         return removed
 
@@ -178,7 +179,7 @@ def _mark(cluster_id: str, now_s: int) -> bytes:
 
 
 def _read_mark(content: bytes | None) -> tuple[str | None, float]:
-    """Whose it is and since when; nobody's if it can't be read."""
+    """Cluster id and time of a mark; no cluster id if it can't be read."""
     try:
         told = read_json(content or b"null")
         return str(told["clusterId"]), float(told["since"])

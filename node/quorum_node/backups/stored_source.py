@@ -63,7 +63,7 @@ def _backups_in(store: ObjectStore, address: ObjectAddress) -> list[Found]:
 
 
 def _readable(manifest: Manifest | BackupError) -> Manifest:
-    """An older backup does not replace a damaged one: a person has to judge what would be lost."""
+    """The manifest; raises the error of a damaged one. No older backup replaces it: a person has to judge what would be lost."""
     if isinstance(manifest, BackupError):
         raise manifest
     return manifest

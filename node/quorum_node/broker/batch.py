@@ -20,7 +20,10 @@ class Marker(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """One whole batch. Before the leader assigns them, its base offset is 0 and its epoch -1. `marker`: of a control batch; `codec`: of a producer's batch."""
+    """One whole batch. Base offset and epoch are 0 and -1 until the leader assigns them.
+
+    `marker`: of a control batch. `codec`: of a producer's batch.
+    """
 
     base_offset: int
     end_offset: int

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 
 def for_follower(leader: "Leader", event: FollowerFetched) -> RefuseFetch | TellDivergence | None:
-    """None: the follower's log matches this one up to its fetch offset, and it can be served from there."""
+    """The refusal or divergence; None if the follower's log matches this one up to its fetch offset."""
     state = leader.state
     error = epoch_error(state, event.leader_epoch)
     if error is BrokerError.NONE and event.replica_id not in leader.followers:
         is_new = event.leader_epoch != NO_EPOCH
-        # With the right leader epoch it is one of a reassignment that this leader does not know yet.
+        # With the right leader epoch it was added by a reassignment that has not reached this leader yet.
         error = BrokerError.UNKNOWN_LEADER_EPOCH if is_new else BrokerError.NOT_LEADER_OR_FOLLOWER
     if error is not BrokerError.NONE:
         return RefuseFetch(event.request_id, error)
@@ -39,7 +39,7 @@ def for_follower(leader: "Leader", event: FollowerFetched) -> RefuseFetch | Tell
 def for_consumer(
     state: ReplicaState, event: ConsumerFetched
 ) -> ServeFetch | RefuseFetch | TellDivergence:
-    """An offset between the high watermark and the end gets an empty response, not an error."""
+    """The response to a consumer. An offset between the high watermark and the end gets an empty one, not an error."""
     error = epoch_error(state, event.leader_epoch)
     if error is not BrokerError.NONE:
         return RefuseFetch(event.request_id, error)
@@ -67,7 +67,7 @@ def refused_by_follower(
 
 
 def epoch_error(state: ReplicaState, leader_epoch: int) -> BrokerError:
-    """The sender has to know the same leader epoch, if it sends one."""
+    """The error if the sender's leader epoch, if it sends one, is not the present one; else NONE."""
     if leader_epoch == NO_EPOCH or leader_epoch == state.leader_epoch:
         return BrokerError.NONE
     if leader_epoch < state.leader_epoch:
@@ -87,7 +87,7 @@ def _is_of_an_earlier_run(state: ReplicaState, event: FollowerFetched) -> bool:
 def _mismatch(
     state: ReplicaState, event: FollowerFetched | ConsumerFetched
 ) -> RefuseFetch | TellDivergence | None:
-    """None: the sender's log is a part of this one, and its offset is in the range of this one."""
+    """The refusal or divergence; None if the sender's log is a part of this one, and its offset is in range."""
     log = state.log
     if event.last_fetched_epoch != NO_EPOCH and event.fetch_offset >= log.start_offset:
         end = log.epochs.end_of(event.last_fetched_epoch, log.end_offset)

@@ -41,7 +41,7 @@ def wanted(leader: "Leader", now_ms: float) -> Members | None:
 def is_about_to_join(
     leader: "Leader", replica_id: int, progress: FollowerProgress, now_ms: float
 ) -> bool:
-    """Not a member, but caught up and eligible, so the high watermark should wait for it."""
+    """Whether it is not a member, but caught up and eligible, so that the high watermark waits for it."""
     lag_ms = leader.state.settings.replica_lag_time_max_ms
     return (
         _is_fit(leader, replica_id, progress)
@@ -59,7 +59,7 @@ def _lags(leader: "Leader", progress: FollowerProgress, now_ms: float) -> bool:
 
 
 def _may_join(leader: "Leader", replica_id: int, progress: FollowerProgress) -> bool:
-    """It has everything that is committed, and the log up to the start of this epoch.
+    """Whether it has everything that is committed, and the log up to the start of this epoch.
 
     The second condition matters while the high watermark of a new leader is still low: a follower could reach it, and
     lack records that an earlier leader committed.
@@ -74,7 +74,7 @@ def _may_join(leader: "Leader", replica_id: int, progress: FollowerProgress) -> 
 
 
 def _is_fit(leader: "Leader", replica_id: int, progress: FollowerProgress) -> bool:
-    """Active, and fetched by the present run of the process: a restarted one may have fewer records.
+    """Whether it is active and the present run of its process has fetched: a restarted one may have fewer records.
 
     A follower whose version of Fetch has no broker epoch is not checked, as on a stock leader.
     """

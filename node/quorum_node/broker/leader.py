@@ -97,7 +97,7 @@ class Leader:
 
     @property
     def is_under_min_isr(self) -> bool:
-        """The ISR is too small for acks=all. A partition with fewer replicas than min.insync.replicas needs all of them."""
+        """Whether the ISR is too small for acks=all. A partition with fewer replicas than min.insync.replicas needs all of them."""
         least = min(self.state.settings.min_insync_replicas, len(self.state.replicas))
         return len(self.in_sync.committed) < least
 

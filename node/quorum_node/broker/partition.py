@@ -60,17 +60,17 @@ class PartitionReplica:
 
     @property
     def leader_epoch(self) -> int:
-        """Of the newest metadata; -1 before the first."""
+        """Leader epoch of the newest metadata; -1 before the first."""
         return self._state.leader_epoch
 
     @property
     def partition_epoch(self) -> int:
-        """The same."""
+        """Partition epoch of the newest metadata; -1 before the first."""
         return self._state.partition_epoch
 
     @property
     def high_watermark(self) -> int:
-        """For replication-offset-checkpoint and for consumers."""
+        """The high watermark, for replication-offset-checkpoint and for consumers."""
         return self._state.log.high_watermark
 
     @property
@@ -90,7 +90,7 @@ class PartitionReplica:
 
     @property
     def epoch_starts(self) -> tuple[tuple[int, int], ...]:
-        """For leader-epoch-checkpoint."""
+        """Leader epochs and their start offsets, for leader-epoch-checkpoint."""
         return self._state.log.epochs.starts
 
     @property
@@ -121,7 +121,7 @@ class PartitionReplica:
         self._state.producers.expire(now_ms)
 
     def producers(self) -> tuple[ProducerEntry, ...]:
-        """For a producer snapshot."""
+        """State of producers, for a snapshot."""
         return self._state.producers.snapshot()
 
     def latest_offset(self) -> int | BrokerError:

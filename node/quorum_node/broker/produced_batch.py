@@ -26,24 +26,24 @@ from quorum_node.records.batches import (
 from quorum_node.schema.primitives import Buffer
 
 _NEWEST_CODEC = 4
-"""zstd."""
+"""The codec with the highest number: zstd."""
 _PRODUCER = Struct(">43xqhi")
 """Producer id, producer epoch and base sequence."""
 _MAGIC_AT, _ATTRIBUTES_LOW_AT = 16, 22
 _CRC = Struct(">17xI")
 _LEAST_LENGTH = 14
-"""Of a message of the oldest format."""
+"""Minimum length, that of a message of the oldest format."""
 _PLACED = Struct(">qii")
 """Base offset, length and leader epoch: the only bytes that a leader changes. The checksum does not cover them."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchLimits:
-    """What a topic's configuration says of batches and their records.
+    """Settings of a topic for batches and their records.
 
     `max_message_bytes`: max.message.bytes; `segment_bytes`: a batch has to fit into one segment; `needs_keys`: the topic is
     compacted; `takes_append_time`: message.timestamp.type is LogAppendTime; `timestamp_before_max_ms` and
-    `timestamp_after_max_ms`: how far the time of a record may be from now; `codec`: compression.type, None keeps the
+    `timestamp_after_max_ms`: largest difference between the time of a record and now; `codec`: compression.type, None keeps the
     producer's; `codec_level`: of gzip and zstd, None is the default.
     """
 
@@ -58,23 +58,23 @@ class BatchLimits:
 
 
 def one_batch(data: Buffer) -> memoryview | BrokerError:
-    """The one batch of the present format that the bytes begin with, or why the request is refused.
+    """The single batch of the present format at the start of the bytes, or why the request is refused.
 
-    A stock broker checks this much before it looks for the partition's log. Behind the batch may be an incomplete one.
+    An incomplete batch may follow. A stock broker makes these checks before it looks up the partition's log.
     """
     size_bytes = _first_size(data)
     return size_bytes if isinstance(size_bytes, BrokerError) else memoryview(data)[:size_bytes]
 
 
 def codec_of(batch: memoryview) -> int:
-    """The codec of a batch that `one_batch` has returned; it may be one that does not exist."""
+    """Codec number of a batch that `one_batch` returned; it may not exist."""
     return batch[_ATTRIBUTES_LOW_AT] & COMPRESSION_MASK
 
 
 def read_produced(data: Buffer, limits: BatchLimits) -> Batch | BrokerError:
     """The batch, or why it is refused. Its data is the unchanged bytes, without an incomplete batch at the end.
 
-    The order of the checks is a stock leader's. Whether the batch fits into a segment is checked last, with its records.
+    The checks have the order of a stock leader. Whether the batch fits into a segment is checked later, with its records.
     """
     batch = one_batch(data)
     if isinstance(batch, BrokerError):
@@ -88,7 +88,7 @@ def read_produced(data: Buffer, limits: BatchLimits) -> Batch | BrokerError:
         return BrokerError.CORRUPT_MESSAGE
     codec = codec_of(batch)
     if codec > _NEWEST_CODEC:
-        # No consumer could read it, nor anything behind it.
+        # No consumer could read this batch or any later one.
         return BrokerError.UNKNOWN_SERVER_ERROR
     try:
         header = read_header(batch)
@@ -118,7 +118,7 @@ def read_produced(data: Buffer, limits: BatchLimits) -> Batch | BrokerError:
 
 
 def is_transactional(data: Buffer) -> bool:
-    """Whether the first batch is marked as part of a transaction; it may be wrong otherwise."""
+    """Whether the first batch is marked as part of a transaction. The batch may be invalid otherwise."""
     return len(data) > _ATTRIBUTES_LOW_AT and bool(data[_ATTRIBUTES_LOW_AT] & TRANSACTIONAL_FLAG)
 
 
@@ -139,7 +139,7 @@ def check_size(size_bytes: int, limits: BatchLimits) -> BrokerError:
 
 
 def _first_size(data: Buffer) -> int | BrokerError:
-    """The size of the one batch of the present format; behind it may be an incomplete one, as for a stock broker."""
+    """Size of the single batch of the present format. An incomplete one may follow, as in a stock broker."""
     first = _size_at(data, 0)
     if isinstance(first, BrokerError):
         return first
@@ -152,7 +152,7 @@ def _first_size(data: Buffer) -> int | BrokerError:
 
 
 def _size_at(data: Buffer, position: int) -> int | BrokerError | None:
-    """The size of the batch of any format at `position`, or None if no whole one is there."""
+    """Size of the batch at `position`, of any format; None without a whole batch."""
     rest = len(data) - position
     if rest < PREFIX_BYTES:
         return None

@@ -1,7 +1,7 @@
-"""Validates the records of a produced batch, and changes the batch where the topic's configuration asks for it. PURE.
+"""Validates the records of a produced batch, and changes the batch if the topic's configuration requires it. PURE.
 
-Owns a stock leader's rules of records: times, keys, the type of timestamps. Must not know compression (`server/broker`
-hands in the decompressed records).
+Owns a stock leader's rules for records: times, keys, the type of timestamps. Must not know compression (`server/broker`
+passes the decompressed records).
 Source: Kafka's documentation, "Topic Configs" (message.timestamp.*, cleanup.policy); KIP-32; KIP-937.
 """
 
@@ -22,7 +22,7 @@ from quorum_node.records.batches import (
 from quorum_node.records.record_walk import WalkedRecords
 
 APPEND_TIME_FLAG = 0x08
-"""In the attributes of a batch: its maximum timestamp is the time of all records, and a broker has set it."""
+"""Attribute of a batch: its maximum timestamp, set by a broker, is the time of all records."""
 NO_TIMESTAMP = -1
 _LENGTH_AT, _CRC_AT, _ATTRIBUTES_AT, _MAX_TIMESTAMP_AT = 8, 17, 21, 35
 _INT64_END = 1 << 63
@@ -31,7 +31,7 @@ _INT16, _INT32, _UINT32, _INT64 = Struct(">h"), Struct(">i"), Struct(">I"), Stru
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a batch is not appended. `record`: index of a record at fault, None if it is none in particular."""
+    """Why a batch is not appended. `record`: index of an invalid record; None if no single record is invalid."""
 
     error: BrokerError
     text: str
@@ -49,9 +49,9 @@ class Stamp:
 def check_records(
     header: BatchHeader, walked: WalkedRecords, limits: BatchLimits, now_ms: int
 ) -> Stamp | Refusal:
-    """The header fields of the batch as it is appended, its codec unchanged, or why it is refused.
+    """Header fields of the batch to be appended, with its codec unchanged, or why it is refused.
 
-    `now_ms`: milliseconds since the epoch.
+    `now_ms`: milliseconds since 1970.
     """
     has_append_time = bool(header.attributes & APPEND_TIME_FLAG)
     if limits.takes_append_time and has_append_time:
@@ -75,7 +75,7 @@ def check_records(
 
 
 def _times(base_ms: int, deltas_ms: list[int]) -> list[int]:
-    """Of each record; sums wrap as in a stock broker."""
+    """Time of each record; sums wrap around as in a stock broker."""
     times = [base_ms + each for each in deltas_ms]
     if min(times) >= -_INT64_END and max(times) < _INT64_END:
         return times
@@ -85,7 +85,7 @@ def _times(base_ms: int, deltas_ms: list[int]) -> list[int]:
 def _out_of_range(
     times: list[int], keyless: list[int], limits: BatchLimits, now_ms: int
 ) -> Refusal | None:
-    """The first record with a time out of range. A record that lacks its key is not looked at."""
+    """The refusal of the first record with a time out of range, or None. Records without a required key are skipped."""
     earliest = now_ms - limits.timestamp_before_max_ms
     latest = now_ms + limits.timestamp_after_max_ms
     if earliest <= min(times) and max(times) <= latest:
@@ -99,7 +99,7 @@ def _out_of_range(
 
 
 def restamped(data: bytes, stamp: Stamp, codec: int, content: bytes | None) -> bytes:
-    """The batch with other header fields and, if `content` is not None, other bytes of records; with the right checksum."""
+    """The batch with new header fields, new bytes of records if `content` is not None, and the right checksum."""
     changed = bytearray(data if content is None else data[:HEADER_BYTES] + content)
     attributes = stamp.attributes & ~COMPRESSION_MASK | codec
     _INT32.pack_into(changed, _LENGTH_AT, len(changed) - PREFIX_BYTES)

@@ -72,7 +72,7 @@ class ProducerStates:
     def __init__(
         self, entries: Iterable[ProducerEntry] = (), before: "ProducerStates | None" = None
     ) -> None:
-        """`before`: the state that this one replaces. None of its guards is valid here."""
+        """`before`: the state that this one replaces. Its guards are not valid any more."""
         self._entries = {each.producer_id: each for each in entries}
         self._guards: dict[int, _Guard] = {}
         self.next_guard: int = NO_GUARD + 1 if before is None else before.next_guard
@@ -95,9 +95,9 @@ class ProducerStates:
         """A guard for the first batch of a transaction, while the coordinator verifies it.
 
         A marker that arrives meanwhile invalidates it: the transaction has ended before the batch is appended
-        (KIP-890). Of several batches that are verified at once, none is appended before the one with the lowest
-        sequence number: its verification may fail for now, and it would be missing. `adds`: each transaction begins with a
-        new epoch, so the first batch of an unknown producer has sequence number 0. `now_ms`: time of day.
+        (KIP-890). Of several batches that are verified at once, the one with the lowest sequence number is appended
+        first. Otherwise it would be missing if its verification fails temporarily. `adds`: each transaction begins with
+        a new epoch, so the first batch of an unknown producer has sequence number 0. `now_ms`: time of day.
         """
         known = self._guards.get(batch.producer_id)
         lowest = batch.base_sequence

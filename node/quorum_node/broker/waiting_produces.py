@@ -41,7 +41,7 @@ class WaitingProduces:
         return [(each.request_id, each.base_offset) for each in done]
 
     def replicated(self, high_watermark: int) -> list[tuple[int, int]]:
-        """The same for requests with acks=all."""
+        """(request id, base offset) of completed requests with acks=all; they are removed."""
         done = [each for each in self._for_all if each.end_offset <= high_watermark]
         if done:
             self._for_all = [each for each in self._for_all if each.end_offset > high_watermark]

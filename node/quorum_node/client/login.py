@@ -27,7 +27,7 @@ Ask = Callable[[Api, int, Message], Message]
 
 
 def log_in(sasl: ClientSasl, ask: Ask) -> None:
-    """Raises AuthenticationFailed, and the exceptions of `ask`."""
+    """Log in. Raises AuthenticationFailed, and the exceptions of `ask`."""
     name = sasl.mechanism.sasl_name
     shaken = ask(SASL_HANDSHAKE, 1, SaslHandshakeRequest(mechanism=name))
     assert isinstance(shaken, SaslHandshakeResponse)

@@ -1,6 +1,6 @@
 """CreateAcls, DeleteAcls, DescribeAcls: access control entries as records. PURE.
 
-Owns the checks and which entries a filter finds. What an entry allows is in `authorization.py`.
+Owns the checks, and which entries match a filter. `security/authorizer.py` evaluates entries.
 Source: KIP-11, KIP-140, KIP-290 (patterns), KIP-801.
 """
 
@@ -47,7 +47,7 @@ _NO_AUTHORIZER = Problem(
 
 
 MAX_COMPARISONS = 2_000_000
-"""Of filters with entries, in one request: about a second. The first filter is always applied."""
+"""Maximum comparisons of filters with entries in one request: about a second. The first filter is always applied."""
 _TOO_MANY_FILTERS = Problem(
     ErrorCode.POLICY_VIOLATION,
     f"one request compares filters and entries at most {MAX_COMPARISONS} times: send fewer filters at once",
@@ -55,7 +55,7 @@ _TOO_MANY_FILTERS = Problem(
 
 
 class _Entry(NamedTuple):
-    """Key of an entry: no two entries are equal in it."""
+    """Key of an entry: it is unique."""
 
     resource_type: int
     resource_name: str

@@ -1,6 +1,6 @@
-"""The broker state machine: where a broker stands, and what moves it: heartbeats, registrations, the end of a lease. PURE.
+"""The broker state machine: states of brokers, and their transitions by heartbeats, registrations and expired leases. PURE.
 
-Owns the states and every transition. Must not know records or leases; facts come in as values.
+Owns the states and every transition. Must not know records or leases; facts are passed as values.
 
     by a heartbeat             INITIAL, FENCED -- caught up ------------------------> ACTIVE
                                INITIAL, FENCED -- behind, or asks to be fenced -----> FENCED
@@ -8,18 +8,18 @@ Owns the states and every transition. Must not know records or leases; facts com
                                ACTIVE ----------- too stale, or asks to be fenced --> FENCED
                                ACTIVE ----------- asks to shut down, leads ---------> ACTIVE, shutting down
                                ACTIVE ----------- asks to shut down, leads nothing -> SHUTDOWN
-                               shutting down ---- leaders moved, everybody knows ---> SHUTDOWN
+                               shutting down ---- leaders moved, all informed ------> SHUTDOWN
     by the end of its lease    ACTIVE ----------------------------------------------> FENCED
                                shutting down ---------------------------------------> SHUTDOWN
     by a registration          nothing, or any state -- a new process, new epoch ---> INITIAL
                                any state -- the same process, same epoch -----------> the same state
 
-SHUTDOWN is final for a broker epoch. A shutdown that is under way is not taken back, nor ended by stale metadata: the
-broker leads nothing any more. When its lease ends it is fenced, so there is nothing left to wait for.
+SHUTDOWN is final for a broker epoch. A shutdown in progress is neither cancelled, nor ended because of stale metadata:
+the leaders were moved away from the broker. When its lease ends it is shut down at once.
 
 Source: KIP-631, "The Broker State Machine"; the shipped heartbeat has WantFence and WantShutDown where the
 draft has a target state. In the draft a lease is restored with a new broker epoch. As shipped, the answer to a
-heartbeat has no field for one: a process whose lease ended comes back under its epoch, a new process under a new one.
+heartbeat has no field for one: a process whose lease ended returns with its epoch, a new process gets a new one.
 """
 
 from dataclasses import dataclass

@@ -261,7 +261,7 @@ def _listed(resource: _Resource, now: str | None, config: AlterableConfig) -> st
     left = Counter(given)
     kept = []
     for item in items:
-        # Of an item that is there several times, as many go as are given.
+        # Of an item that occurs several times, as many are removed as are given.
         if left[item]:
             left[item] -= 1
         else:

@@ -1,6 +1,6 @@
-"""What a command of the controller decides: records to append, and the answer after their commit. PURE.
+"""Result of a command of the controller: records to append, and the response after their commit. PURE.
 
-Owns the shape. Must not know any particular command.
+Owns the type. Must not know any particular command.
 Source: KIP-631, "Persistence and Visibility": nothing of a decision is visible before it is committed.
 """
 

@@ -1,8 +1,8 @@
-"""Bounds the answer to one DescribeConfigs request. PURE.
+"""Limits the size of the response to one DescribeConfigs request. PURE.
 
-A resource of a few bytes in the request becomes dozens of configs in the answer, which is kept in
-memory and made on the event loop. Without a bound one small request would stop the node for longer
-than an election takes. Must not know configs (`config_descriptions.py`).
+A resource of a few bytes in the request becomes dozens of configs in the response, which is kept in
+memory and created on the event loop. Without a limit one small request could block the node for
+longer than an election takes. Must not know configs (`config_descriptions.py`).
 Source: rule of this project.
 """
 
@@ -14,9 +14,9 @@ from quorum_node.protocol.errors import ErrorCode
 from quorum_node.schema.decoder import MAX_ELEMENTS, MAX_STRING_BYTES
 
 MAX_BYTES = 16 << 20
-"""Of names and values."""
+"""Limit of names and values in one response."""
 _SHORT = MAX_STRING_BYTES // 4
-"""In characters: that many always fit, so most texts need not be encoded."""
+"""Number of characters that always fit, so most texts need not be encoded."""
 _TOO_MUCH = Problem(
     ErrorCode.POLICY_VIOLATION,
     f"one answer has at most {MAX_ELEMENTS} configs and {MAX_BYTES} bytes: ask for fewer resources at once",
@@ -26,7 +26,7 @@ Found = tuple[DescribedConfig, ...] | Problem
 
 
 class DescribedRoom:
-    """What is left for the further resources of one request. At least one resource is described."""
+    """Remaining size for further resources of one request. At least one resource is described."""
 
     __slots__ = ("_bytes", "_elements")
 
@@ -35,7 +35,7 @@ class DescribedRoom:
         self._bytes = MAX_BYTES
 
     def describe(self, resource: Callable[[], Found]) -> Found:
-        """The configs of one more resource, or why there is no room for them."""
+        """The configs of one more resource, or the problem if the limit is reached."""
         if self._elements <= 0 or self._bytes <= 0:
             return _TOO_MUCH
         found = resource()

@@ -180,7 +180,7 @@ def _problem(view: View, update: FeatureUpdate, seen: set[str]) -> str | None:
 
 
 def _dependency(view: View, request: UpdateFeaturesRequest, update: FeatureUpdate) -> str | None:
-    """Fails for a level that needs a newer metadata.version than the present or requested one."""
+    """Why a level needs a newer metadata.version than the present or requested one; None if it does not."""
     needed = LOWEST_METADATA_VERSION.get(update.feature, 0)
     asked = {each.feature: each.max_version_level for each in request.feature_updates}
     level = asked.get(METADATA_VERSION, view.image.features.metadata_version)
@@ -208,7 +208,7 @@ _CHANGED_FORMATS = (8, 11, 13, 14, 15, 17, 23, 30)
 
 
 def _unsupported_by(view: View, name: str, level: int) -> str | None:
-    """Who does not support the level: this controller, a broker, or another controller."""
+    """The node that does not support the level: this controller, a broker, or another controller; None if all do."""
     own = SUPPORTED.get(name)
     if own is None:
         return f"Controller {view.node_id} does not support this feature."

@@ -1,8 +1,8 @@
 """Checks the values that a broker or a controller registers before they become a record. PURE.
 
-Owns which values every node can replay. Stock brokers and controllers end when they replay a
+Owns which values every node can replay. Stock brokers and controllers exit when they replay a
 listener without a name or with an unknown security protocol. A record with too many elements can't
-be decoded by any node, and a registration grows by its cordoned directories.
+be decoded by any node; the record grows when directories are cordoned later.
 Source: BrokerRegistration, ControllerRegistration and ListenerInfo of a stock 4.3 controller.
 """
 

@@ -97,7 +97,7 @@ class SnapshotTurns:
     ) -> bool:
         """Process a report.
 
-        Returns whether the sender shall begin now. A bare id: the replica UUID was not sent.
+        Returns whether the sender has to begin a snapshot now. A bare id: the replica UUID was not sent.
         """
         key = ReplicaKey(reporter) if isinstance(reporter, int) else reporter
         member = self._members.get(key)

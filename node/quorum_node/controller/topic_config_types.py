@@ -14,10 +14,10 @@ from enum import Enum
 MAX_INT = (1 << 31) - 1
 MAX_LONG = (1 << 63) - 1
 _INTEGER = re.compile(r"[+-]?[0-9]{1,40}")
-"""Longer ones are refused although zeros may precede: Python raises an exception for numbers of thousands of digits."""
+"""Longer numbers are refused, even with leading zeros: Python raises an exception for thousands of digits."""
 _DOUBLE = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _BLANKS = " \t\n\r\f\v"
-"""Java removes them around a value. It does not remove the other blanks of Unicode, and would not read a number with them."""
+"""Java removes these around a value, but not the other blanks of Unicode, which are invalid in a number."""
 
 
 class ConfigType(Enum):

@@ -24,7 +24,7 @@ Then = Callable[[GroupError, Now], None]
 
 
 class Effects:
-    """One instance per coordinator."""
+    """The outputs and continuations of one coordinator."""
 
     __slots__ = ("_next_id", "_outputs", "_then")
 

@@ -30,7 +30,7 @@ class _Expiry(NamedTuple):
 
 
 class Forgetting:
-    """For all groups of one coordinator."""
+    """Removals in all groups of one coordinator."""
 
     def __init__(self, table: GroupTable, settings: GroupSettings, effects: Effects) -> None:
         self._table = table
@@ -43,7 +43,7 @@ class Forgetting:
         partitions: Iterable[TopicPartition],
         then: Forgotten = lambda error: None,
     ) -> None:
-        """`then` is called once, when all are removed or one removal failed."""
+        """Remove offsets. `then` is called once, when all are removed or one removal failed."""
         each = tuple(partitions)
         chunks = [each[at : at + _AT_ONCE] for at in range(0, len(each), _AT_ONCE)]
         if not chunks:

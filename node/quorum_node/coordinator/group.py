@@ -70,7 +70,7 @@ class ClassicGroup:
 
     @property
     def is_new(self) -> bool:
-        """Nothing of the group was ever stored."""
+        """Whether nothing of the group was ever stored."""
         return not self.generation and self.protocol_type is None
 
     @property
@@ -80,12 +80,12 @@ class ClassicGroup:
 
     @property
     def size_bytes(self) -> int:
-        """Of the subscriptions of all members."""
+        """Size of the subscriptions of all members."""
         return sum(each.size_bytes for each in self.members.values())
 
     @property
     def all_have_joined(self) -> bool:
-        """All expected members have joined this rebalance."""
+        """Whether all expected members have joined this rebalance."""
         return not self.pending and all(each.joining is not None for each in self.members.values())
 
     @property

@@ -77,7 +77,7 @@ class GroupTable:
     # -- for administrators
 
     def describe(self, group_id: str) -> DescribedGroup | None:
-        """None: the group does not exist, or is of another kind."""
+        """Describe a group; None if it does not exist, or is of another kind."""
         group = self.groups.get(group_id)
         if group is None:
             return None

@@ -19,7 +19,7 @@ from quorum_node.coordinator.stored_groups import record_of
 
 
 class Joining:
-    """For all groups of one coordinator."""
+    """Join requests of all groups of one coordinator."""
 
     def __init__(self, settings: GroupSettings, effects: Effects, rebalance: Rebalance) -> None:
         self._settings = settings

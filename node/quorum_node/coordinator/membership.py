@@ -34,7 +34,7 @@ def member_of(
 
 
 class Membership:
-    """For all groups of one coordinator."""
+    """SyncGroup, Heartbeat and LeaveGroup for all groups of one coordinator."""
 
     def __init__(self, effects: Effects, rebalance: Rebalance) -> None:
         self._effects = effects
@@ -76,7 +76,7 @@ class Membership:
         return member
 
     def _store(self, sync: Sync, group: ClassicGroup) -> None:
-        """Store assignments before any member gets one, so that another coordinator knows them."""
+        """Store assignments before any member gets one, so that another coordinator can take over."""
         generation = group.generation
         assignments = {each: sync.assignments.get(each, b"") for each in group.members}
 
@@ -94,7 +94,7 @@ class Membership:
     # -- Heartbeat
 
     def heartbeat(self, heartbeat: Heartbeat, group: ClassicGroup | None, now: Now) -> None:
-        """Restart the member's session, and tell it whether to join again."""
+        """Restart the member's session; the response states whether it has to join again."""
         error = self._heard(heartbeat, group, now)
         self._effects.reply(heartbeat.request_id, Done(error))
 

@@ -18,7 +18,7 @@ _NONE: Mapping[TopicPartition, Committed] = {}
 
 
 class GroupOffsets:
-    """For all groups of one coordinator."""
+    """Offsets of all groups of one coordinator."""
 
     __slots__ = ("_committed", "_pending")
 
@@ -52,7 +52,7 @@ class GroupOffsets:
         subscribed: Iterable[str],
         time_ms: int,
     ) -> tuple[TopicPartition, ...]:
-        """Expired offsets. `idle_since_ms`: since when the group has no members; None: each offset has its own time."""
+        """Expired offsets. `idle_since_ms`: time since which the group has no members; None: the time of each commit counts."""
         kept, unstable = frozenset(subscribed), self.unstable(group_id)
 
         def is_over(each: Committed) -> bool:

@@ -22,7 +22,7 @@ _CAN_REBALANCE = (GroupState.EMPTY, GroupState.STABLE, GroupState.COMPLETING_REB
 
 
 class Rebalance:
-    """For all groups of one coordinator."""
+    """Rebalances of all groups of one coordinator."""
 
     def __init__(self, settings: GroupSettings, effects: Effects) -> None:
         self._settings = settings
@@ -132,7 +132,7 @@ class Rebalance:
             group.join_due_ms = now.ms + group.rebalance_timeout_ms
             return
         group.join_due_ms, group.rest_ms = inf, None
-        # After the largest one, which only a foreign record can have, begin again: a record has no room for more.
+        # After the largest generation that fits into a record, which only other software can reach, restart at 1.
         group.generation = max(group.generation, 0) % _MOST_GENERATIONS + 1
         if not group.members:
             self._become_empty(group, now)

@@ -37,7 +37,7 @@ class Committed(NamedTuple):
 class Join:
     """`new_id`: id for a member that has none. `needs_known_id`: the member has to repeat the request with that id.
 
-    `may_skip`: the leader may be told to keep the assignments.
+    `may_skip`: the response may tell the leader to keep the assignments.
     """
 
     request_id: int

@@ -15,7 +15,7 @@ _LENGTH = Struct(">h")
 
 
 def subscribed_topics(group: ClassicGroup) -> frozenset[str] | None:
-    """None if unknown: the group is rebalancing, or its members are not consumers."""
+    """The topics; None if unknown: the group is rebalancing, or its members are not consumers."""
     if group.state is GroupState.EMPTY:
         return frozenset()
     if group.protocol_type != CONSUMER or group.protocol is None:

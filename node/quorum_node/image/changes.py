@@ -92,7 +92,7 @@ class ImageChanges:
 
     def finish(self) -> "ClusterImage":
         """The image with all changes."""
-        # They refer to this object: with them it, and the whole image before it, would stay until cycles are looked for
+        # They refer to this object. Without this line it and the earlier image would stay in memory until the next garbage collection.
         self._handlers.clear()
         parts = self._parts
         if self._topics is not None:

@@ -83,7 +83,7 @@ class ClusterImage:
         yield from self.delegation_tokens.snapshot_records(level)
 
     def snapshot_records(self) -> Iterator[bytes]:
-        """The same as values of the log, in the versions of the finalized level."""
+        """These records as values of the log, in the versions of the finalized level."""
         return (value for value in self.snapshot_with_pauses() if value is not None)
 
     def snapshot_with_pauses(self) -> Iterator[bytes | None]:

@@ -34,7 +34,7 @@ class Topic:
 
 
 class PartitionKey(NamedTuple):
-    """Which partition."""
+    """Topic and number of a partition."""
 
     topic_id: UUID
     partition_id: int
@@ -66,7 +66,7 @@ class TopicsImage:
     marked_reassigning: PartitionSet = field(default_factory=PartitionSet)
     marked_not_preferred: PartitionSet = field(default_factory=PartitionSet)
     by_metric_name: Map[str, tuple[str, ...]] = Map()
-    """Metric name → names of topics. Only names with '.' or '_' can collide, so only those are here."""
+    """Metric name → names of topics. Only names with '.' or '_' can collide, so only those are included."""
     partition_count: int = 0
 
     def __len__(self) -> int:

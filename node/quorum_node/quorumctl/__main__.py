@@ -1,4 +1,4 @@
-"""The command `quorumctl`: loads it, or says what is not installed."""
+"""The command `quorumctl`: loads it, or reports missing dependencies."""
 
 import sys
 

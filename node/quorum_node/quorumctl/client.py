@@ -1,4 +1,4 @@
-"""Calls of the admin API of a quorum, on whichever node answers.
+"""Calls of the admin API of a quorum, on the first node that responds.
 
 Owns the choice of the node and the retries. Requests that only the leader can serve are sent to the
 leader: another node names the leader's URL, which is used if `trust` covers it. Must know the
@@ -40,7 +40,7 @@ _NOT_IN_URLS = (
 
 
 class CommandFailed(Exception):
-    """The call failed and was not retried further; the message says what to do.
+    """The call failed and is not retried further; the message states what to do.
 
     `code`: code of the API, if there was a response. `leader_url`: URL of the leader, as the
     refusing node named it.

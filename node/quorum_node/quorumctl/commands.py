@@ -60,7 +60,7 @@ def describe_local(client: AdminClient, arguments: argparse.Namespace) -> Result
 
 
 def discover(client: AdminClient, arguments: argparse.Namespace) -> Result:
-    """`discover`: where the voters listen, as the node knows it; needs no other node."""
+    """`discover`: addresses of the voters that the node has; needs no other node."""
     found = client.call(DiscoveredBrokers, "GET", "/v1/brokers")
     return found, render.discovered(found)
 
@@ -160,7 +160,7 @@ def voter_history(client: AdminClient, arguments: argparse.Namespace) -> Result:
 
 
 def reassignments(client: AdminClient, arguments: argparse.Namespace) -> Result:
-    """All partitions in reassignment, whoever started it."""
+    """All partitions in reassignment, whatever started it."""
     found = client.call(
         PartitionDescriptions, "GET", "/v1/reassignments", timeoutMs=client.timeout_ms
     )
@@ -226,7 +226,7 @@ def _key_path(key: str) -> str:
             f"{key!r} is not a key: write type/resource/name, such as topic/orders/retention.ms"
             " (resource '-' is the cluster default)"
         )
-    # Else a part of the key with `?` or `#` would not be in the path, and another key would be written.
+    # Otherwise a part of the key after `?` or `#` would not be in the path, and another key would be written.
     return "/v1/configs/" + "/".join(quote(part, safe="") for part in parts)
 
 

@@ -1,10 +1,10 @@
 """Kafka record batches, format v2: the unit of the log, of replication and of checksums.
 
-Owns encoding and decoding of batches. Must not know what records mean, nor where batches are stored.
+Owns encoding and decoding of batches. Must not know the meaning of records, nor where batches are stored.
 Source: Kafka's documentation, "Record Batch"; KIP-595, "Log"; requirement: the CRC-32C is checked before
 anything that it covers is interpreted.
 
-Hot path: a batch is encoded once, by the leader, and after that travels and lies on disk as raw bytes.
+Hot path: a batch is encoded once, by the leader. After that it is sent and stored as raw bytes.
 """
 
 from collections.abc import Sequence
@@ -39,7 +39,7 @@ HEADER = Struct(">qiibIhiqqqhii")
 """Base offset, length, leader epoch, magic, CRC-32C, attributes, last offset delta, base timestamp, maximum timestamp, producer id,
 producer epoch, base sequence, number of records."""
 HEADER_START = Struct(">qiibIhi")
-"""Its fields up to the last offset delta, for those who read headers that may be damaged."""
+"""The header's fields up to the last offset delta, for code that reads headers that may be damaged."""
 SPAN = Struct(">qi11xi")
 """Base offset, length, last offset delta."""
 LENGTH = Struct(">8xi4xb")
@@ -149,7 +149,7 @@ def encode_batch(
 def encode_values(
     *, base_offset: int, leader_epoch: int, timestamp_ms: int, values: Sequence[bytes]
 ) -> bytes:
-    """The same for metadata records (no keys): the fast path of an append."""
+    """As `encode_batch`, for metadata records (no keys): the fast path of an append."""
     assert values, "a batch needs at least one record"
     parts: list[bytes] = []
     for delta, value in enumerate(values):

@@ -6,7 +6,7 @@ in Kafka 4.x.
 
 Our additions are private tagged fields: cluster id, tombstones and target voters in the voters
 record, features of a voter in its entry, replica UUIDs in a leader change. Java readers skip
-unknown tagged fields; an own record type would stop them.
+unknown tagged fields, but fail on an unknown record type.
 Shipped Kafka defines version 1 of LeaderChangeMessage, with directory ids, but reads every leader
 change as version 0 and fails on version 1. So version 0 is written, and both are read.
 """
@@ -121,7 +121,7 @@ class SnapshotFooter:
 
 @dataclass(frozen=True, slots=True)
 class UnknownControl:
-    """A control record that this version does not know; kept unchanged."""
+    """A control record that this version does not support; kept unchanged."""
 
     type: int
     key: bytes

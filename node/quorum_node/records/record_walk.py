@@ -1,6 +1,6 @@
 """Walks over the records of one batch without copying keys and values. PURE.
 
-Owns the check that the bytes are as many well-formed records as the batch announces. Must not know why a record may be refused.
+Owns the check that the bytes are as many well-formed records as the header states. Must not know other reasons for a refusal.
 Source: Kafka's documentation, "Record".
 
 Hot path: a leader walks over every batch that a producer sends. Lengths of one and two bytes are therefore decoded in place.
@@ -12,8 +12,10 @@ from quorum_node.schema.primitives import MalformedRecord, encode_varint, read_v
 
 
 class WalkedRecords(NamedTuple):
-    """`timestamp_deltas_ms`: of each record, to the batch's base timestamp. `without_key`: indexes of records without one.
-    `is_in_order`: whether the offset delta of each record is its index."""
+    """`timestamp_deltas_ms`: of each record, to the batch's base timestamp. `without_key`: indexes of records without a key.
+
+    `is_in_order`: whether the offset delta of each record is its index.
+    """
 
     timestamp_deltas_ms: list[int]
     without_key: list[int]
@@ -23,7 +25,7 @@ class WalkedRecords(NamedTuple):
 def walk_records(raw: bytes, position: int, count: int) -> WalkedRecords:
     """Walk over the `count` records that fill `raw` from `position` to its end.
 
-    A negative length of a key or a value is null, as for a stock broker. Raises MalformedRecord, with the index of the record.
+    A negative length of a key or a value means null, as in a stock broker. Raises MalformedRecord with the index of the record.
     """
     deltas: list[int] = []
     without_key: list[int] = []
@@ -81,7 +83,7 @@ def walk_records(raw: bytes, position: int, count: int) -> WalkedRecords:
 
 
 def renumbered(raw: bytes, position: int, count: int) -> bytes:
-    """The records at `position`, which `walk_records` has accepted, with their indexes as offset deltas."""
+    """The records from `position` on, with their indexes as offset deltas; `walk_records` has accepted them."""
     parts = []
     for index in range(count):
         size, start = read_varint(raw, position)

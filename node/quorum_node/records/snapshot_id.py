@@ -11,7 +11,7 @@ SNAPSHOT_SUFFIX = ".checkpoint"
 _NAME = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint")
 MAX_OFFSET = (1 << 63) - 1
 MAX_EPOCH = (1 << 31) - 1
-"""The largest ones that the fields of a batch can hold."""
+"""Largest epoch and offset that fit into a batch."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -52,7 +52,7 @@ def decoder(
 ) -> Decoder:
     """The decoder of a structure at a version of the message around it.
 
-    `limits_strings`: strings longer than MAX_STRING_BYTES are refused. Not in committed records: a log may have them.
+    `limits_strings`: refuse strings longer than MAX_STRING_BYTES; False for committed records, as a log may have them.
     """
     key = (cls, version, flexible, limits_strings)
     made = _COMPILED.get(key)

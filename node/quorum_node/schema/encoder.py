@@ -4,8 +4,8 @@ Owns writing. Must not know any particular message.
 Source: Kafka's protocol guide, "Protocol Primitive Types"; KIP-482 (compact forms, tagged fields).
 
 Record data is appended as it is, so that it is copied once at most: by the final join, or not at all when
-the parts go to a gathering write. Fields that an expression can write are appended together, in one statement: a
-partition's record takes a single one.
+the parts go to a gathering write. Fields that an expression can write are appended together, in one statement;
+the record of a partition needs only one.
 """
 
 from collections.abc import Callable
@@ -39,7 +39,7 @@ Encoder = Callable[[Any, list[Part]], None]
 
 
 _SHORTENED, _MAX_MESSAGE_CHARACTERS = "error_message", 8_000
-"""A text for people that quotes what a request names. A longer one could not be decoded by clients: 32767 bytes are Kafka's limit."""
+"""A text for people that quotes names of the request. It is limited, as clients can't decode more than 32767 bytes."""
 _NULL_STRUCTURE, _STRUCTURE = b"\xff", b"\x01"
 """The byte before a nullable structure."""
 _COMPACT_NULL = b"\0"
@@ -298,7 +298,7 @@ def _array_length(count: int, flexible: bool) -> bytes:
 
 
 def _put_tagged(writing: _Writing, specs: list[tuple[str, FieldSpec]], version: int) -> None:
-    """Usually all have their default."""
+    """Append the tagged fields. Usually all have their default."""
     source = writing.source
     usual = [f"m.{name} is {source.name(spec.default)}" for name, spec in specs]
     tags = source.name(_tagged(specs, version))

@@ -1,11 +1,11 @@
 """Primitive types of Kafka's serialization, as used inside records and messages.
 
 Owns: variable length integers, compact strings, UUIDs and tagged fields of the flexible format.
-Must not know what any record or message means.
+Must not know the meaning of records and messages.
 Source: KIP-482 (flexible versions, tagged fields) and Kafka's protocol guide, "Protocol Primitive Types".
 
 Every reader takes `(buffer, position)` and returns `(value, next position)`. A length is compared with the
-bytes that are left before anything is allocated, and the only error is `MalformedRecord`.
+remaining bytes before anything is allocated, and the only error is `MalformedRecord`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,7 +16,7 @@ from uuid import UUID, SafeUUID
 
 Buffer = bytes | memoryview
 TaggedFields = tuple[tuple[int, bytes], ...]
-"""Tagged fields that this version does not know, (tag, raw bytes), ascending; encoded again unchanged."""
+"""Tagged fields that are unknown to this version, (tag, raw bytes), ascending; encoded again unchanged."""
 
 INT16 = Struct(">h")
 INT32 = Struct(">i")

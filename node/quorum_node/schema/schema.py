@@ -1,6 +1,6 @@
-"""How a message is declared: wire types, version ranges, tags.
+"""Declarations of messages: wire types, version ranges, tags.
 
-Owns the vocabulary of declarations. Must not know any particular message, nor how bytes are made
+Owns the types of declarations. Must not know any particular message, nor encoding and decoding
 (`decoder.py`, `encoder.py`).
 Source: Kafka's message definitions (KIP-482): a field has a first and a last version, may be nullable from
 a version on, and may be tagged.

@@ -20,7 +20,7 @@ class Caller:
 
 
 def is_member(caller: Caller, node_id: int) -> bool:
-    """Whether the certificate is that of this member."""
+    """Whether the caller's certificate is that of this member."""
     found = caller.identity
     return found is not None and found.role is Role.MEMBER and found.node_id == node_id
 

@@ -12,7 +12,7 @@ from quorum_node.schema.schema import ANY_UUID, BYTES, INT8, INT32, INT64, STRIN
 
 @metadata_record(number=18)
 class AccessControlEntryRecord(MetadataMessage):
-    """An entry is added; the numbers are those of Kafka's enumerations."""
+    """Adds an entry. Numbers are those of Kafka's enumerations."""
 
     id: UUID = wire(ANY_UUID)
     resource_type: int = wire(INT8)
@@ -26,7 +26,7 @@ class AccessControlEntryRecord(MetadataMessage):
 
 @metadata_record(number=19)
 class RemoveAccessControlEntryRecord(MetadataMessage):
-    """An entry is removed."""
+    """Removes an entry."""
 
     id: UUID = wire(ANY_UUID)
 
@@ -45,7 +45,7 @@ class UserScramCredentialRecord(MetadataMessage):
 
 @metadata_record(number=22)
 class RemoveUserScramCredentialRecord(MetadataMessage):
-    """A credential is removed."""
+    """Removes a credential."""
 
     name: str = wire(STRING)
     mechanism: int = wire(INT8)
@@ -53,7 +53,7 @@ class RemoveUserScramCredentialRecord(MetadataMessage):
 
 @metadata_record(number=10)
 class DelegationTokenRecord(MetadataMessage):
-    """A delegation token is made or changed."""
+    """Creates or changes a delegation token."""
 
     owner: str = wire(STRING)
     requester: str = wire(STRING)
@@ -66,6 +66,6 @@ class DelegationTokenRecord(MetadataMessage):
 
 @metadata_record(number=26)
 class RemoveDelegationTokenRecord(MetadataMessage):
-    """A token is removed."""
+    """Removes a token."""
 
     token_id: str = wire(STRING)

@@ -34,7 +34,7 @@ _ENCODERS: dict[tuple[type, int], MetadataEncoder] = {}
 
 
 def encode_metadata(record: AnyMetadata, version: int = 0) -> bytes:
-    """The value of a record in the log. `record_version`: version required by the cluster."""
+    """The value of a record in the log. `record_version` returns the version that the cluster requires."""
     if isinstance(record, UnknownMetadata):
         head = encode_uvarint(record.type) + encode_uvarint(record.version)
         return bytes((FRAME_VERSION,)) + head + record.payload

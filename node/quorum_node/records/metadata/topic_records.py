@@ -1,7 +1,7 @@
 """Records about topics and partitions.
 
-Owns declarations, and what a partition's own record says about it. Source: KIP-631, "Topic records", as shipped in Kafka 4.3 (KIP-858: directories; KIP-966:
-eligible leader replicas).
+Owns declarations, and queries that a partition's record alone answers. Source: KIP-631, "Topic records", as shipped in
+Kafka 4.3 (KIP-858: directories; KIP-966: eligible leader replicas).
 """
 
 from uuid import UUID
@@ -13,10 +13,7 @@ NO_LEADER = -1
 LEADER_UNCHANGED = -2
 RECOVERED = 0
 RECOVERING = 1
-"""Leader recovery states:
-
-RECOVERING after an unclean election until the leader reports that it has recovered.
-"""
+"""Leader recovery state after an unclean election, until the leader reports that it has recovered."""
 RECOVERY_UNCHANGED = -1
 
 MIGRATING = UUID(int=0)
@@ -71,7 +68,7 @@ class PartitionRecord(MetadataMessage):
 
     @property
     def preferred_leader(self) -> int:
-        """The first of its replicas."""
+        """The first replica."""
         return self.replicas[0] if self.replicas else NO_LEADER
 
     @property

@@ -45,7 +45,7 @@ def only(data: bytes, tag: int) -> Element:
 
 
 def object_identifier(content: bytes) -> str:
-    """Dotted numbers. Raises MalformedDer."""
+    """The object identifier as dotted numbers. Raises MalformedDer."""
     numbers: list[int] = []
     number, complete = 0, True
     for byte in content:

@@ -1,7 +1,7 @@
 """Sets of characters in Java's patterns: classes, escapes and single characters, as classes for RE2. PURE.
 
-Owns what each of them contains. Everything is written as ranges of code points, so nothing depends on how RE2 reads
-escapes, and case is folded for ASCII letters alone, as Java does by default.
+Owns the content of each set. Sets are written as ranges of code points, so the result does not depend on RE2's escapes.
+Case is folded for ASCII letters only, as Java does by default.
 """
 
 from dataclasses import dataclass
@@ -164,7 +164,7 @@ def _written(found: _Set, *, fold_case: bool, negated: bool = False) -> str:
 
 
 def _folded(ranges: _Ranges) -> _Ranges:
-    """The set with the other case of every ASCII letter in it."""
+    """The set with both cases of each of its ASCII letters."""
     both = list(ranges)
     for (first, last), distance in (_UPPER[0], 32), (_LOWER[0], -32):
         for low, high in ranges:

@@ -1,7 +1,7 @@
 """Translates Java's regular expressions to RE2, as far as they can be matched in linear time. PURE.
 
 Kafka compiles mapping rules with `java.util.regex`, which backtracks. `^(.*a)+$` on a subject of
-some hundred characters runs for years, and the subject is chosen by whoever requests the
+some hundred characters runs for years, and the subject is chosen by the client that requests the
 certificate. So a pattern is parsed by Java's grammar and written for RE2, whose time is
 proportional to pattern times text. Refused with an error are: what RE2 lacks (look-around, back
 references, possessive and atomic groups), what RE2 would interpret differently (`[a-z&&[^b]]`), and

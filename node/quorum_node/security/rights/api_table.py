@@ -1,7 +1,7 @@
-"""The table: what each API of the Kafka port needs. PURE.
+"""The table of permissions: what each API of the controllers' listeners needs. PURE.
 
-Owns the rows; `docs/reference/api-permissions.md` is made from them. `STOCK` is what the ControllerApis of Apache Kafka 4.3.1 ask of the
-authorizer. `RULES` is what this node asks. Where they differ the reason is in the row's note.
+Owns the rows; `docs/reference/api-permissions.md` is generated from them. `STOCK`: permissions that the ControllerApis
+of Apache Kafka 4.3.1 check. `RULES`: permissions that this node checks. Where they differ, the row's note has the reason.
 """
 
 from quorum_node.protocol.apis import FETCH, FETCH_SNAPSHOT

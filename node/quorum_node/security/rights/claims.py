@@ -71,7 +71,7 @@ def claim_of(body: Message) -> Claim | None:
 
 
 def own_voter_change(body: Message, identity: CertificateIdentity | None) -> bool:
-    """Whether a member asks to be added, or to have an earlier replica of its own id removed."""
+    """Whether a member requests to be added, or that an earlier replica of its own id is removed."""
     return (
         isinstance(body, AddRaftVoterRequest | RemoveRaftVoterRequest)
         and identity is not None
@@ -98,7 +98,7 @@ def why_not_speaker(caller: Caller, claim: Claim, voter_ids: frozenset[int]) -> 
 def why_not_dialled(
     identity: CertificateIdentity | None, node_id: int, role: Role = Role.MEMBER
 ) -> str | None:
-    """Why a connection opened to voter, or broker, `node_id` reached another server; None if it did not."""
+    """Why a connection to voter, or broker, `node_id` reached another server; None if it reached the right one."""
     who = f"voter {node_id}" if role is Role.MEMBER else f"{role.value} {node_id}"
     if identity is None:
         return f"the server at the address of {who} has no certificate of a {role.value}"
@@ -119,7 +119,7 @@ def _in_body(field: str) -> Callable[[Any], tuple[int, ...]]:
 
 
 def _fetcher_id(body: FetchRequest) -> tuple[int, ...]:
-    """Every negative id is a consumer's, as for a stock broker: -2 is one that debugs."""
+    """The id of the fetcher. Every negative id belongs to a consumer, as for a stock broker (-2: a debugging consumer)."""
     return (max(body.fetcher_id, -1),)
 
 

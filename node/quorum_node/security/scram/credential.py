@@ -12,7 +12,7 @@ _BASE_36 = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 @dataclass(frozen=True, slots=True)
 class ScramCredential:
-    """What is stored of a password. The keys are never shown."""
+    """The stored keys and parameters of a password. The keys are never shown."""
 
     salt: bytes = field(repr=False)
     stored_key: bytes = field(repr=False)

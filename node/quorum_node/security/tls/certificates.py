@@ -26,7 +26,7 @@ def name_of(certificate: x509.Certificate) -> str:
 
 
 def check_time(certificate: x509.Certificate, now: datetime, what: str) -> None:
-    """Raises CertificateProblem. The message has the time of the clock as well, as the clock may be wrong."""
+    """Check the validity period. Raises CertificateProblem; its message has the time, as the clock may be wrong."""
     name, clock = name_of(certificate), f"; the clock of this host says {_time(now)}"
     if now < certificate.not_valid_before_utc:
         since = _time(certificate.not_valid_before_utc)
@@ -62,7 +62,7 @@ def trusted_issuer(
 
 
 def check_host(certificate: x509.Certificate, host: str, what: str) -> None:
-    """Whether it is valid for this DNS name or address (RFC 6125: subject alternative names only).
+    """Check that it is valid for this DNS name or address (RFC 6125: subject alternative names only).
 
     Raises CertificateProblem.
     """
@@ -112,7 +112,7 @@ class CertificateSummary:
 
 
 def summary(certificate: x509.Certificate) -> CertificateSummary:
-    """Of one certificate."""
+    """The summary of a certificate."""
     return CertificateSummary(
         name_of(certificate),
         f"{certificate.serial_number:x}",

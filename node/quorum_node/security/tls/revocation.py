@@ -1,9 +1,9 @@
 """Revoked certificates: serial numbers, one per line, or revocation lists in PEM (RFC 5280, section
 5). PURE.
 
-Owns both formats of the file, and their combination: lists, with serial numbers in lines `serial=…` beside them. Other
-lines beside lists are ignored, as programs print text there. The file is as trusted as the truststore, so signatures of
-lists are not checked: an authority can be removed from the truststore before its list. Lists don't expire either:
+Owns both formats of the file, and their combination: lists, and serial numbers in lines `serial=…` between them. Other
+lines between lists are ignored, as programs print text there. The file is as trusted as the truststore, so signatures
+of lists are not checked: an authority can be removed from the truststore before its list. Lists don't expire either:
 revoked certificates stay revoked.
 """
 
@@ -33,11 +33,11 @@ class RevokedCertificates:
         return len(self.serials) + len(self.by_issuer)
 
     def all_serials(self) -> list[int]:
-        """Of every issuer."""
+        """The serials of all issuers."""
         return [*self.serials, *(serial for _, serial in self.by_issuer)]
 
     def holds(self, certificate: x509.Certificate) -> bool:
-        """Whether this one is revoked."""
+        """Whether this certificate is revoked."""
         serial = certificate.serial_number
         if serial in self.serials:
             return True
@@ -85,7 +85,7 @@ def _serial(line: bytes, number: int, what: str) -> int:
 
 
 def _beside_lists(data: bytes, what: str) -> frozenset[int]:
-    """Serials in lines of their own."""
+    """Serials in lines `serial=…` between lists."""
     lines = data.splitlines()
     if lines[-1].startswith(_SERIAL) and not data.endswith(b"\n"):
         text = "ends inside of a line: it is being written, or was cut off"

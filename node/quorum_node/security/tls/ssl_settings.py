@@ -97,7 +97,7 @@ class KeystoreSettings:
 
 @dataclass(frozen=True, slots=True)
 class SslSettings:
-    """What one listener presents, trusts and supports."""
+    """Certificates, trust and TLS versions of one listener."""
 
     keystore: KeystoreSettings
     truststore: PemSource | None

@@ -1,6 +1,6 @@
-"""What the cryptography library raises for certificates and revocation lists. PURE.
+"""Errors that the cryptography library raises for certificates and revocation lists. PURE.
 
-Some of these errors are no ValueError, and are raised only when an extension is read.
+Some of them are not a ValueError, and are raised only when an extension is read.
 """
 
 from cryptography import x509
@@ -14,7 +14,7 @@ UNREADABLE = (
     x509.InvalidVersion,
     x509.UnsupportedGeneralNameType,
 )
-"""Raised for a certificate or list that is damaged, or contains what the library does not support."""
+"""Raised for a certificate or list that is damaged, or has content that the library does not support."""
 
 
 def read_certificate(der: bytes) -> x509.Certificate:
