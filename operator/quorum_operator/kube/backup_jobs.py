@@ -1,4 +1,4 @@
-"""Results of the backup Jobs that Kubernetes still keeps. Pure except for two reads."""
+"""Results of the backup Jobs that still exist in Kubernetes. Pure except for two reads."""
 
 import asyncio
 import json
@@ -55,7 +55,7 @@ def _message(pod: Object) -> str:
 
 
 def _words(condition: Object) -> str:
-    """Message of a Job whose pods were deleted or never ran."""
+    """The result of a Job whose pods were deleted or never ran, from its condition."""
     reason, message = condition.get("reason") or "", condition.get("message") or ""
     text = f"{reason}: {message}".strip(": ")
     return json.dumps({"error": text}) if text else ""

@@ -57,15 +57,15 @@ SHARED = (VOLUMES, HOSTS, CLASSES)
 
 _PATH = re.compile(r"(/api/v1|/apis/[^/]+/[^/]+)(?:/namespaces/([^/]+))?/([a-z]+)(?:/([^/]+))?")
 _OTHER = re.compile(r"[^A-Za-z0-9./_-]")
-"""Characters that no label name contains; with them it is another kind of selector."""
+"""Characters that no label name contains; they mark other kinds of selectors."""
 _CLAIM = re.compile(r"data-(.+)-\d+-\d+-0")
 
 
 class Cache:
     """Cached objects of `namespaces`, or of the whole cluster.
 
-    `wake` is called for the affected quorum. `watching` has a connection for each watch; `live` answers what the
-    cache can't.
+    `wake` is called for the affected quorum. `watching`: the client for the watches, with one connection each. `live`:
+    the client for reads that the cache can't answer.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Cache:
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
-        """Begin to watch."""
+        """Start all watches."""
         for (kind, space), watch in self._watches.items():
             task = asyncio.create_task(watch.run(), name=f"watch {space}/{kind.name}")
             self._tasks.append(task)
@@ -95,7 +95,7 @@ class Cache:
         self._tasks.clear()
 
     async def get(self, path: str) -> Object | None:
-        """Read one object; from the API server unless the cache is reliable."""
+        """Read one object; from the API server unless the cache can answer reliably."""
         kind, space, name = _parsed(path)
         watch = self._current(kind, space)
         if watch is not None and name:

@@ -18,7 +18,7 @@ from quorum_operator.planner.situation import FENCED
 
 
 class ClaimWriter:
-    """Of one quorum's claims."""
+    """Writer for the claims of one quorum."""
 
     def __init__(self, api: KubeApi, owner: Owner) -> None:
         self._api, self._owner = api, owner
@@ -32,10 +32,10 @@ class ClaimWriter:
         try:
             await self._api.merge(self._path(note.claim), body)
         except (Conflict, NotFound):
-            pass  # replaced or changed meanwhile: the next reconcile decides
+            pass  # It was replaced or changed meanwhile: the next reconcile decides.
 
     async def mark(self, each: Incarnation, **marks: Any) -> None:
-        """Write marks on a member's claim, before the same is written on its StatefulSet."""
+        """Write marks on a member's claim, before they are written on its StatefulSet."""
         claim = each.claim
         if claim is None:
             return
@@ -57,7 +57,7 @@ class ClaimWriter:
             await self.mark(each, uuid=each.uuid, removed=why)
 
     async def own(self, each: Incarnation) -> bool:
-        """Make a member's StatefulSet an owner of its claim; returns whether the claim is still the observed one."""
+        """Make a member's StatefulSet an owner of its claim. Returns whether the claim is still the observed one."""
         assert each.claim is not None
         path = self._path(each.claim.name)
         found = await self._api.get(path)
@@ -75,7 +75,7 @@ class ClaimWriter:
         return True
 
     async def release(self, lone: LoneClaim) -> str | None:
-        """Prepare a claim for the member that will use it again; returns what changed meanwhile, if anything."""
+        """Prepare a claim for the member that will use it again. Returns what changed meanwhile; None if nothing did."""
         found = await self._api.get(self._path(lone.claim.name))
         now = None if found is None else claim_facts(found)
         if now is None or now.deleting or now.uid != lone.claim.uid:

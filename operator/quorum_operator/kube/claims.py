@@ -15,7 +15,7 @@ Place = tuple[int, int]
 
 
 def claim_facts(claim: Object) -> ClaimFacts:
-    """A PersistentVolumeClaim with its marks."""
+    """The facts of a PersistentVolumeClaim, with its marks."""
     return replace(
         facts.claim_facts(claim),
         marks=marks_facts(claim["metadata"]),
@@ -26,7 +26,7 @@ def claim_facts(claim: Object) -> ClaimFacts:
 
 
 def marks_facts(meta: Object) -> Marks:
-    """The facts in the annotations of a claim. Without an annotation the label has the formation, in all versions."""
+    """The facts in the annotations of a claim. The formation is in a label if its annotation is missing."""
     notes = meta.get("annotations") or {}
     formation = notes.get(names.ANNOTATION_FORMATION)
     formation = formation or (meta.get("labels") or {}).get(names.LABEL_FORMATION) or ""
@@ -61,7 +61,7 @@ def marks_notes(marks: Marks) -> dict[str, str | None]:
 def lone_claims(
     owner: Owner, claims: dict[Place, Object], sets: set[Place]
 ) -> tuple[LoneClaim, ...]:
-    """Claims without a StatefulSet of that name. `sets`: all existing StatefulSets, whoever owns them."""
+    """Claims without a StatefulSet of that name. `sets`: all existing StatefulSets, of any owner."""
     return tuple(
         LoneClaim(
             node_id=node_id,
@@ -76,7 +76,7 @@ def lone_claims(
 
 
 def _storage(claim: Object) -> StorageChoice:
-    """The requested size, else the actual size."""
+    """The storage in the claim's annotation, else the one that its spec requests."""
     spec = claim["spec"]
     size = spec.get("resources", {}).get("requests", {}).get("storage", "")
     made = StorageChoice(size, spec.get("storageClassName"))

@@ -1,8 +1,8 @@
 """A thin asynchronous client of the Kubernetes API: paths in, plain dictionaries out.
 
-Credentials and addresses come from the official client's configuration loaders (kubeconfig or the
-pod's service account); the calls themselves go through httpx, so that many reads run at once
-without threads and no answer is parsed into classes that nobody needs.
+Credentials and addresses come from the official client's configuration loaders (kubeconfig or the pod's service
+account). The calls use httpx, so that many reads run at once without threads, and answers are not parsed into unused
+classes.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ JSON_PATCH = "application/json-patch+json"
 
 
 def load_configuration() -> Any:
-    """The pod's service account, else the kubeconfig."""
+    """Load the configuration from the pod's service account, else from the kubeconfig."""
     loaded = kubernetes_client.Configuration()
     try:
         kubernetes_config.load_incluster_config(client_configuration=loaded)
@@ -60,8 +60,8 @@ def authorization(configuration: Any) -> str:
 class KubeApi:
     """One connection pool to one API server.
 
-    `before_change` may raise to prevent a writing call; `count` is called with the method of each call and the
-    seconds that it was delayed here.
+    `before_change` may raise to prevent a write. `count` is called with the method of each call and the seconds that
+    the call was delayed here.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class KubeApi:
         await self._http.aclose()
 
     async def get(self, path: str) -> Object | None:
-        """One object, read live; None when it does not exist."""
+        """Read one object from the API server; None if it does not exist."""
         try:
             return await self._call("GET", path)
         except NotFound:
@@ -99,7 +99,7 @@ class KubeApi:
     async def find(
         self, path: str, *, labels: str | None = None, fields: str | None = None
     ) -> list[Object]:
-        """All objects that match, read live."""
+        """Read all matching objects from the API server."""
         query = {"labelSelector": labels, "fieldSelector": fields}
         found = await self._call("GET", path, {k: v for k, v in query.items() if v is not None})
         items: list[Object] = found["items"] or []
@@ -122,14 +122,14 @@ class KubeApi:
             query = {**query, "continue": token}
 
     async def page(self, path: str, query: dict[str, str]) -> Object:
-        """One chunk of a list, with its metadata."""
+        """Read one page of a list, with its metadata."""
         return await self._call("GET", path, query)
 
     @contextlib.asynccontextmanager
     async def watch(
         self, path: str, query: dict[str, str], silence_s: float
     ) -> AsyncIterator[AsyncIterator[Object]]:
-        """The events of a watch, until the API server ends it. Raises httpx.HTTPError after `silence_s` without any."""
+        """The events of a watch, until the API server ends it. Raises httpx.HTTPError after `silence_s` without data."""
         headers = {"Accept": "application/json", **self._authorization()}
         timeout = httpx.Timeout(TIMEOUT_S, read=silence_s, pool=None)
         async with self._http.stream(
@@ -207,7 +207,7 @@ class KubeApi:
         return _document(answer)
 
     def _authorization(self) -> dict[str, str]:
-        # Read for each request: the service account's token is renewed while the operator runs.
+        # It is read for each request, because the service account's token is renewed while the operator runs.
         value = authorization(self._configuration)
         return {"Authorization": value} if value else {}
 
@@ -225,7 +225,7 @@ async def _parsed(answer: httpx.Response) -> AsyncIterator[Object]:
 
 
 def _document(answer: httpx.Response) -> Object:
-    """What the API server has answered. A proxy in front of it may answer anything."""
+    """Parse the answer. Raises Unavailable if it is not a JSON object, since a proxy may answer anything."""
     try:
         found = answer.json()
     except ValueError:

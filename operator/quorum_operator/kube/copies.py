@@ -1,7 +1,7 @@
 """The objects of one watched collection, stored compactly and indexed by label.
 
 Equal parts are shared with the previous object of the kind, and with the object's earlier version. Therefore the
-objects must not be modified. Knows neither the source nor the meaning of the objects.
+objects must not be modified. This module is independent of the source and the meaning of the objects.
 """
 
 from collections.abc import Iterable, Mapping
@@ -27,11 +27,11 @@ class Copies:
 
     @property
     def objects(self) -> Mapping[Key, Object]:
-        """All of them."""
+        """All objects by namespace and name."""
         return self._objects
 
     def put(self, key: Key, found: Object) -> Object:
-        """Store the object in place of its earlier version; returns the stored object."""
+        """Store the object in place of its earlier version. Returns the stored object."""
         old = self._objects.get(key)
         kept: Object = sharing(found, old or self._latest)
         self._latest = self._objects[key] = kept
@@ -42,14 +42,14 @@ class Copies:
         return kept
 
     def pop(self, key: Key) -> Object | None:
-        """Remove an object; returns it."""
+        """Remove and return an object; None if it is not stored."""
         old = self._objects.pop(key, None)
         if old is not None:
             self._forget(key, old)
         return old
 
     def matching(self, labels: Mapping[str, str | None]) -> Iterable[Object]:
-        """Candidates for these labels: those of one indexed label if possible, else all."""
+        """Candidates for these labels: objects with one indexed label if possible, else all."""
         for name in self._indexed:
             value = labels.get(name)
             if value is not None:

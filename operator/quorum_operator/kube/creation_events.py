@@ -21,7 +21,7 @@ def needs_events(owned: Object, pod: Object | None) -> bool:
 
 
 def not_made(events: list[Object]) -> NotMade | None:
-    """The API server's last answer, if the StatefulSet created nothing since then."""
+    """The last refusal by the API server, if the StatefulSet has created nothing since then; else None."""
     failures = [each for each in events if each.get("reason") == _FAILED]
     latest = max(failures, key=said_at, default=None)
     if latest is None:

@@ -90,7 +90,7 @@ def _instead(there: Any, should: Any) -> Object:
 def template_drift(wanted: Object, live: Any) -> str | None:
     """The first difference of a StatefulSet that affects its pods or claims."""
     if not isinstance(live, dict) or "spec" not in live:
-        return None  # it was not read from an API server
+        return None  # It was not read from an API server.
     for path in ZERO:
         if _at(live, path):
             return path
@@ -105,7 +105,7 @@ def template_drift(wanted: Object, live: Any) -> str | None:
 
 _POLICY = "spec.persistentVolumeClaimRetentionPolicy"
 ZERO = ("spec.ordinals.start", "spec.minReadySeconds")
-"""Fields of a StatefulSet that are left out, or 0. Another first ordinal is another pod, on another claim."""
+"""Fields of a StatefulSet that must be missing or 0. A different first ordinal means another pod with another claim."""
 
 
 def _addition(wanted: Any, live: Any, path: str) -> str | None:

@@ -21,9 +21,9 @@ async def post_event(
     at: float,
     resource: str = KIND,
 ) -> None:
-    """Post it; `kind` is Normal or Warning, `reason` one word in CamelCase, `at` seconds since 1970.
+    """Post an event. `kind`: Normal or Warning; `reason`: one word in CamelCase; `at`: seconds since 1970.
 
-    `owner` is what it is about: a MetadataQuorum, or another `resource`.
+    `owner`: the involved object, of the kind `resource`.
     """
     now = datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     body: dict[str, Any] = {

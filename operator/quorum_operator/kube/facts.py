@@ -1,4 +1,4 @@
-"""Kubernetes objects → the planner's facts. Pure functions over plain dictionaries."""
+"""Converts Kubernetes objects to the planner's facts. Pure functions over plain dictionaries."""
 
 import json
 import re
@@ -35,7 +35,7 @@ def seconds(text: str | None) -> float | None:
 
 
 def identity_facts(config_map: Object, index: int) -> Identity | None:
-    """The facts of an identity ConfigMap; `index` comes from its name. None: its data is not that of an identity."""
+    """The facts of an identity ConfigMap; None if its data is not that of an identity. `index`: from its name."""
     data, meta = config_map.get("data") or {}, config_map["metadata"]
     notes = meta.get("annotations") or {}
     try:
@@ -60,12 +60,12 @@ def identity_facts(config_map: Object, index: int) -> Identity | None:
 
 
 def _stage(text: str | None) -> TlsStage:
-    """The TLS stage in the annotation; unknown values count as none."""
+    """The TLS stage in the annotation; PLAIN for unknown values."""
     return TlsStage(text) if text in list(TlsStage) else TlsStage.PLAIN
 
 
 def update_facts(text: str | None) -> UpdateRecord | None:
-    """The annotation with the state of updates. An unreadable value is ignored."""
+    """Parse the annotation with the state of updates; None if it can't be parsed."""
     try:
         told = read_json(text or "")
         return UpdateRecord(
@@ -94,7 +94,9 @@ _GIVEN_UP = " given up"
 
 
 def recovery_facts(text: str | None) -> tuple[Survivor | None, bool]:
-    """The annotation that makes an incarnation the sole voter, and whether that was cancelled."""
+    """Parse the annotation that makes an incarnation the sole voter. Returns the survivor, and whether that was
+    cancelled.
+    """
     if text is None:
         return None, False
     try:
@@ -109,7 +111,7 @@ def recovery_text(survivor: str, *, given_up: bool) -> str:
 
 
 def latch_facts(text: str | None) -> FailureLatch | None:
-    """The annotation with an incarnation's failure."""
+    """Parse the annotation with an incarnation's failure."""
     if text is None:
         return None
     try:
@@ -138,11 +140,11 @@ def latch_text(latch: FailureLatch) -> str:
 
 
 TAKEN_BACK_KEPT = 60
-"""Number of stored failures: the maximum of `repair.maxReplacementsPerHour`."""
+"""Maximum number of stored times, equal to the maximum of `repair.maxReplacementsPerHour`."""
 
 
 def taken_back_facts(text: str | None) -> tuple[float, ...]:
-    """The annotation with the times of revoked failure marks."""
+    """Parse the annotation with the times of revoked failure marks."""
     try:
         return tuple(time_in(each) for each in read_json(text or "[]"))
     except (ValueError, TypeError):
@@ -155,7 +157,7 @@ def taken_back_text(times: tuple[float, ...]) -> str:
 
 
 def storage_facts(text: str | None, fallback: StorageChoice) -> StorageChoice:
-    """The annotation with the storage of a claim; `fallback` if it is missing or invalid."""
+    """Parse the annotation with the storage of a claim; `fallback` if it is missing or invalid."""
     try:
         told = read_json(text or "null")
         size, storage_class = told["size"], told.get("storageClass")
@@ -178,7 +180,7 @@ def claimed_storage(stateful_set: Object, fallback: StorageChoice) -> StorageCho
 
 
 def replaces_facts(text: str | None) -> int | None:
-    """The annotation with the number of the replaced incarnation."""
+    """Parse the annotation with the number of the replaced incarnation."""
     return whole_number(text)
 
 
@@ -207,7 +209,7 @@ def founding_facts(overrides: dict[str, str]) -> Founding | None:
 
 
 def claim_facts(claim: Object) -> ClaimFacts:
-    """A PersistentVolumeClaim."""
+    """The facts of a PersistentVolumeClaim."""
     return ClaimFacts(
         name=claim["metadata"]["name"],
         uid=claim["metadata"]["uid"],
@@ -231,12 +233,12 @@ class Tie(NamedTuple):
 
     @property
     def by_id(self) -> bool:
-        """Whether the value is not the name of a Node."""
+        """Whether the value is an id instead of the name of a Node."""
         return self.key.lower().endswith("id")
 
 
 def volume_facts(volume: Object, ties: tuple[Tie, ...], host_exists: bool) -> VolumeFacts:
-    """A PersistentVolume; `host_exists`: whether one of its hosts exists."""
+    """The facts of a PersistentVolume. `host_exists`: whether one of its hosts exists."""
     return VolumeFacts(
         name=volume["metadata"]["name"],
         phase=volume.get("status", {}).get("phase", "Bound"),
@@ -249,7 +251,7 @@ def ties_of(volume: Object, selected_node: str | None = None) -> tuple[Tie, ...]
     """The hosts that a volume is local to; empty if it is reachable from several hosts.
 
     Drivers of local volumes have labels of their own, such as `topology.topolvm.io/node` or `openebs.io/nodename`.
-    The node that the claim was provisioned for is a host, whatever the label is called.
+    The node that the claim was provisioned for counts as a host under any label.
     """
     spec = volume["spec"]
     terms = spec.get("nodeAffinity", {}).get("required", {}).get("nodeSelectorTerms", [])
@@ -263,7 +265,7 @@ def ties_of(volume: Object, selected_node: str | None = None) -> tuple[Tie, ...]
             if _names_host(rule["key"]) or value == selected_node
         ]
         if not found:
-            return ()  # accessible from any host
+            return ()  # It is accessible from several hosts.
         ties += found
     return tuple(dict.fromkeys(ties))
 
@@ -275,7 +277,7 @@ def _names_host(key: str) -> bool:
 def pod_facts(
     pod: Object, failure: MountFailure | None, unusable_volume: str | None = None
 ) -> PodFacts:
-    """A pod; `failure`, `unusable_volume`: problems of its data volume (`mounts.py`)."""
+    """The facts of a pod. `failure`, `unusable_volume`: problems of its data volume (`mounts.py`)."""
     meta, status = pod["metadata"], pod.get("status", {})
     conditions = {entry["type"]: entry for entry in status.get("conditions", [])}
     container = node_container(pod)
@@ -323,11 +325,11 @@ def held_by(meta: Object) -> tuple[str, ...]:
 
 _PASSING = frozenset({"foregroundDeletion", "orphan"})
 _SHOWN = 600
-"""Characters of a termination message that are kept, from its beginning."""
+"""Maximum length of a termination message; the rest is cut off."""
 
 
 def _message(ended: Object) -> str | None:
-    """The node's termination message (a JSON object), shortened."""
+    """The node's termination message (a JSON object), shortened; None if it has none."""
     text = ended.get("message")
     if not text:
         return None

@@ -4,8 +4,9 @@ Labels can be edited by anyone, and Kubernetes removes a pod's owner together wi
 are used only for the first, fast search; expected objects that are missing there are read by name. A `wide` search
 lists the names of all objects of the namespace.
 
-A StatefulSet is ours if the resource owns it. A pod is ours if its process is that member's and no other controller
-owns it, because arguments of a running container are immutable. A claim belongs to the StatefulSet in its name.
+A StatefulSet belongs to the quorum if the resource owns it. A pod belongs to it if its process is that member's and no
+other controller owns it, because arguments of a running container are immutable. A claim belongs to the StatefulSet in
+its name.
 """
 
 import asyncio
@@ -25,22 +26,22 @@ Place = tuple[int, int]
 
 
 class Reads(Protocol):
-    """Interface for reads: `client.KubeApi` reads from the API server, a cache answers in the same way."""
+    """Interface for reads, implemented by `client.KubeApi` (API server) and by the cache."""
 
     async def get(self, path: str) -> Object | None:
-        """One object, or None when it does not exist."""
+        """Read one object; None if it does not exist."""
 
     async def find(
         self, path: str, *, labels: str | None = None, fields: str | None = None
     ) -> list[Object]:
-        """All objects of a collection that match."""
+        """Read all matching objects of a collection."""
 
 
 class WideReads(Reads, Protocol):
     """Reads that can search a whole namespace."""
 
     async def names(self, path: str) -> frozenset[str]:
-        """Names of all objects of a collection, always read live."""
+        """Names of all objects of a collection, always read from the API server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +69,8 @@ async def find_parts(
     wide: bool = False,
     older_claims: bool = True,
 ) -> Parts:
-    """Find the objects; `known` are always read by name. `older_claims`: look for claims with labels of the previous
-    version, as a wide search always does.
+    """Find the objects of a quorum. `known`: places that are always read by name. `older_claims`: look for claims with
+    labels of the previous version, as a wide search always does.
     """
 
     def listing(plural: str, selector: str = owner.selector) -> Any:
@@ -99,7 +100,7 @@ async def find_parts(
 
 
 async def _all_names(api: WideReads, space: str) -> dict[str, frozenset[str]]:
-    """By plural."""
+    """All names in the namespace, by plural of the kind."""
     found = await asyncio.gather(*(api.names(paths.namespaced(each, space)) for each in _SEARCHED))
     return dict(zip(_SEARCHED, found, strict=True))
 
@@ -121,7 +122,7 @@ class _Seen:
 
     @property
     def sets(self) -> dict[Place, Object]:
-        """Of this quorum."""
+        """StatefulSets of this quorum."""
         all_sets = self._found["StatefulSet"]
         return {place: each for place, each in all_sets.items() if is_owned(each, self._owner)}
 
@@ -149,8 +150,8 @@ class _Seen:
         await self.read(api, kind, {each for each in places if each is not None})
 
     def without_set(self) -> set[Place]:
-        """Pods, and each member's newest claim, without a StatefulSet. Older claims and removed members have none on
-        purpose.
+        """Places of pods and of each member's newest claim. Older claims and removed members intentionally have no
+        StatefulSet.
         """
         newest: dict[int, int] = {}
         for node_id, number in self._found["PersistentVolumeClaim"]:
@@ -227,7 +228,9 @@ def _name(owner: Owner, kind: str, place: Place) -> str:
 async def _identities(
     api: Reads, owner: Owner, maps: list[Object], formations: set[int]
 ) -> dict[int, Object]:
-    """Identities, including those not found by label: of every formation with members, or from the first one on."""
+    """All identities by index. Those not found by label are read by name: of every formation with members, or from the
+    first one on.
+    """
     found = {
         index: each
         for each in maps
@@ -249,7 +252,7 @@ async def _identities(
 
 
 def without_identities(parts: Parts, unknown: frozenset[int]) -> Parts:
-    """Identities of formations that never were are foreign objects, whoever owns them."""
+    """Move the identities in `unknown` to the foreign objects, because their formations never existed."""
     kept = {index: each for index, each in parts.identities.items() if index not in unknown}
     foreign = (_foreign("ConfigMap", parts.identities[index]) for index in sorted(unknown))
     return replace(parts, identities=kept, foreign=(*parts.foreign, *foreign))
@@ -274,7 +277,7 @@ def formation_of(found: Object) -> int | None:
 
 
 def _is_members(pod: Object, owner: Owner, place: Place) -> bool:
-    """Whether it is the pod of a member's StatefulSet, which may have been deleted."""
+    """Whether it is the pod of this member; its StatefulSet may have been deleted."""
     controller = _controller(pod)
     if controller is not None:
         of_set = controller.get("kind") == "StatefulSet"

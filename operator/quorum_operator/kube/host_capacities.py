@@ -1,8 +1,8 @@
-"""The Nodes that members may be put on, where no two of them may share one.
+"""The Nodes on which members can be scheduled if each member needs a Node of its own.
 
-Owns the reading and the part of the scheduler's rules that a Node tells by itself: readiness, taints, labels. What it does not know
-(free CPU, other people's affinity) counts as met: a host too many leaves a member unschedulable, which is told, while a
-host too few would hold back a move for no reason.
+Owns the reads and those of the scheduler's rules that depend only on the Node: readiness, taints, labels. All other
+rules (free CPU, affinity of other pods) count as met. One Node too many leaves a member unschedulable, which is
+reported; one too few would delay a move for no reason.
 """
 
 from collections.abc import Callable
@@ -19,14 +19,14 @@ Object = dict[str, Any]
 
 _KEEP_OUT = ("NoSchedule", "NoExecute")
 _OF_READINESS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
-"""Taints that follow the condition Ready, a moment later; that one is looked at itself."""
+"""Taints that follow the condition Ready with a delay. They are ignored, because the condition itself is checked."""
 _CORDONED = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
 
 
 async def read_host_capacities(
     api: Reads, spec: MetadataQuorumSpec
 ) -> tuple[HostCapacity, ...] | None:
-    """All of them, taken or not; None: members may share hosts, or the Nodes can't be read."""
+    """All usable Nodes, occupied or not; None if members may share hosts or the Nodes can't be read."""
     if spec.spread is not Spread.REQUIRED:
         return None
     try:
@@ -37,7 +37,7 @@ async def read_host_capacities(
 
 
 def takes(node: Object, spec: MetadataQuorumSpec) -> bool:
-    """Whether the scheduler would put a member's pod there, as far as the Node tells."""
+    """Whether the scheduler would place a member's pod there, by the rules that depend only on the Node."""
     labels, said = node["metadata"].get("labels") or {}, node.get("spec") or {}
     if "deletionTimestamp" in node["metadata"] or not _is_ready(node):
         return False
@@ -49,7 +49,7 @@ def takes(node: Object, spec: MetadataQuorumSpec) -> bool:
     try:
         return _is_chosen(node["metadata"]["name"], labels, spec.affinity or {})
     except (AttributeError, IndexError, TypeError):
-        return True  # spec.affinity is no affinity: the API server rejects the template with it
+        return True  # spec.affinity is invalid: the API server rejects a template with it.
 
 
 def _capacity(node: Object) -> HostCapacity:
@@ -89,7 +89,7 @@ def _is_chosen(name: str, labels: dict[str, str], affinity: Object) -> bool:
 def _matches(name: str, labels: dict[str, str], term: Object) -> bool:
     expressions, fields = term.get("matchExpressions") or [], term.get("matchFields") or []
     if not expressions and not fields:
-        return False  # an empty term matches nothing
+        return False  # An empty term matches nothing.
     of_name = {"metadata.name": name}
     by_labels = all(_holds(each, labels) for each in expressions)
     return by_labels and all(_holds(each, of_name) for each in fields)

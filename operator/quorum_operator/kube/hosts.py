@@ -1,7 +1,7 @@
 """The Nodes of members whose pods are not ready: whether they exist and are ready, and whether the whole zone is
 down.
 
-Nothing is read in the steady state. An unreadable Node counts as ready, so its member is not called unreachable.
+Nothing is read in the steady state. An unreadable Node counts as ready, so its member is not reported as unreachable.
 """
 
 import asyncio
@@ -63,7 +63,7 @@ async def _read(api: Reads, host: str) -> HostFacts | None:
 
 
 async def _is_away(api: Reads, zone: str) -> bool:
-    """Whether all Nodes of the zone are down; unknown for a zone with a single Node."""
+    """Whether all Nodes of the zone are down; False for a zone with a single Node."""
     nodes = await api.find(paths.NODES, labels=f"{ZONE}={zone}")
     return len(nodes) > 1 and not any(map(_is_ready, nodes))
 

@@ -1,7 +1,7 @@
-"""Detects edited labels of our objects.
+"""Detects edited labels of the operator's objects.
 
-Kubernetes depends on labels: a Service drops a pod that lacks one, and its StatefulSet releases it. Restored labels
-undo this. Labels of others are not changed.
+Kubernetes depends on labels: without one of them a Service drops a pod, and a StatefulSet releases it. Restoring the
+label undoes this. Additional labels are not changed.
 """
 
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ def _drift(owner: Owner, parts: Parts) -> Iterator[LabelDrift]:
         formation = formation_of(each) or current
         wanted = stateful_set.labels(owner, *place, formation)
         yield from _of("StatefulSet", each, wanted)
-        # The selector of a StatefulSet is immutable, so its labels are wanted in any version.
+        # The selector of a StatefulSet is immutable, so its pods need these labels in every version.
         selected = each["spec"].get("selector", {}).get("matchLabels") or {}
         yield from _of("Pod", parts.pods.get(place), {**wanted, **selected})
         claim = parts.claims.get(place)

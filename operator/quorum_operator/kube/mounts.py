@@ -1,8 +1,8 @@
 """Problems of a pod's data volume in events and container states. Pure functions over plain dictionaries.
 
-Owns which of them count: those that name the data volume, describe a fault of its own, and are not over. A volume
-attached elsewhere, a slow operation, a missing driver, or a late ConfigMap or Secret are not faults of the disk: a
-new member would have them too.
+Only current problems count that name the data volume and describe a fault of the volume itself. A volume attached
+elsewhere, a slow operation, a missing driver, or a late ConfigMap or Secret are not faults of the disk: a new member
+would have them too.
 """
 
 import re
@@ -15,7 +15,7 @@ from quorum_operator.kube.node_container import node_container
 Object = dict[str, Any]
 
 DATA_VOLUME = "data"
-"""Name of the data volume in the pod; messages of the kubelet contain the PersistentVolume."""
+"""Name of the data volume in the pod. Messages of the kubelet contain this name or that of the PersistentVolume."""
 
 _FAILURES = frozenset({"FailedMount", "FailedAttachVolume", "FailedMapVolume"})
 _MOUNTED = frozenset(
@@ -107,7 +107,7 @@ def _is_past_mounting(pod: Object) -> bool:
 
 
 def _names(event: Object, volume: str, pod: Object) -> bool:
-    """Whether the message names the data volume; ambiguous if another volume has the same name."""
+    """Whether the message names the data volume; False if another volume of the pod has the same name."""
     found = _VOLUME.search(_message(event))
     if found is None or found.group(1) not in {volume, DATA_VOLUME}:
         return False

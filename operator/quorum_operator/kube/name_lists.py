@@ -1,7 +1,7 @@
 """Lists the names of all objects of a collection, for searches of a whole namespace.
 
-Concurrent callers share one read that begins after each of them has called. When an operator starts it searches for
-every quorum, and a namespace may hold thousands of objects.
+Concurrent callers share one read that starts after their calls. When an operator starts, it searches for every quorum,
+and a namespace may contain thousands of objects.
 """
 
 import asyncio
@@ -20,13 +20,13 @@ class NameLists:
         """Reads that have not started yet, which further callers may join."""
 
     async def names(self, path: str) -> frozenset[str]:
-        """The names as of a moment after this call. Raises what the read raises."""
+        """The names at a time after this call. Raises the errors of `read`."""
         task = self._next.get(path)
         if task is None:
             task = asyncio.create_task(self._read_after(self._running.get(path), path))
             task.add_done_callback(_retrieve)
             self._next[path] = task
-        # a cancelled caller does not cancel the read for the others
+        # A cancelled caller does not cancel the read for the others.
         return await asyncio.shield(task)
 
     async def _read_after(
@@ -43,6 +43,6 @@ class NameLists:
 
 
 def _retrieve(task: "asyncio.Task[frozenset[str]]") -> None:
-    """Consume an error that no caller waits for any more."""
+    """Retrieve the error, so that asyncio does not log it if no caller waits any more."""
     if not task.cancelled():
         task.exception()

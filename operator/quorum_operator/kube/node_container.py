@@ -1,7 +1,7 @@
-"""Which container of a pod is the member's.
+"""Finds the member's container in a pod.
 
-An admission webhook may inject others (the proxy of a service mesh). The kubelet sorts the states of containers by name, so the
-member's is not always the first. What the others do says nothing about the member's disk.
+An admission webhook may inject other containers, such as the proxy of a service mesh. The kubelet sorts the states of
+containers by name, so the member's is not always the first. The other containers are irrelevant for the member's disk.
 """
 
 from typing import Any
@@ -18,6 +18,6 @@ def node_container(pod: Object) -> Object:
 
 
 def made_from_template(pod: Object, template: Object) -> list[Object]:
-    """The containers of a pod that its template has, without injected ones."""
+    """The containers of a pod that are in its template, without injected ones."""
     wanted = {each.get("name") for each in template["spec"].get("containers", [])}
     return [each for each in pod["spec"].get("containers", []) if each.get("name") in wanted]

@@ -97,7 +97,7 @@ class Cluster:
     tls_stage: TlsStage = TlsStage.PLAIN
     """TLS stage of the members."""
     certified: bool = False
-    """Whether it has certificates or will get them."""
+    """Whether the quorum has certificates or will get them."""
 
 
 async def observe(
@@ -112,7 +112,7 @@ async def observe(
     copies: Reads | None = None,
     now: float = inf,
 ) -> Cluster:
-    """Read everything; Services and similar objects only if `check_objects` is set.
+    """Read all objects of a quorum; Services and similar objects only if `check_objects` is set.
 
     `known`, `wide` and `older_claims`: see `finding.find_parts`; `copies`: the cache for cluster-scoped objects
     (`volumes.read_volumes`); `now`: seconds since 1970 by the API server's clock if known.
@@ -170,8 +170,8 @@ async def observe(
 def _tls_stage(
     spec: MetadataQuorumSpec, identities: tuple[Identity, ...], parts: Parts
 ) -> TlsStage:
-    """The TLS stage; without an identity it follows from StatefulSets, and from claims if none should run. Members that
-    run decide how they can be called, whatever somebody has written on a claim.
+    """The TLS stage. Without an identity it follows from StatefulSets, or from claims if no member should run.
+    Annotations of claims do not count while members run, because they determine how running members can be called.
     """
     if identities or not (parts.sets or parts.claims):
         return tls.stage_of(spec, identities)
@@ -189,8 +189,8 @@ def _strays(parts: Parts) -> Iterator[Stray]:
 
 
 async def _volumes(api: Reads, parts: Parts, copies: Reads | None) -> dict[str, VolumeFacts]:
-    """Volumes; for members marked failed by an indirect sign they are read from the API server, because the mark is
-    revoked when the sign is gone.
+    """Volumes by name. Those of members marked failed by an indirect sign are read from the API server, because the mark
+    is revoked once the sign has disappeared.
     """
     sound: list[Object] = []
     doubtful: list[Object] = []
@@ -223,7 +223,7 @@ async def _with_growth(
     incarnations: tuple[Incarnation, ...],
     copies: Reads | None,
 ) -> tuple[Incarnation, ...]:
-    """Add whether claims that have to grow can be expanded, by their storage classes."""
+    """Add whether claims that have to grow can be expanded, according to their storage classes."""
     wanted = StorageChoice(spec.storage.size, spec.storage.storage_class_name)
     asked = {
         each.claim.storage_class
@@ -301,7 +301,7 @@ async def _check(
 
 
 async def _get_if_allowed(api: Reads, wanted: Object) -> Object | None:
-    """Read a network policy; treated as missing if an older role does not permit it. Creating it is then rejected
+    """Read an object. A network policy that an older role may not read counts as missing; creating it is then rejected
     with a message.
     """
     try:
@@ -315,8 +315,8 @@ async def _get_if_allowed(api: Reads, wanted: Object) -> Object | None:
 async def _events(
     api: Reads, space: str, parts: Parts, made_before: float
 ) -> dict[str, list[Object]]:
-    """Events by UID, of pods whose container, or StatefulSets whose pod, is overdue. Each list makes the API server
-    read all events of the namespace.
+    """Events by UID, only of pods whose container is overdue and of StatefulSets whose pod is overdue: for each list the
+    API server reads all events of the namespace.
     """
     waiting: list[Object] = []
     for place, each in parts.sets.items():

@@ -1,4 +1,4 @@
-"""Paths of the Kubernetes API for the kinds that the operator touches."""
+"""Paths of the Kubernetes API for the kinds that the operator uses."""
 
 from urllib.parse import quote
 
@@ -24,7 +24,7 @@ _GROUPS = {
 }
 NODES = "/api/v1/nodes"
 DEFINITION = f"/apis/{GROUP}/{VERSION}"
-"""Lists what of ours is defined, once something is; open to every account."""
+"""Lists the kinds of the operator's API group, once one is defined. Every account may read it."""
 
 
 def namespaced(plural: str, namespace: str, name: str | None = None) -> str:
@@ -56,5 +56,5 @@ _PLURALS = {
 
 
 def plural_of(kind: str) -> str:
-    """Plural of a kind that the operator makes."""
+    """Plural of a kind that the operator creates."""
     return _PLURALS[kind]

@@ -40,15 +40,14 @@ def with_template(seen: PodFacts, pod: Object, owned: Object) -> PodFacts:
     other = _program(pod, template) != _program(template, template)
     withdrawn = _may_format(pod) and not _may_format(template)
     if withdrawn and not other and _is_placed_alike(pod["spec"], template["spec"]):
-        # the kubelet restarts it after a crash: a new pod would run the same program in the same
-        # place
+        # The kubelet restarts it after a crash. A new pod would run the same program with the same placement.
         return seen
     return replace(seen, outdated=True, runs_other=other)
 
 
 def _has_edited_image(seen: PodFacts, pod: Object, template: Object) -> bool:
-    """Whether it can't pull an image that was edited in the pod itself; a new pod has the right one. A running pod is
-    left alone, because an admission webhook may rewrite images.
+    """Whether the pod can't pull an image that differs from the template; a new pod has the right one. A running pod is
+    not replaced, because an admission webhook may rewrite images.
     """
     if seen.waiting_reason not in IMAGE_FAULTS:
         return False
@@ -64,7 +63,7 @@ def _may_format(pod: Object) -> bool:
 
 
 def _program(pod: Object, template: Object) -> list[Object]:
-    """What the containers of a pod run that are in the template."""
+    """The program of each container that is in the template."""
     programs = [
         {part: _lasting(each[part]) for part in _PROGRAM if each.get(part)}
         for each in made_from_template(pod, template)
@@ -73,7 +72,7 @@ def _program(pod: Object, template: Object) -> list[Object]:
 
 
 def _lasting(part: Any) -> Any:
-    """Without the founder's permission to format."""
+    """The part without the founder's permission to format and its variables for an object store."""
     if not isinstance(part, list):
         return part
     if not all(isinstance(each, str) for each in part):

@@ -10,15 +10,15 @@ Object = dict[str, Any]
 
 
 async def pod_addresses(api: KubeApi, owner: Owner) -> list[str]:
-    """IPs of the running pods, those that are ready first."""
+    """IPs of the running pods, ready ones first."""
     return addresses(
         await api.find(paths.namespaced("pods", owner.namespace), labels=owner.selector)
     )
 
 
 def addresses(pods: list[Object]) -> list[str]:
-    """`pod_addresses` of these pods. The address of an ended pod may belong to another pod, which must not get the
-    token.
+    """IPs of the running ones of these pods, ready ones first. The address of a terminated pod may belong to another pod,
+    which must not receive the token.
     """
     running = [
         pod

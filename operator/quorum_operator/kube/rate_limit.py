@@ -1,7 +1,7 @@
 """Rate limits for calls to the API server: for the whole operator and for each resource.
 
-Owns the token buckets and the attribution of calls. The limits apply whatever is planned: backoff (`attempts.py`)
-reduces failing calls, this module bounds all calls.
+Owns the token buckets and the attribution of calls. Backoff (`attempts.py`) reduces failing calls; this module limits
+all calls.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class CallLimits:
-    """Of one client."""
+    """Limits of one client."""
 
     all: Limit = Limit(400.0, 2000)
     """Limit of all resources together. The repair of one member takes about 80 calls; many may be repaired at once."""
@@ -43,7 +43,7 @@ def call_for(resource: str) -> None:
 
 
 class TokenBucket:
-    """`at_once` tokens at first, then `per_s` every second; `clock` in seconds, monotonic."""
+    """A bucket of `at_once` tokens, refilled with `per_s` tokens per second. `clock`: seconds, monotonic."""
 
     def __init__(
         self, per_s: float, at_once: float, clock: Callable[[], float] = time.monotonic
@@ -53,7 +53,7 @@ class TokenBucket:
         self._filled_at = clock()
 
     def take(self) -> float:
-        """Take one token; returns the seconds until it is available. Later callers wait longer."""
+        """Take one token. Returns the seconds until it is available; later callers wait longer."""
         self._fill()
         self._tokens -= 1.0
         return max(-self._tokens / self._per_s, 0.0)
@@ -70,7 +70,7 @@ class TokenBucket:
 
 
 class RateLimiter:
-    """In front of one client of the API server."""
+    """Rate limiter for one client of the API server."""
 
     def __init__(self, limits: CallLimits, clock: Callable[[], float] = time.monotonic) -> None:
         self._limits, self._clock = limits, clock
@@ -78,7 +78,7 @@ class RateLimiter:
         self._resources: dict[str, TokenBucket] = {}
 
     async def admit(self) -> None:
-        """Wait until the call is allowed: by the resource's own limit first, so that it delays no other resource."""
+        """Wait until the call is allowed. The resource's own limit comes first, so that it delays no other resource."""
         caller = _caller.get()
         if caller:
             await _sleep(self._bucket_of(caller).take())

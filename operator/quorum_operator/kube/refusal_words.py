@@ -14,7 +14,7 @@ _WHAT_TO_DO = {
 
 
 def reason_in(message: str) -> str | None:
-    """QuotaExceeded or AdmissionDenied if the message shows it."""
+    """QuotaExceeded or AdmissionDenied if the message shows it; else None."""
     said = message.lower()
     if "exceeded quota" in said or "failed quota" in said:
         return "QuotaExceeded"
@@ -24,5 +24,5 @@ def reason_in(message: str) -> str | None:
 
 
 def advice_on(reason: str) -> str:
-    """Advice for a reason of `Refused`; may be empty."""
+    """Advice for a reason of `Refused`; empty if there is none."""
     return _WHAT_TO_DO.get(reason, "")

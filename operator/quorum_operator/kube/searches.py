@@ -1,7 +1,7 @@
-"""Decides when the objects of a quorum are searched for in the whole namespace, not only by label and name.
+"""Decides when to search the whole namespace for the objects of a quorum, instead of only by label and name.
 
-Never in the steady state: only in the first reconcile of this process, and while something is missing or a name turns
-out to be taken. The memory between reconciles only affects where to search.
+This happens in the first reconcile of this process, while an object is missing, and if a name turns out to be taken;
+never in the steady state. The state kept between reconciles only affects where to search.
 """
 
 from dataclasses import dataclass
@@ -22,8 +22,8 @@ class Search:
     known: frozenset[Place]
     wide: bool
     older_claims: bool
-    """The last wide search found objects without this version's labels: claims of the previous version have different
-    ones.
+    """Whether the last wide search found objects without this version's labels, such as claims of the previous
+    version.
     """
 
 
@@ -49,7 +49,9 @@ class Searches:
         return Search(self._unlabelled | members, self._wide, bool(self._unlabelled))
 
     def end(self, found: Cluster, view: QuorumView | None) -> None:
-        """Record a result: without a confirmed view, or without one of the voters, something is missing."""
+        """Record a result. Objects are missing if there is no confirmed view or no identity, or if a voter was not
+        found.
+        """
         if self._wide:
             self._unlabelled = found.unlabelled
         there = {each.key for each in found.incarnations}
@@ -57,5 +59,5 @@ class Searches:
         self._missing = view is None or not found.identities or not voters <= there
 
     def widen(self) -> None:
-        """An object has a name that no search has found."""
+        """Make the next search wide, because a name is taken by an object that no search has found."""
         self._missing, self._wide_at = True, float("-inf")

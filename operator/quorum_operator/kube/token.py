@@ -1,4 +1,4 @@
-"""Reads the admin token of a quorum, live: it is never kept longer than one step."""
+"""Reads the admin token of a quorum from the API server. It is never kept longer than one step."""
 
 import base64
 from typing import Any
@@ -9,7 +9,7 @@ from quorum_operator.kube.client import KubeApi
 
 
 async def read_token(api: KubeApi, owner: Owner) -> str | None:
-    """The token, or None when the Secret or its key is missing."""
+    """Read the token; None if the Secret is missing or contains no usable token."""
     path = paths.namespaced("secrets", owner.namespace, owner.token_secret)
     found = await api.get(path)
     if found is None:
@@ -18,7 +18,7 @@ async def read_token(api: KubeApi, owner: Owner) -> str | None:
 
 
 def token_of(secret: dict[str, Any]) -> str | None:
-    """The token in a Secret; None if missing, or if no HTTP header can carry it (line breaks, letters beyond ASCII)."""
+    """The token in a Secret; None if it is missing or can't be sent in an HTTP header (line breaks, non-ASCII characters)."""
     encoded = (secret.get("data") or {}).get(TOKEN_KEY)
     try:
         token = base64.b64decode(encoded or "").decode("ascii").strip()
@@ -33,7 +33,7 @@ def has_shape(secret: dict[str, Any] | None, owner: Owner) -> bool:
         return False
     meta = secret["metadata"]
     if meta.get("uid") is None:
-        return True  # it was not read from an API server
+        return True  # It was not read from an API server.
     mine = any(each.get("uid") == owner.uid for each in meta.get("ownerReferences") or ())
     labelled = owner.labels.items() <= (meta.get("labels") or {}).items()
     return mine and labelled and token_of(secret) is not None

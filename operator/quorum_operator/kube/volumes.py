@@ -68,7 +68,7 @@ async def _exists(api: Reads, tie: Tie, selected: str | None) -> bool:
         label = HOSTNAME if tie.key == facts.NODE_NAME else tie.key
         if await _labelled(api, f"{label}={tie.value}", label, tie.value):
             return True
-        # An id is no node name. If no node has the label any more, its driver removed it: that
+        # An id is not a node name. If no node has the label any more, its driver has removed it, which
         # proves nothing about the host.
         unknown = tie.by_id and selected is None and not await _labelled(api, label, label)
     except ApiError:

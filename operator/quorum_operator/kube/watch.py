@@ -1,8 +1,8 @@
 """A copy of one collection of the Kubernetes API, maintained by list and watch.
 
 Owns the copy, and whether it is current. A watch resumes from its last version, so changes during an interruption are
-not missed. If the API server no longer knows that version (410), the collection is listed again in chunks, and absent
-objects count as deleted. Knows nothing of the meaning of the objects. Readers must not modify them.
+not missed. If the API server no longer has that version (410), the collection is listed again in pages, and absent
+objects count as deleted. This module is independent of the meaning of the objects. Readers must not modify them.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ class Collection:
     fields: str | None = None
 
     def query(self, **more: str) -> dict[str, str]:
-        """Parameters of a list or a watch of it."""
+        """Query parameters for a list or a watch of the collection."""
         given = {"labelSelector": self.labels, "fieldSelector": self.fields, **more}
         return {name: value for name, value in given.items() if value}
 
@@ -82,7 +82,7 @@ class Watch:
         self._indexed = indexed
         self.copies = Copies(indexed)
         self.lists = 0
-        """How often it was listed."""
+        """Number of times that the collection was listed."""
         self._api, self._changed, self._keep = api, changed, keep
         self._version: str | None = None
         self._ended_at: float | None = float("-inf")
@@ -100,7 +100,7 @@ class Watch:
         return self._ended_at is None or _now() - self._ended_at < TRUSTED_S
 
     async def run(self) -> None:
-        """Maintain the copy. Never returns, whatever the API server answers."""
+        """Maintain the copy. Never returns; all errors of the API server are retried."""
         failures = 0
         while True:
             begun, most_s = _now(), LAST_RETRY_S
@@ -117,7 +117,7 @@ class Watch:
                     # grants fewer rights, and objects are read live.
                     most_s = FORBIDDEN_RETRY_S
             except (ValueError, KeyError, TypeError) as error:
-                self._version = None  # a retry from the same version would fail again
+                self._version = None  # A retry from the same version would fail again.
                 self._say(error)
             # A watch that repeatedly ends at once is retried with a growing delay.
             failures = 0 if _now() - begun > LAST_RETRY_S else failures + 1
@@ -154,7 +154,7 @@ class Watch:
                 self._changed(old, new)
 
     async def _follow(self) -> None:
-        """One watch from the last version; returns when the API server ends it."""
+        """Run one watch from the last version, until the API server ends it."""
         query = self.collection.query(
             watch="true",
             allowWatchBookmarks="true",

@@ -1,4 +1,4 @@
-"""What the StatefulSets of a quorum prove about its identities, from their objects."""
+"""Evidence about a quorum's identities from its StatefulSets."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ _KEY_STORE = "ssl.keystore.location"
 
 
 def witnesses(parts: Parts) -> list[Witness]:
-    """One for each StatefulSet whose formation is known."""
+    """Evidence from each StatefulSet with a known formation."""
     found = []
     for _, each in sorted(parts.sets.items()):
         formation = formation_of(each)
@@ -36,7 +36,7 @@ def witnesses(parts: Parts) -> list[Witness]:
 
 
 def _created_with(found: Object) -> dict[str, str]:
-    """Annotations of its claim template, which is immutable."""
+    """Annotations of a StatefulSet's claim template, which is immutable."""
     for each in found["spec"].get("volumeClaimTemplates") or []:
         notes: dict[str, str] = (each.get("metadata") or {}).get("annotations") or {}
         return notes
