@@ -1,7 +1,7 @@
 """One call to the admin API of a pod: its timeout, and the meaning of an error.
 
-Owns the timeout and the outcome of a call that needs the admin token. Must not know the request or the choice of pods
-(`quorum_client.py`, `partition_client.py`), nor the connection (`pod_client.py`). Expected failures are values, never
+Owns the timeout and the outcome of a call that needs the admin token. Requests and the choice of pods belong to
+`quorum_client.py` and `partition_client.py`, connections to `pod_client.py`. Expected failures are values, never
 exceptions.
 """
 

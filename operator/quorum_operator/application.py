@@ -1,6 +1,6 @@
 """The running operator: its clients, its workers, and the endpoint for probes and metrics.
 
-Owns start and stop, and which event wakes which worker. Knows nothing of kopf.
+Owns start and stop, and which event wakes which worker. Independent of kopf.
 """
 
 import asyncio
@@ -67,11 +67,11 @@ class Application:
         self._cache: Cache | None = None
         self._gate_of_calls: Callable[[httpx.Request], Awaitable[None]] = _checking(Always())
         self._watching: KubeApi | None = None
-        """Uses its own connections, because each watch occupies one."""
+        """Client with its own connections, because each watch occupies one."""
         self._ending: set[asyncio.Future[Any]] = set()
 
     async def start(self) -> None:
-        """Open the clients and the HTTP endpoint; with a lease the work begins once it is held."""
+        """Open the clients and the HTTP endpoint, and begin work; with leader election once the lease is acquired."""
         configuration = load_configuration()
         gate = self._gate(configuration)
         per_s, count = self._settings.call_limits, self.metrics.count_call
@@ -96,7 +96,7 @@ class Application:
         await asyncio.gather(*self._ending, return_exceptions=True)
         if self._lease is not None:
             await self._lease.stop()
-            self._end_work()  # the lease may have been acquired in the meantime
+            self._end_work()  # The lease may have been acquired in the meantime.
         if self._page is not None:
             await self._page.stop()
         if self._runner is not None:
@@ -130,7 +130,7 @@ class Application:
         return self._lease.leadership
 
     def _begin_work(self) -> None:
-        """Reconcile everything that is known, from now on."""
+        """Create the reconcilers, and start a worker for each known resource."""
         assert self._api is not None
         assert self._http is not None
         resync_s = self._settings.resync_s
@@ -165,7 +165,7 @@ class Application:
             self._reassignments.ensure(*each)
 
     def _end_work(self) -> None:
-        """Start nothing new, and cancel everything in progress."""
+        """Cancel all workers, and start no new ones."""
         for workers in (self._workers, self._reassignments):
             if workers is not None:
                 task = asyncio.ensure_future(workers.cancel())
@@ -177,7 +177,7 @@ class Application:
     def quorum_changed(
         self, namespace: str, name: str, body: dict[str, object], *, gone: bool = False
     ) -> None:
-        """A MetadataQuorum changed; changes of only its status are ignored."""
+        """Wake the worker of a changed MetadataQuorum. Changes of only its status are ignored."""
         if gone:
             self._generations.pop((namespace, name), None)
             self.part_changed(namespace, name)
@@ -190,14 +190,14 @@ class Application:
         )
         known = self._generations.get((namespace, name)) == state
         self._generations[namespace, name] = state
-        # Its worker has ended if an API server did not know the resource for a moment.
+        # Its worker has ended if an API server did not find the resource for a moment.
         if self._workers is not None and not (known and self._workers.has(namespace, name)):
             self._workers.ensure(namespace, name)
 
     def reassignment_changed(
         self, namespace: str, name: str, body: dict[str, object], *, gone: bool
     ) -> None:
-        """A PartitionReassignment changed. Another one may be allowed to start because of it."""
+        """Handle a changed PartitionReassignment. The change may allow another one to start."""
         place = Place(namespace, name)
         if gone:
             self._turns.forget(place)
@@ -211,7 +211,7 @@ class Application:
             if self._reassignments is not None:
                 self._reassignments.wake(*place)
         elif has_ended(body):
-            # Its worker ends. If somebody clears the phase, it begins anew.
+            # Its worker ends. If the phase is cleared, a new worker starts.
             self._reassigned.pop(place, None)
         else:
             known = self._reassigned.get(place) == state
@@ -224,7 +224,7 @@ class Application:
             self._reassignments.wake(*place)
 
     def part_changed(self, namespace: str, instance: str) -> None:
-        """An object that belongs to a quorum changed."""
+        """Wake the worker of a quorum, because one of its objects changed."""
         if self._workers is not None:
             self._workers.wake(namespace, instance)
 
@@ -294,7 +294,7 @@ class Application:
 
 
 def _checking(gate: Leadership | Always) -> Callable[[httpx.Request], Awaitable[None]]:
-    """Allow only reads in calls to nodes while this operator does not hold the lease."""
+    """Return a request hook that allows only reads while this operator does not hold the lease."""
 
     async def check(request: httpx.Request) -> None:
         if request.method != "GET":
@@ -304,6 +304,6 @@ def _checking(gate: Leadership | Always) -> Callable[[httpx.Request], Awaitable[
 
 
 async def _defined(api: KubeApi) -> set[str]:
-    """Plurals of our resources that are served."""
+    """Plurals of the operator's resources that the API server serves."""
     found = await api.get(paths.DEFINITION) or {}
     return {each["name"] for each in found.get("resources", [])}

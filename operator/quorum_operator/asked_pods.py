@@ -1,4 +1,4 @@
-"""The order in which pods are asked for a description of the quorum: the presumed leader first."""
+"""The order in which pods are queried for a description of the quorum: the presumed leader first."""
 
 from collections.abc import Iterable
 

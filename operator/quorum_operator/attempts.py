@@ -1,6 +1,6 @@
 """Attempts of steps for a resource, their outcome, and when each step may be retried.
 
-Owns the memory for exponential backoff: of refused steps, and of steps that were executed and are planned again. It
+Stores the state for exponential backoff: of refused steps, and of steps that were executed and are planned again. It
 is lost when the operator restarts; then each step is tried once more.
 """
 
@@ -44,14 +44,14 @@ class _Entry:
 
 
 class Attempts:
-    """Of one resource. Times are seconds since 1970 by the reconciler's clock."""
+    """Attempts for one resource. Times are seconds since 1970 by the reconciler's clock."""
 
     def __init__(self) -> None:
         self._generation = 0
         self._entries: dict[tuple[str, str], _Entry] = {}
 
     def refusals(self, generation: int, now: float) -> tuple[Refusal, ...]:
-        """Steps that are not retried yet. A changed resource starts without delays."""
+        """Steps that were refused, are delayed, or had no lasting effect. A changed resource starts without delays."""
         entries = self._of(generation)
         for key, each in list(entries.items()):
             pause = max(each.retry_at - each.last_at, 0.0)
@@ -65,9 +65,9 @@ class Attempts:
         )
 
     def done(self, generation: int, step: str, subject: str, now: float, value: str = "") -> int:
-        """Record an execution; returns the number in a row.
+        """Record an execution. Returns the number of executions in a row.
 
-        `value`: what was written. Another value than before is new work and not a repetition.
+        `value`: what was written. A different value counts as new work, not as a repetition.
         """
         entry = self._entry(generation, step, subject, now)
         if entry.refused is not None or entry.value != value:
@@ -77,7 +77,7 @@ class Attempts:
         return entry.times
 
     def refused(self, generation: int, step: str, refused: Refused, now: float) -> int:
-        """Record a refusal; returns the number in a row for this reason."""
+        """Record a refusal. Returns the number of refusals in a row for this reason."""
         entry = self._entry(generation, step, refused.subject, now)
         before = entry.refused
         if before is None:
@@ -87,7 +87,7 @@ class Attempts:
         return 1 if before is None or before.reason != refused.reason else entry.times
 
     def settled(self, generation: int, now: float) -> None:
-        """Forget steps that are due and no longer planned."""
+        """Forget refused steps that are due, because they are no longer planned."""
         entries = self._of(generation)
         for key, each in list(entries.items()):
             if each.refused is not None and each.retry_at <= now:

@@ -49,8 +49,8 @@ class BackupKeeper:
         secured: bool,
         idle: bool,
     ) -> BackupsSeen | None:
-        """The state of the backups; None if none are configured. `idle`: no change is allowed now. `earlier`: from
-        the last status. Raises ApiError if the API server is unavailable.
+        """Apply the CronJob and return the state of the backups; None if none are configured. `idle`: no change is
+        allowed now. `earlier`: from the last status. Raises ApiError if the API server is unavailable.
         """
         asked = spec.backup
         path = paths.namespaced("cronjobs", owner.namespace, owner.backup)
@@ -77,9 +77,8 @@ class BackupKeeper:
         return BackupsSeen(float(asked.overdue_after_seconds), status, refused)
 
     async def _missing_secret(self, owner: Owner, asked: BackupSpec) -> str:
-        """What the pods can't start without: a Secret of the object store or one of its keys; "" if nothing is missing.
-
-        Only the names of the keys are looked at.
+        """Return a message about a missing Secret of the object store or a missing key, without which the pods can't
+        start; "" if nothing is missing. Only the names of the keys are checked.
         """
         store = asked.object_store
         if store is None:

@@ -1,6 +1,6 @@
 """Backoff of certificate steps that are refused, or executed again and again because another client reverts them.
 
-Owns what counts as the same write. The memory is that of `attempts.py`; it is lost when the operator restarts.
+Defines which writes count as the same. The state is kept by `attempts.py`; it is lost when the operator restarts.
 """
 
 import hashlib
@@ -19,14 +19,14 @@ MOST_TOLD = 3
 
 
 class CertificateAttempts:
-    """Of one quorum. Times are seconds since 1970 by the reconciler's clock."""
+    """Attempts of certificate steps for one quorum. Times are seconds since 1970 by the reconciler's clock."""
 
     def __init__(self) -> None:
         self._attempts = Attempts()
 
     def held(self, owner: Owner, generation: int, step: steps.Step, now: float) -> Refusal | None:
-        """What holds the step back: it was executed or refused just now, and is planned again. `generation`: of the
-        resource.
+        """Return why the step is delayed: it was just executed or refused and is planned again. None if it is not
+        delayed. `generation`: of the resource.
         """
         wanted = attempted(owner, step)
         for each in self._attempts.refusals(generation, now):
@@ -35,7 +35,7 @@ class CertificateAttempts:
         return None
 
     def done(self, owner: Owner, generation: int, step: steps.Step, now: float) -> int:
-        """Record an execution; returns the number in a row."""
+        """Record an execution. Returns the number of executions in a row."""
         return self._attempts.done(generation, *attempted(owner, step), now)
 
     def refused(
@@ -49,11 +49,11 @@ class CertificateAttempts:
         )
 
     def settled(self, generation: int, now: float) -> None:
-        """Forget refusals that are due: what was refused is not planned any more."""
+        """Forget refused steps that are due, because they are no longer planned."""
         self._attempts.settled(generation, now)
 
     def told(self, generation: int, now: float) -> str:
-        """The objects that can't be written, or that another client changes back, with what to do; empty if there are none."""
+        """A message about objects that can't be written or that another client reverts, with advice; empty if there are none."""
         found = {
             each.subject: f"{each.subject}: {each.message}"
             for each in self._attempts.refusals(generation, now)
@@ -63,19 +63,19 @@ class CertificateAttempts:
 
 
 def attempted(owner: Owner, step: steps.Step) -> tuple[str, str]:
-    """What makes two steps the same attempt: what is written, and the object."""
+    """Identify an attempt: by the kind of step with a digest of the written content, and by the object."""
     return _kind(step), _subject(owner, step)
 
 
 def _subject(owner: Owner, step: steps.Step) -> str:
-    """The object that it writes. Each authority is another object, so it is all of them if they are deleted each time."""
+    """The object that the step writes. All new authorities count as one object, because each has a different name."""
     if isinstance(step, steps.CreateAuthority):
         return f"Secret/{owner.name}-ca-*"
     return subject_of(owner, step)
 
 
 def _kind(step: steps.Step) -> str:
-    """The kind of the step, and a digest of what it writes: other content is new work and not a repetition."""
+    """The kind of the step, and a digest of what it writes: different content is new work, not a repetition."""
     digest = hashlib.sha256(_content(step).encode()).hexdigest()[:16]
     return f"{type(step).__name__} {digest}"
 

@@ -61,7 +61,7 @@ from quorum_operator.transport import Transport
 MOST_STEPS = 16
 """Maximum number of writes in one reconcile."""
 MOST_ADOPTIONS = 3
-"""Number of looks for objects without an owner: the first ones name the generations of the authorities."""
+"""Maximum number of adoption rounds: objects adopted first contain the generations of the authorities."""
 QUIET_S = 60.0
 LOOKS_BETWEEN = 6
 """Number of reconciles between two reads of the Secrets while all certificates are valid."""
@@ -108,17 +108,17 @@ class Kept:
 
 @dataclass(slots=True)
 class _Work:
-    """What one pass has done so far. `found`: the objects as they are now."""
+    """Progress of one pass. `found`: the current objects."""
 
     found: Found
     changed: bool = False
     missing: Trouble | None = None
     is_over: bool = False
-    """Nothing else is tried."""
+    """Whether to try no further step."""
 
 
 def plain_http(context: ssl.SSLContext) -> httpx.AsyncClient:
-    """Does not reuse connections, because another pod may get the same address."""
+    """Return a client that does not reuse connections, because another pod may get the same address."""
     return httpx.AsyncClient(transport=Transport(context))
 
 
@@ -172,7 +172,7 @@ class CertificateKeeper:
     async def _read(
         self, owner: Owner, all_holders: tuple[Holder, ...], spec: MetadataQuorumSpec
     ) -> Found:
-        """The objects. With `spec.earlierClaims` those of the earlier resource belong to this one: its members use them."""
+        """Read the objects. With `spec.earlierClaims`, adopt those of the earlier resource, because its members use them."""
         found = await store.read(self._api, owner, all_holders, spec.tls)
         if spec.earlier_claims.policy is not EarlierClaimsPolicy.ADOPT:
             return found
@@ -194,7 +194,7 @@ class CertificateKeeper:
             return (issued, "") if issued is not None else None
         kept = before.pair if before is not None else None
         if kept is not None and not kept[0].certificate.validity.has(self._clock()):
-            kept = None  # expired, or signed while the clock was ahead: nobody would accept it
+            kept = None  # Expired, or signed while the clock was ahead: no member would accept it.
         if signer is None or signer.certificate is None:
             return kept
         name, now = signer.certificate.fingerprint, self._clock()
@@ -244,7 +244,7 @@ class CertificateKeeper:
         if held is None:
             attempts.settled(generation, inf if settled else self._clock())
         if settled:
-            # spread over time, so that not all quorums are checked at once
+            # Spread over time, so that not all quorums are checked at once.
             again_s = self._quiet_s * random.uniform(0.8, 1.2)
         refused = attempts.told(generation, self._clock())
         told = account(facts, step, refused if work.missing is None else "")
@@ -259,12 +259,12 @@ class CertificateKeeper:
     async def _carry_out(
         self, owner: Owner, generation: int, step: Step, work: _Work, attempts: CertificateAttempts
     ) -> bool:
-        """Execute one step; returns whether it was. Raises ApiError if the API server is unavailable."""
+        """Execute one step. Returns whether it was executed. Raises ApiError if the API server is unavailable."""
         subject = store.subject_of(owner, step)
         try:
             work.found = await store.write(self._api, owner, work.found, step, self._clock())
         except ValueError as error:
-            # Nothing that one certificate has to contain keeps members from being repaired.
+            # Invalid contents of one certificate must not keep members from being repaired.
             why = Refused(subject, "NotMade", f"it can't be made: {error}")
             attempts.refused(owner, generation, step, why, self._clock())
             _log.exception("certificate step failed", quorum=owner.name)
@@ -332,7 +332,7 @@ class CertificateKeeper:
         if facts.issued is not None:
             newest, signing = (newest + 1, newest + 1) if newest else (0, 0)
         brokers = tuple(each.name for each in opened.holders if each.role is Role.BROKER)
-        # The first authority needs no confirmation: no broker can know an earlier one.
+        # The first authority needs no confirmation, because no broker can trust an earlier one.
         informed = newest <= 1 or _number(notes, ANNOTATION_BROKERS_TRUST) >= newest
         return replace(
             facts,
@@ -361,7 +361,7 @@ class CertificateKeeper:
 
 
 def _no_issuer(error: ApiError, refused: str) -> Trouble:
-    """cert-manager is not installed, or the operator lacks the right to use it."""
+    """The problem after a failed request: cert-manager is not installed, may not be used, or rejects the request."""
     if isinstance(error, NotFound):
         text = (
             "spec.tls.issuerRef needs cert-manager, and the cluster has no resource definition "
@@ -381,8 +381,8 @@ def _problem(each: Incarnation) -> str:
 
 
 def _requested(facts: Seen, asked: int, newest: int) -> int:
-    """The user's request for another authority, 0 if there is none. One authority serves it: a number far beyond the
-    newest generation, such as a time, asks for one and not for all up to it.
+    """The user's open request for another authority; 0 if there is none. A single authority fulfils it, even if the
+    number is far beyond the newest generation, such as a time.
     """
     served = any(each.requested == asked for each in facts.authorities)
     return asked if asked > newest > 0 and not served else 0
@@ -394,14 +394,14 @@ def _number(notes: dict[str, str], name: str) -> int:
 
 
 def _adopts(seen: Observation) -> bool:
-    """Whether members of an earlier resource are about to be adopted: until then nobody knows whom they trust."""
+    """Whether members of an earlier resource are about to be adopted. Until then it is unknown whom they trust."""
     sets = (each for each in seen.foreign_objects if each.kind == "StatefulSet")
     return seen.wanted.adopt is not None and any(not each.owners for each in sets)
 
 
 def _borrowed(found: Found, seen: Seen) -> issuing.Pair | None:
     """The key pair of a holder, used by the operator if the authority's key is lost and nothing can be signed.
-    Without it no member could be reached, and the next authority would wait for ever.
+    Without it no member could be queried, and the next authority would never sign.
     """
     for each in seen.leaves:
         if each.certificate is not None:

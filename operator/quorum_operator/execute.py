@@ -152,8 +152,8 @@ class Executor:
     async def _create_identity_object(
         self, index: int, body: dict[str, Any], known: str | None = None
     ) -> Outcome:
-        """An object of this name that is damaged is deleted first: its data is not that of an identity, or it has another
-        cluster id than the one that is `known` to be right.
+        """Create an identity. A damaged object of this name is deleted first: its data is not that of an identity, or
+        its cluster id differs from the `known` correct one.
         """
         collection = paths.namespaced("configmaps", self._owner.namespace)
         try:
@@ -244,7 +244,7 @@ class Executor:
         return Outcome(True)
 
     async def _create_as_accepted(self, path: str, body: dict[str, Any]) -> str | None:
-        """Create it from the template of another member; returns that member's name, or None if this is rejected too."""
+        """Create the StatefulSet from another member's template. Returns that member's name, or None if it is rejected too."""
         for each in self._seen.incarnations:
             accepted = await self._api.get(self._set(each.name)) if each.failed is None else None
             if accepted is None:
@@ -326,7 +326,7 @@ class Executor:
     async def _annotate(
         self, target: steps.Target, notes: dict[str, str | None], **spec: object
     ) -> Outcome:
-        """Annotate, conditional on the UID only: these facts are valid whatever else has changed on the object."""
+        """Annotate, conditional on the UID only: these facts stay valid if the object has changed otherwise."""
         body: dict[str, Any] = {"metadata": {"uid": target.uid, "annotations": notes}}
         if spec:
             body["spec"] = spec
@@ -448,7 +448,7 @@ def _same(target: steps.Target) -> list[dict[str, Any]]:
 
 
 def _back_to_zero(drift: str | None) -> list[dict[str, Any]]:
-    """What stands on a StatefulSet alone when somebody has set it."""
+    """Patch operations that reset the fields in ZERO, if another client has set one of them."""
     if drift not in ZERO:
         return []
     values: dict[str, Any] = {"/spec/ordinals": {"start": 0}, "/spec/minReadySeconds": 0}

@@ -1,6 +1,6 @@
 """kopf handlers: events wake workers, nothing else.
 
-Every change of one of our resources wakes its worker, which then observes the state. Other objects are watched by
+Every change of one of the operator's resources wakes its worker, which then observes the state. Other objects are watched by
 `kube/cache.py`, because kopf's handlers do not report objects that were deleted while a watch was interrupted. There
 are no create, update or delete handlers and no daemons, hence no finalizers or annotations of kopf, so the operator
 can be uninstalled at any time.
@@ -37,8 +37,8 @@ def register(registry: kopf.OperatorRegistry, application: Application) -> None:
 
     @kopf.on.login(registry=registry)
     async def login(**_: Any) -> kopf.ConnectionInfo:
-        # The same source of credentials as the operator's own client. kopf asks again when they are
-        # refused.
+        # The same source of credentials as the operator's own client. kopf calls this again when they
+        # are rejected.
         found = load_configuration()
         scheme, _space, token = authorization(found).partition(" ")
         return kopf.ConnectionInfo(

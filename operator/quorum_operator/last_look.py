@@ -1,5 +1,5 @@
-"""The safety check before a step that stops, removes or deletes something: reads a confirmed describe and the pods
-again.
+"""The safety check before a step that stops, removes or deletes something. It reads a confirmed description of the
+quorum and the pods again.
 
 The observation of the plan may be some moments old or cached. Pods are read one by one by name, independent of
 labels, watches and caches.

@@ -1,9 +1,9 @@
 """Leader election of operators by a Lease (coordination.k8s.io).
 
-Owns renewal, takeover and release of the lease, and the check that every writing call passes. The lease of another
-holder is judged by its staying unchanged for its duration on the own clock, never by the times written in it. A
-holder stops earlier: if it has not renewed for `Terms.deadline_s`, counted from before its request. Steps are also
-safe with two active operators, because a call in flight can't be held back.
+Owns renewal, takeover and release of the lease, and the check before every write. The lease of another holder expires
+when it stays unchanged for its duration by the own clock; the times in it are never used. A holder stops earlier: when
+it has not renewed the lease for `Terms.deadline_s`, counted from before its request. Steps are safe even with two
+active operators, because a call in flight can't be stopped.
 """
 
 import asyncio
@@ -26,14 +26,15 @@ _log = structlog.get_logger("quorum_operator")
 
 
 MOST_S = 30
-"""For so long at most a lease that stays the same is another's, whatever is written in it: no operator writes more, and what
-somebody has written by hand must not keep all of them from working."""
+"""Maximum time, in seconds, for which an unchanged lease counts as held. No operator writes a longer duration, and an
+edited one must not keep all operators from working.
+"""
 MOST_TRANSITIONS = 2**31 - 1
-"""The API server refuses a larger number, and with it the whole lease."""
+"""Maximum of `leaseTransitions`. The API server rejects a lease with a larger number."""
 
 
 def clock() -> float:
-    """Seconds since boot, including suspension; can't be set."""
+    """Seconds since boot, including suspension. This clock can't be set."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
@@ -42,11 +43,11 @@ class Terms:
     """Times of a lease. `deadline_s` is shorter than `duration_s` by the duration of one call."""
 
     duration_s: int = 10
-    """Time during which no other operator takes it, counted from when they see the renewal."""
+    """Time during which no other operator takes the lease, counted from when it reads the renewal."""
     deadline_s: float = 7.0
     """Time for which the holder stays active without a renewal."""
     period_s: float = 2.0
-    """Interval of renewals, and of checks by others."""
+    """Interval of renewals, and of checks by other operators."""
     retry_s: float = 0.5
     """Delay of the next attempt after a failed renewal."""
     call_s: float = 5.0
@@ -61,14 +62,14 @@ class NotLeading(Unavailable):
 
 
 class Place(NamedTuple):
-    """Where the Lease is."""
+    """Namespace and name of the Lease."""
 
     namespace: str
     name: str
 
 
 class Seen(NamedTuple):
-    """The lease of another holder, and until when it is valid by the own clock unless it changes."""
+    """Version of another holder's lease, and the time by the own clock until which it is valid unless it changes."""
 
     version: str
     until: float
@@ -85,7 +86,7 @@ class Leadership:
     """Acquires and renews one lease while `run` runs. `identity` names this operator across restarts of its
     container.
 
-    `works`: whether it could use the lease; otherwise it leaves the lease to others.
+    `works`: whether this operator is able to work; otherwise it leaves the lease to others.
     """
 
     def __init__(
@@ -106,16 +107,16 @@ class Leadership:
         self._other: Seen | None = None
 
     def leads(self) -> bool:
-        """Whether it may change something now."""
+        """Whether this operator may write now."""
         return self._clock() < self._until
 
     def check(self) -> None:
-        """Raises NotLeading unless this operator holds the lease."""
+        """Raise NotLeading unless this operator holds the lease."""
         if not self.leads():
             raise NotLeading
 
     async def run(self, gained: Callable[[], None], lost: Callable[[], None]) -> None:
-        """Acquire and renew the lease, repeatedly; calls `gained` and `lost` alternately. Runs until cancelled."""
+        """Acquire and renew the lease repeatedly, until cancelled. Calls `gained` and `lost` alternately."""
         while True:
             await self._take()
             _log.info("leading", lease="/".join(self._place), identity=self._identity)
@@ -176,7 +177,7 @@ class Leadership:
             async with asyncio.timeout(self._terms.call_s):
                 self._own = await self._claimed(own)
         except (Conflict, AlreadyExists, NotFound):
-            return False  # another operator changed it first: the next attempt reads the new holder
+            return False  # Another operator was faster: the next attempt reads the new holder.
         except (ApiError, TimeoutError) as error:
             _log.warning("lease not renewed", error=str(error) or type(error).__name__)
             return False
@@ -186,14 +187,14 @@ class Leadership:
         return True
 
     async def _claimed(self, own: Object | None) -> Object | None:
-        """The renewed own lease; None while another operator holds it."""
+        """Acquire or renew the lease and return it; None while another operator holds it."""
         found = own or await self._api.get(self._path)
         if found is None:
             return await self._create()
         if not self._is_free(found):
             return None
         if _holder(found) == self._identity:
-            # Others go by the duration in it, which somebody may have edited.
+            # Other operators use the duration in the lease, which may have been edited.
             lasts = {"leaseDurationSeconds": self._terms.duration_s}
             return await self._write(found, {**lasts, "renewTime": _now_text()})
         changes = int(_spec(found).get("leaseTransitions") or 0)
@@ -201,7 +202,7 @@ class Leadership:
         return await self._write(found, {**self._claim(), "leaseTransitions": transitions})
 
     def _is_free(self, found: Object) -> bool:
-        """Whether it is ours, free, or was not renewed for its whole duration since the first answer that showed it."""
+        """Whether this operator or none holds it, or it was not renewed for its whole duration since it was first read."""
         holder, now = _holder(found), self._clock()
         if holder in {"", self._identity}:
             self._other = None
@@ -209,7 +210,7 @@ class Leadership:
         version = str(found["metadata"]["resourceVersion"])
         if self._other is None or self._other.version != version:
             told_s = _spec(found).get("leaseDurationSeconds") or 0
-            # Not less than an own one either: the holder may be active that long without a renewal.
+            # At least the own duration: the holder may stay active that long without a renewal.
             self._other = Seen(version, now + min(max(told_s, self._terms.duration_s), MOST_S))
             return False
         if now < self._other.until:

@@ -67,8 +67,8 @@ class LastMoves:
 
 
 class LivePage:
-    """The HTTP server. `statuses`: of all quorums; `clock`: the time as Kubernetes writes it; `works`: whether this
-    operator holds the lease.
+    """The HTTP server. `statuses`: those of all quorums; `clock`: the time in the format of Kubernetes; `works`: whether
+    this operator holds the lease.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class LivePage:
         self._runner: web.AppRunner | None = None
 
     async def start(self) -> int:
-        """Start the server; returns the port. Raises OSError, or ValueError for an empty token file."""
+        """Start the server and return its port. Raises OSError, or ValueError for an empty token file."""
         self._token()
         app = web.Application(client_max_size=_MOST_REQUEST_BYTES)
         app.router.add_get("/", self._page)
@@ -137,7 +137,7 @@ class LivePage:
 
 
 def _shown(request: web.Request) -> str:
-    """The token from a bearer header, or the password of any user."""
+    """The token from a bearer header, or the password from basic authentication with any user name."""
     kind, _, value = request.headers.get("Authorization", "").partition(" ")
     if kind.lower() == "bearer":
         return value.strip()

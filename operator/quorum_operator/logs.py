@@ -1,4 +1,4 @@
-"""Logging as JSON lines, for our own records and for those of the libraries alike."""
+"""Logging as JSON lines, for records of the operator and of the libraries."""
 
 import logging
 import sys
@@ -8,7 +8,7 @@ from structlog.types import Processor
 
 
 def configure(level: str) -> None:
-    """Send everything to stderr, one JSON object a line; `level` is a name such as INFO."""
+    """Log to stderr, one JSON object per line. `level`: a name such as INFO."""
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,

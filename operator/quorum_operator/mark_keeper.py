@@ -24,7 +24,7 @@ _log = structlog.get_logger("quorum_operator")
 
 
 class MarkKeeper:
-    """Remembers recent writes, only to save calls."""
+    """Writes missing marks. It remembers recent writes only to save calls."""
 
     def __init__(self, api: KubeApi) -> None:
         self._api = api

@@ -70,7 +70,7 @@ class Metrics:
         """
         self._quorums = QuorumSeries(self.registry, _PREFIX)
         self.moves = LastMoves()
-        """Status of each quorum, for the live page."""
+        """Last steps of each quorum, for the live page."""
         self.leading = False
         self._last_reconcile = Gauge(
             f"{_PREFIX}_last_reconcile_time_seconds",
@@ -117,11 +117,11 @@ class Metrics:
         self._leading.set(leading)
 
     def begin(self, resource: Reconciled) -> None:
-        """A reconcile begins."""
+        """Record the start of a reconcile."""
         self._in_progress[resource] = _Begun(time.time(), monotonic())
 
     def end(self, resource: Reconciled, error: str | None) -> None:
-        """A reconcile ended."""
+        """Record the end of a reconcile. `error`: the kind of its error; None on success."""
         began = self._in_progress.pop(resource)
         now = monotonic()
         self._duration.observe(now - began.monotonic)
@@ -137,7 +137,7 @@ class Metrics:
         self._waits.reconciles.observe(seconds)
 
     def count_call(self, method: str, waited_s: float) -> None:
-        """A call to the API server is made."""
+        """Count a call to the API server, and the time that it was delayed here."""
         self._waits.calls.labels(method).inc()
         self._waits.call_seconds.inc(waited_s)
 
@@ -170,7 +170,7 @@ class Metrics:
         return min((max(now - at, 0.0) for at in self._ended.values()), default=0.0)
 
     def count_step(self, step: str, changed: bool) -> None:
-        """A step was executed."""
+        """Count an attempted step. `changed`: whether it changed anything."""
         self._steps.labels(step, "changed" if changed else "refused").inc()
 
     def set_status(self, namespace: str, name: str, status: MetadataQuorumStatus) -> None:

@@ -1,4 +1,4 @@
-"""Fallbacks for a description of the quorum if no found pod has given a confirmed one.
+"""Fallbacks for a description of the quorum if no found pod has returned a confirmed one.
 
 Owns the order: pods that did not answer, the addresses of the last confirmed description, and the endpoints of the
 quorum's Services. Only a description of the same cluster is accepted, because an address may belong to another pod by
@@ -14,7 +14,7 @@ from quorum_operator.planner.observed import Incarnation
 from quorum_operator.quorum_client import Described, QuorumClient, Seen, describe_newest
 
 PERIOD_S = 10.0
-"""Interval of fallback queries: each may wait for addresses without a server."""
+"""Interval of fallback queries, because each may wait for addresses without a server."""
 _NO_ADDRESS = {"", "None"}
 
 

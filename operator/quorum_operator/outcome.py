@@ -11,8 +11,8 @@ from quorum_operator.refused import by_api, is_outage
 class Outcome:
     """The outcome of a step.
 
-    `changed`: something was done, reconcile again at once. `refused`: what was not done, and why. `outdated`: the
-    objects have changed since the observation. `exists`: an object of that name exists that was not observed.
+    `changed`: something was done; reconcile again at once. `refused`: what was not done, and why. `outdated`: the
+    objects have changed since the observation. `exists`: an unobserved object with that name exists.
     """
 
     changed: bool

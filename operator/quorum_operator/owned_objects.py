@@ -66,8 +66,8 @@ class OwnedObjects:
                 return not_done(subject, _of_others(subject))
             patch = None if live is None else removals(wanted, live)
             if patch is not None:
-                # An apply keeps fields that others added. Here they would change what the object
-                # does.
+                # An apply keeps fields that other clients have added. Here they would change what the
+                # object does.
                 await self._api.merge(path, {"metadata": {}, **patch})
             await self._api.apply(path, wanted)
         except ApiError as error:
@@ -97,7 +97,7 @@ class OwnedObjects:
         return Outcome(True, f"{subject} had an immutable field changed: it was recreated")
 
     def _is_own_secret(self, live: Object) -> bool:
-        """Whether it is the Secret with the token. With a token it may have lost owner and labels."""
+        """Whether it is this quorum's token Secret. A Secret with a token may have lost its owner and labels."""
         nobodys = not live["metadata"].get("ownerReferences") and token_of(live) is not None
         return nobodys or base_objects.is_ours(live, self._owner)
 

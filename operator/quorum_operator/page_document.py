@@ -33,7 +33,7 @@ POLICY = (
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """An executed step. `at`: as Kubernetes writes times."""
+    """An executed step. `at`: its time in the format of Kubernetes."""
 
     at: str
     step: str

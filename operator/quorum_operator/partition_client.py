@@ -42,20 +42,20 @@ M = TypeVar("M", bound=BaseModel)
 
 
 class PartitionClient:
-    """Calls to the pods of all quorums; `http` is shared. With a `pod_client`: of one quorum."""
+    """Client for the pods of all quorums, which share `http`; with a `pod_client`, for those of one quorum."""
 
     def __init__(self, http: httpx.AsyncClient, pod_client: PodClient | None = None) -> None:
         self._http = http
         self._pod_client = pod_client or PodClient(http)
 
     def through(self, pod_client: PodClient) -> "PartitionClient":
-        """The same for the quorum that `pod_client` calls."""
+        """Return a client for the quorum that `pod_client` calls."""
         return PartitionClient(self._http, pod_client)
 
     async def describe(
         self, ips: list[str], token: str, targets: tuple[Target, ...]
     ) -> Cluster | Answer:
-        """The state of the partitions; an Answer if no pod can tell. `ips`: most promising first."""
+        """The state of the partitions; an Answer with the failure if no pod returns it. `ips`: most promising first."""
         names = [PartitionName(topic=each.topic, partition=each.partition) for each in targets]
         body = DescribePartitionsRequest(partitions=names, timeout_ms=DESCRIBE_TIMEOUT_MS)
         path = "/v1/reassignments/describe"
@@ -63,7 +63,7 @@ class PartitionClient:
         return told if isinstance(told, Answer) else _cluster(told)
 
     async def change(self, ips: list[str], token: str, step: BeginMoves | CancelMoves) -> Answer:
-        """Execute a step; successful if at least one partition was accepted, else the reason."""
+        """Execute a step. The Answer is successful if a partition was accepted or none was refused; else it has the reason."""
         body = ReassignRequest(
             partitions=[_target(each) for each in step.changes],
             max_moving=step.max_moving if isinstance(step, BeginMoves) else None,
@@ -95,7 +95,7 @@ class PartitionClient:
             if not isinstance(told, Answer):
                 return told
             if told.code != ErrorCode.NOT_LEADER or answer.code == NO_ANSWER:
-                answer = told  # the leader's answer takes precedence
+                answer = told  # The leader's answer takes precedence.
         return answer
 
     async def _post_to(

@@ -1,4 +1,4 @@
-"""How pods are called: by IP address; pods of a quorum with certificates have to prove their DNS name.
+"""Calls pods by IP address. Pods of a quorum with certificates have to prove their DNS name.
 
 Owns the client side of TLS: the operator's certificate, its trusted authorities, and the expected name at an address.
 If another pod has the address by now, the name does not match and the call fails.
@@ -32,7 +32,7 @@ class PodClient:
         headers: Mapping[str, str] | None = None,
         content: str | None = None,
     ) -> httpx.Response:
-        """One call to the process at `ip`. Raises httpx.HTTPError."""
+        """Call the process at `ip`. Raises httpx.HTTPError."""
         request = self.http.build_request(
             method,
             self.url_of(ip, path),
@@ -55,8 +55,8 @@ class PodClient:
 class TlsPodClient(PodClient):
     """Calls to the pods of one quorum with certificates.
 
-    `names`: the DNS name that the process at an address has to prove. At other addresses any member's certificate is
-    accepted: `shared`.
+    `names`: the DNS name that the process at an address has to prove. `shared`: a name in every member's certificate,
+    for all other addresses.
     """
 
     port = SECURE_ADMIN_PORT
@@ -80,8 +80,8 @@ def url_of(ip: str, path: str, scheme: str = "http", port: int = ADMIN_PORT) -> 
 
 
 def client_context(trusted_pem: str, chain_pem: str = "", key_pem: str = "") -> ssl.SSLContext:
-    """TLS 1.3 with host name checks. Without a key pair no certificate is presented; without trusted authorities
-    every handshake fails.
+    """A TLS 1.3 context with host name checks. Without a key pair no certificate is presented; without trusted
+    authorities every handshake fails.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_3

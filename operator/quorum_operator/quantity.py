@@ -23,7 +23,7 @@ _QUANTITY = re.compile(
 _WHOLE = re.compile("[0-9]{1,18}")
 
 
-# Few different sizes are compared very often: every plan compares those of all claims.
+# Every plan compares the sizes of all claims, which have few different values.
 @lru_cache(maxsize=256)
 def value_of(text: str) -> Fraction | None:
     """The exact value; None for an invalid quantity."""
@@ -37,7 +37,7 @@ def value_of(text: str) -> Fraction | None:
 
 
 def whole_number(text: str | None) -> int | None:
-    """The number in an annotation or label; None for any other text, and for one that is too long for a number."""
+    """The number in an annotation or label; None for any other text and for more than 18 digits."""
     found = _WHOLE.fullmatch(text or "")
     return None if found is None else int(found[0])
 

@@ -1,9 +1,9 @@
 """Client of the node's admin HTTP API.
 
-Owns which node is called in which order; the documents are `quorum_node.api`, a call is `admin_call.py`'s. Pods are
-called by their IP from Kubernetes. The leader's URL reported by a node is never used, because the token is sent with
-the call. A node that is not the leader refuses requests for the leader. Expected failures (no leader, a refused
-change, a failed pod) are values, never exceptions.
+Owns which node is called in which order. The documents are defined in `quorum_node.api`; `admin_call.py` makes a single
+call. Pods are called by their IP from Kubernetes. The leader's URL reported by a node is never used, because the token
+is sent with the call. A node that is not the leader refuses requests for the leader. Expected failures (no leader, a
+refused change, a failed pod) are values, never exceptions.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ DESCRIBES_AT_ONCE = 48
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """A confirmed view, or else the voters known to an unconfirmed node.
+    """A confirmed view, or else the voters reported by an unconfirmed node.
 
     `older`: a view confirmed by a majority that is older than one confirmed before.
     """
@@ -57,7 +57,7 @@ class Described:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The newest epoch of a cluster, and the last recovery, confirmed by a majority so far."""
+    """The newest epoch and the last recovery of a cluster that a majority has confirmed so far."""
 
     cluster_id: str | None = None
     epoch: int = -1
@@ -69,15 +69,15 @@ class Seen:
         return later and self.cluster_id == other.cluster_id
 
     def is_older(self, view: QuorumView) -> bool:
-        """Whether a view is outdated: voters from before a recovery may have a majority too. No later leader has a
-        lower epoch.
+        """Whether a view is outdated: voters from before a recovery may also form a majority. A later leader never has
+        a lower epoch.
         """
         lower = view.epoch < self.epoch or view.recovered_epoch < self.recovered_epoch
         return lower and view.cluster_id == self.cluster_id
 
 
 class QuorumClient:
-    """Calls to the pods of all quorums; `http` is shared. With a `pod_client`: of one quorum."""
+    """Client for the pods of all quorums, which share `http`; with a `pod_client`, for those of one quorum."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class QuorumClient:
         self._describing = describing or asyncio.Semaphore(DESCRIBES_AT_ONCE)
 
     def through(self, pod_client: PodClient) -> "QuorumClient":
-        """The same for one quorum; the limit of concurrent calls is shared."""
+        """Return a client for one quorum, with the same limit of concurrent calls."""
         return QuorumClient(self._http, pod_client, self._describing)
 
     async def report(self, ip: str, node_id: int) -> NodeReport | None:
@@ -117,7 +117,7 @@ class QuorumClient:
         )
 
     async def describe(self, ips: list[str], seen: Seen = Seen()) -> Described:
-        """Call one pod after the other until one has a confirmed view; `ips`: most promising first."""
+        """Call one pod after the other until one returns a confirmed view. `ips`: most promising first."""
         hinted: frozenset[Key] | None = None
         hinted_epoch: int | None = None
         older: QuorumView | None = None
@@ -203,7 +203,7 @@ class QuorumClient:
         return await self._change("DELETE", ip, path, token, None)
 
     async def resign(self, ip: str, token: str, successor_id: int) -> Answer:
-        """Ask the leader at `ip` to transfer leadership."""
+        """Request the leader at `ip` to transfer leadership."""
         body = ResignRequest(successor_id=successor_id)
         text = body.model_dump_json(by_alias=True)
         return await self._change("POST", ip, "/v1/resign", token, text)
@@ -216,8 +216,8 @@ class QuorumClient:
 
 
 async def describe_newest(nodes: QuorumClient, ips: list[str], seen: Seen) -> Described:
-    """The newest description from `ips` (most promising first). An answer older than one seen before is ignored, and
-    further pods are called.
+    """The newest description from `ips` (most promising first). An answer older than `seen` is ignored, and further
+    pods are called.
     """
     told = await nodes.describe(ips)
     outdated = told.hinted_epoch is not None and told.hinted_epoch < seen.epoch
@@ -239,7 +239,7 @@ def _log(told: NodeDescription) -> HeldLog | None:
 
 
 def _certificates(told: NodeDescription) -> LoadedCertificates | None:
-    """The certificates of its process; only reported authorities count as known."""
+    """The certificates that the process reports; None without TLS."""
     tls = told.tls
     if tls is None:
         return None

@@ -27,7 +27,7 @@ class QuorumSeries(Collector):
         self._told: dict[_Place, MetadataQuorumStatus] = {}
         self._repairs: dict[_Place, int] = {}
         self._counted: dict[_Place, frozenset[_Repair]] = {}
-        """Repairs of the last status, which contains only the latest ones."""
+        """Completed repairs in the last status, which contains only the latest ones."""
         self._repair_seconds = Histogram(
             f"{prefix}_repair_duration_seconds",
             "Time from the first sign of a failed disk until the number of voters is restored.",
@@ -59,7 +59,7 @@ class QuorumSeries(Collector):
         self._counted.pop((namespace, name), None)
 
     def statuses(self) -> dict[_Place, MetadataQuorumStatus]:
-        """The last one of each quorum, by namespace and name."""
+        """The last status of each quorum, by namespace and name."""
         return dict(self._told)
 
     def collect(self) -> Iterator[Metric]:

@@ -62,14 +62,14 @@ TURN_PERIOD_S = 60.0
 """Interval of checks while another resource runs; normally its end wakes the next one."""
 NOT_READY = "QuorumNotReady"
 _PERIODS_S = {WAITING_FOR_TURN: TURN_PERIOD_S, NOT_READY: RETRY_REFUSED_S}
-"""By reason; otherwise the resync period."""
+"""Retry intervals by reason; the resync period for all others."""
 
 _log = structlog.get_logger("quorum_operator")
 
 
 @dataclass(frozen=True, slots=True)
 class _Quorum:
-    """How to reach it."""
+    """Addresses, token and client for calls to a quorum."""
 
     addresses: list[str]
     token: str
@@ -88,12 +88,12 @@ class ReassignmentReconciler:
         clock: Callable[[], float] = time.time,
         way_to: Callable[[Owner], Way | None] = lambda owner: Way(),
     ) -> None:
-        """`way_to`: how the pods of a quorum are called; None while nobody has looked at the quorum."""
+        """`way_to`: how the pods of a quorum are called; None until the quorum has been observed."""
         self._api, self._partitions, self._metrics = api, partitions, metrics
         self._turns, self._clock, self._way_to = turns, clock, way_to
 
     async def reconcile(self, namespace: str, name: str) -> Next:
-        """One pass; raises ApiError when the API server can't be used."""
+        """Run one reconcile. Raises ApiError if the API server can't be used."""
         path = paths.namespaced(REASSIGNMENT_PLURAL, namespace, name)
         resource = await self._api.get(path)
         if resource is None or has_ended(resource) or "deletionTimestamp" in resource["metadata"]:
@@ -163,7 +163,7 @@ class ReassignmentReconciler:
             return Held(NOT_READY, text, unreachable=True)
         way = self._way_to(owner)
         if way is None:
-            # The call has the admin token, which must not go in clear text to members that take TLS only.
+            # The call contains the admin token, which must not be sent in clear text to members that accept only TLS.
             text = f"{name} has not been observed yet: it is unknown whether its members accept only TLS. See its conditions"
             return Held(NOT_READY, text, unreachable=True)
         partitions = (
@@ -172,7 +172,7 @@ class ReassignmentReconciler:
         return _Quorum(await pod_addresses(self._api, owner), token, partitions)
 
     async def _execute(self, place: Place, quorum: _Quorum, step: Step) -> str:
-        """Execute the step once; returns why it failed, or None."""
+        """Execute the step once. Returns why it failed; empty on success."""
         if isinstance(step, Await | Finished):
             return ""
         answer = await quorum.partitions.change(quorum.addresses, quorum.token, step)
@@ -207,12 +207,12 @@ class ReassignmentReconciler:
                 f"{path}/status", {"metadata": {"resourceVersion": version}, "status": body}
             )
         except (Conflict, NotFound):
-            return  # the resource has changed: the next reconcile writes it
+            return  # The resource has changed: the next reconcile writes the status.
         if status.phase is not earlier.phase:
             await self._tell(resource, status)
 
     async def _tell(self, resource: Object, status: PartitionReassignmentStatus) -> None:
-        """An event for every phase."""
+        """Post an event for the new phase."""
         meta = resource["metadata"]
         message = next(each.message for each in status.conditions if each.type == PROGRESSING)
         failed = status.phase is ReassignmentPhase.FAILED
@@ -242,7 +242,7 @@ def _wanted(spec: PartitionReassignmentSpec) -> Wanted:
 
 
 def _word(answer: Answer) -> str:
-    """NOT_LEADER → NotLeader, the form of reasons."""
+    """Convert an error code to the form of a reason: NOT_LEADER to NotLeader."""
     if not answer.code.replace("_", "").isalpha():
         return "QuorumFailed"
     return "".join(part.capitalize() for part in answer.code.split("_"))
@@ -252,7 +252,7 @@ def _next(outcome: Outcome) -> Next:
     if isinstance(outcome, Held):
         return Next(_PERIODS_S.get(outcome.reason))
     if isinstance(outcome.step, Finished):
-        return Next(0.0)  # until the status says so; then the worker exits
+        return Next(0.0)  # The worker exits once it reads the final status.
     if outcome.paused and not outcome.found.moving:
-        return Next()  # nothing to do until the spec changes, which triggers a reconcile
+        return Next()  # Nothing to do until the spec changes, which triggers a reconcile.
     return Next(RETRY_REFUSED_S if outcome.refusal else FOLLOW_PERIOD_S)

@@ -1,8 +1,8 @@
 """One reconcile: observe → plan → execute exactly one step → write the status.
 
 Owns this order and the data passed between the parts. No step depends on memory, so a restarted or second operator
-continues from the current objects. A refused step is held back for a while and the plan continues without it; the
-status is always written.
+continues from the current objects. A refused step is delayed, and the plan continues without it. The status is always
+written.
 """
 
 import asyncio
@@ -104,7 +104,7 @@ class Reconciler:
         *,
         writes_alone: bool = False,
     ) -> None:
-        """`writes_alone`: it holds a lease, so that no other operator writes statuses."""
+        """`kept`: the cache. `writes_alone`: this operator holds a lease, so that no other one writes statuses."""
         self._writes_alone = writes_alone
         self._api, self._nodes, self._metrics = api, nodes, metrics
         self._home = home
@@ -118,18 +118,18 @@ class Reconciler:
         self._reporter = Reporter(api, metrics, clock)
 
     async def reconcile(self, namespace: str, name: str) -> Next:
-        """One reconcile; raises ApiError if the API server is unavailable or denies reads."""
+        """Run one reconcile. Raises ApiError if the API server is unavailable or denies reads."""
         known = self._memory.known(namespace, name)
         checked = known.checked if known is not None else None
         due = await self._glance(namespace, name)
         if due is not None:
             return due
         if known is not None and checked is not None:
-            known.checked = checked  # the live read has to check the same points as the cached one
+            known.checked = checked  # The live read has to check the same objects.
         return await self._pass(namespace, name)
 
     async def _glance(self, namespace: str, name: str) -> Next | None:
-        """Observe the cache only. None if there is anything to do or report, which needs reads from the API server."""
+        """Observe only the cache. None if anything has to be done or reported, which needs reads from the API server."""
         known = self._memory.known(namespace, name)
         now = time.monotonic()
         if self._kept is None or known is None or known.goes_on:
@@ -157,10 +157,10 @@ class Reconciler:
                 quorum=name,
                 error=str(error) or type(error).__name__,
             )
-            return None  # the live read meets the same error and reports it
+            return None  # The live read fails with the same error and reports it.
         if changes_something(step) or self._marks.due(seen) or not same(status, earlier):
             return None
-        if not known.is_moving(now):  # otherwise the cached objects may be older than a refusal
+        if not known.is_moving(now):  # Otherwise the cached objects may be older than a refusal.
             known.attempts.settled(seen.generation, seen.now)
         self._metrics.set_status(namespace, name, status)
         return _wait(known, step)
@@ -210,7 +210,9 @@ class Reconciler:
     async def _keep_certificates(
         self, owner: Owner, seen: Observation, meta: Object
     ) -> tuple[Observation, float | None]:
-        """Manage certificates, in addition to the one step, because a quorum that waits needs them too."""
+        """Manage certificates in addition to the one step, because a waiting quorum needs them too. Returns the
+        observation with their state, and the seconds until the next check; None if nothing is pending.
+        """
         known = self._memory.of(owner)
         if known.opened is None:
             known.certificates = None
@@ -237,7 +239,7 @@ class Reconciler:
         seen: Observation,
         earlier: MetadataQuorumStatus,
     ) -> Observation:
-        """Manage backups, in addition to the one step."""
+        """Manage backups in addition to the one step. Returns the observation with their state."""
         known, now = self._memory.of(owner), time.monotonic()
         if not has_backups(spec, earlier):
             known.backups = (None, seen.generation, now)
@@ -280,7 +282,7 @@ class Reconciler:
         return seen, step, Next(0.0 if outcome.changed or first is None else first.retry_at - now)
 
     def _note(self, known: Remembered, seen: Observation, step: Step, outcome: Outcome) -> int:
-        """Record the outcome; returns how often in a row it occurred."""
+        """Record the outcome. Returns how often in a row it occurred."""
         name, now, attempts = type(step).__name__, self._clock(), known.attempts
         of = seen.generation, name
         times = [attempts.refused(*of, each, now) for each in outcome.refused]
@@ -292,7 +294,7 @@ class Reconciler:
             known.checked = (
                 0,
                 float("-inf"),
-            )  # services, policies and the configuration are derived from it
+            )  # Services, policies and the configuration are derived from it.
         if outcome.changed:
             refused = {each.subject for each in outcome.refused}
             done = [each for each in subjects_of(seen, step) if each not in refused]
@@ -373,7 +375,9 @@ class Reconciler:
     async def _with_host_capacities(
         self, spec: MetadataQuorumSpec, seen: Observation
     ) -> Observation:
-        """Where a member is to be made. A host that a copy has too many or too few decides nothing but whether that is now or later."""
+        """Add the usable Nodes if a member has to be created. They may come from the cache, because an outdated one only
+        affects when the member is created.
+        """
         if not planned(Situation(seen)):
             return seen
         rooms = await read_host_capacities(self._kept or self._api, spec)
@@ -465,7 +469,7 @@ def _invalid(spec: MetadataQuorumSpec, cluster: Cluster) -> str | None:
 
 
 def _unmakeable(spec: MetadataQuorumSpec, cluster: Cluster) -> str | None:
-    """What of it keeps any member from being made."""
+    """Problems of the spec that prevent the creation of any member."""
     if cluster.storage_class_exists:
         return None
     return (

@@ -34,7 +34,7 @@ CONFLICT = "Conflict"
 
 
 def by_api(subject: str, error: ApiError) -> Refused:
-    """The rejection by the API server."""
+    """The reason and message of a rejection by the API server."""
     if isinstance(error, Conflict | NotFound):
         # Another client changed it first: the next reconcile reads the change. Only repeated
         # conflicts are reported.
@@ -60,7 +60,7 @@ def _reason(error: ApiError) -> str:
 
 
 def by_node(subject: str, answer: Answer) -> Refused:
-    """The rejection by a node."""
+    """The reason and message of a rejection by a node."""
     if answer.code in {ErrorCode.UNAUTHORIZED, "401", "403"}:
         message = (
             f"the leader's node rejects the admin token: {answer.message}. After a change of the Secret a node"

@@ -1,4 +1,4 @@
-"""Memory about one resource between reconciles. A restarted operator works without it.
+"""State kept in memory about one resource between reconciles. A restarted operator works without it.
 
 It is kept while the resource exists. A resource that is deleted and applied again starts without it.
 """
@@ -24,7 +24,7 @@ OBJECTS_PERIOD_S = 20.0
 MOVING_S = 5.0
 """Time after a step for which the watches may not show its effect yet."""
 WAIT_SHARE = 0.05
-"""Fraction of the waiting time: delay until the next reconcile."""
+"""Delay until the next reconcile, as a fraction of the time waited so far."""
 WAIT_GROWN_MOST_S = 10.0
 
 
@@ -56,7 +56,7 @@ class Remembered:
     opened: Opened | None = None
     """Last client for pods with certificates."""
     secured: bool | None = None
-    """Whether members accept only TLS; otherwise they are still called in clear text. None: nobody has looked yet."""
+    """Whether members accept only TLS; otherwise they are still called in clear text. None: not observed yet."""
     certificates: tuple[CertificatesSeen, float] | None = None
     """Certificate state of the last check, and the time of the next one."""
     certificates_wait: tuple[str, float] | None = None
@@ -64,14 +64,14 @@ class Remembered:
     backups: tuple[BackupsSeen | None, int, float] = (None, 0, float("-inf"))
     """Backup state with generation and time."""
     asked: tuple[str | None, ...] = ()
-    """Requests in annotations at that time."""
+    """Requests in annotations at the last check of the certificates."""
     config_created_at: float | None = None
     """Creation time of the nodes' ConfigMap, from the last check (seconds since 1970)."""
     drain_floor: int | None = None
     """`minAvailable` of the disruption budget, from the last check."""
     confirmed: Seen | None = None
-    """The newest confirmed description that this operator wrote into the status. Only set by the holder of a lease, which
-    is the only one that writes there; other values in the status were written by somebody else.
+    """The newest confirmed description that this operator wrote into the status. Only the holder of a lease sets it: no
+    other operator writes the status then, so a different value there is an edit by another client.
     """
     left: dict[str, str | None] = field(default_factory=dict)
     """Parts of a template, by StatefulSet UID, that the API server stores differently; they are not corrected again."""
@@ -89,7 +89,7 @@ class Remembered:
         return Way(self.pod_client)
 
     def newest(self, told: Seen) -> tuple[Seen, bool]:
-        """The newest confirmed description, and whether the status tells of a later one that this operator did not write."""
+        """The newest confirmed description, and whether the status has a later one that this operator did not write."""
         if self.confirmed is None or not told.is_beyond(self.confirmed):
             return told, False
         return self.confirmed, True
@@ -163,7 +163,7 @@ class Memory:
         self._places: dict[tuple[str, str], Remembered] = {}
 
     def known(self, namespace: str, name: str) -> Remembered | None:
-        """Memory of the resource that existed last."""
+        """Memory of the last resource with this name, with any UID; None if there is none."""
         return self._places.get((namespace, name))
 
     def way_to(self, owner: Owner) -> Way | None:
@@ -172,7 +172,7 @@ class Memory:
         return found.way if found is not None and found.uid == owner.uid else None
 
     def of(self, owner: Owner) -> Remembered:
-        """Memory of this resource."""
+        """Memory of this resource; new if its UID has changed."""
         found = self._places.get((owner.namespace, owner.name))
         if found is None or found.uid != owner.uid:
             found = Remembered(owner.uid)

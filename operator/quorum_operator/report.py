@@ -37,7 +37,7 @@ class Reporter:
         self._api, self._metrics, self._clock = api, metrics, clock
 
     async def tell_step(self, owner: Owner, step: Step, outcome: Outcome, times: int) -> None:
-        """Post an event for a step; `times`: how often in a row it was executed, or refused for the same reason."""
+        """Post an event for a step. `times`: how often in a row it was executed, or refused for the same reason."""
         if outcome.refused:
             if times == 1:
                 told = "; ".join(f"{each.subject}: {each.reason}" for each in outcome.refused)
@@ -68,7 +68,7 @@ class Reporter:
         await asyncio.gather(self._write_status(path, resource, status, earlier, owner), *told)
 
     async def hold(self, path: str, resource: Object, finding: Finding) -> None:
-        """Set one condition if no status can be computed; the rest is kept.
+        """Set one condition if no status can be computed; the rest of the status is kept.
 
         It is written, and reported by an event, when it becomes true or its reason or message changes.
         """
@@ -143,7 +143,7 @@ def _conditions(resource: Object) -> list[Condition]:
         try:
             kept.append(Condition.model_validate(each))
         except ValueError:
-            continue  # written by another client: not retained
+            continue  # It was written by another client and is not kept.
     return kept
 
 

@@ -33,7 +33,7 @@ class Settings:
 
 
 def from_environment(environment: Mapping[str, str]) -> Settings:
-    """Read the settings; an invalid value is reported with its variable."""
+    """Read the settings. Raises ValueError with the variable that has an invalid value."""
     listen = environment.get("METADATAQUORUM_OPERATOR_LISTEN", "0.0.0.0:8080")
     served = _place("METADATAQUORUM_OPERATOR_LISTEN", listen)
     watched = {name.strip() for name in environment.get("WATCH_NAMESPACE", "").split(",")} - {""}

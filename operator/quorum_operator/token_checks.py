@@ -15,7 +15,7 @@ MOST_PODS = 10_000
 
 
 class TokenChecks:
-    """Checks of all pods, by UID. The memory is lost with the operator; then each pod is checked once more."""
+    """Checks of all pods, by UID. After a restart of the operator each pod is checked once more."""
 
     def __init__(self) -> None:
         self._taken: dict[str, str] = {}
@@ -30,7 +30,7 @@ class TokenChecks:
         token: str | None,
         now: float,
     ) -> tuple[Incarnation, ...]:
-        """Add since when each pod rejects the token; without a token no pod is called and the known results are used."""
+        """Add since when each pod rejects the token. Without a token no pod is called, and earlier results are used."""
         digest = hashlib.sha256((token or "").encode()).hexdigest()
 
         async def checked(each: Incarnation) -> Incarnation:
@@ -49,7 +49,7 @@ class TokenChecks:
 
     def _note(self, uid: str, digest: str, took: bool, now: float) -> None:
         if len(self._taken) > MOST_PODS:
-            self._taken.clear()  # mostly deleted pods; the others are checked once more
+            self._taken.clear()  # Most of them are deleted pods; the others are checked once more.
         if took:
             self._taken[uid] = digest
             self._refused.pop(uid, None)

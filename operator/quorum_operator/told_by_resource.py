@@ -86,14 +86,14 @@ def unusable_windows(spec: MetadataQuorumSpec) -> str | None:
 
 
 def newest_seen(earlier: MetadataQuorumStatus) -> Seen:
-    """The newest confirmed description."""
+    """Epochs of the newest confirmed description, from the last status."""
     if earlier.newest_epoch is None:
         return Seen()
     return Seen(earlier.cluster_id, earlier.newest_epoch, earlier.recovered_epoch or 0)
 
 
 def suspicions(earlier: MetadataQuorumStatus, now: float) -> dict[tuple[int, int], Suspicion]:
-    """Indirect signs with their start, by member id and incarnation."""
+    """Indirect signs of failures with their start, by member id and incarnation."""
     return {
         (each.id, each.incarnation): Suspicion(told.reason, told.subject, _past(told.since, now))
         for each in earlier.members
@@ -111,7 +111,7 @@ def unreachable_since(earlier: MetadataQuorumStatus, now: float) -> dict[tuple[i
 
 
 def unconfirmed_since(earlier: MetadataQuorumStatus, now: float) -> float | None:
-    """Since when no majority confirms a leader."""
+    """Since when no majority confirms a leader; None if one does."""
     for condition in earlier.conditions:
         if condition.type == CONFIRMED and condition.status == "False":
             return _past(condition.last_transition_time, now)
@@ -119,8 +119,8 @@ def unconfirmed_since(earlier: MetadataQuorumStatus, now: float) -> float | None
 
 
 def _past(text: str, now: float) -> float:
-    """A time that the operator has written. It is never in the future: otherwise somebody else wrote it, or the clock was
-    set back, and nothing would be due for as long.
+    """Parse a time in the status, limited to `now`. A time in the future comes from another client, or the clock was set
+    back; without the limit nothing would be due until then.
     """
     return min(seconds_of(text), now)
 
@@ -131,7 +131,7 @@ def earlier_status(resource: Object) -> MetadataQuorumStatus:
 
 
 def readable(model: type[M], written: Object | None) -> M:
-    """What can be read of a status that the operator has written and anybody may have edited."""
+    """Parse a status, without fields that can't be parsed because another client has edited them."""
     document = dict(written or {})
     while True:
         try:

@@ -25,7 +25,7 @@ _AUTOMATIC = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
 class Transport(httpx.AsyncBaseTransport):
     """A transport for `httpx.AsyncClient`. `keeps`: reuse connections; `proxies`: use those of the environment.
 
-    The caller limits the number of concurrent calls. Bound to the event loop of the first call.
+    The caller limits the number of concurrent calls. It is bound to the event loop of the first call.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class Transport(httpx.AsyncBaseTransport):
         self._session: aiohttp.ClientSession | None = None
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """One call. Raises httpx.TransportError."""
+        """Send one request. Raises httpx.TransportError."""
         limits: dict[str, float | None] = request.extensions.get("timeout", {})
         content = await request.aread()
         headers = [pair for pair in request.headers.multi_items() if pair[0] not in _OF_CONNECTION]

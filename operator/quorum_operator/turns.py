@@ -14,7 +14,7 @@ Object = dict[str, Any]
 
 
 class Place(NamedTuple):
-    """Which PartitionReassignment."""
+    """Namespace and name of a PartitionReassignment."""
 
     namespace: str
     name: str
@@ -40,7 +40,7 @@ class Turns:
         self._entries: dict[Place, _Entry] = {}
 
     def note(self, place: Place, body: Object) -> None:
-        """Record the current state of one."""
+        """Record the current state of a PartitionReassignment."""
         spec = body.get("spec", {})
         quorum = str(spec.get("quorum", ""))
         meta = body["metadata"]
@@ -51,7 +51,7 @@ class Turns:
         self._pass_on(before, self._first(place.namespace, quorum), place)
 
     def forget(self, place: Place) -> None:
-        """Forget one that was deleted or has ended."""
+        """Forget a PartitionReassignment that was deleted or has ended."""
         entry = self._entries.get(place)
         if entry is None:
             return
@@ -60,7 +60,7 @@ class Turns:
         self._pass_on(before, self._first(place.namespace, entry.quorum), place)
 
     def ahead_of(self, place: Place, quorum: str) -> str | None:
-        """The name of the one that is active before this one, if any."""
+        """The name of the PartitionReassignment that is active before this one; None if there is none."""
         first = self._first(place.namespace, quorum)
         return None if first is None or first == place else first.name
 

@@ -49,7 +49,7 @@ class Window:
     zone: ZoneInfo
 
     def is_open(self, now: float) -> bool:
-        """`now`: seconds since 1970."""
+        """Whether the window is open at `now`, in seconds since 1970."""
         first = datetime.fromtimestamp(now - self.duration_s, self.zone).date()
         last = datetime.fromtimestamp(now, self.zone).date()
         starts = self._starts(first, (last - first).days + 1)
@@ -81,7 +81,7 @@ def window(said: UpdateWindowSpec) -> Window:
 
 
 def schedule(text: str) -> Schedule:
-    """A cron expression. Raises ValueError."""
+    """Parse a cron expression. Raises ValueError."""
     fields = text.split()
     if len(fields) != 5:
         raise ValueError(f"{text!r} does not have the five fields of cron")

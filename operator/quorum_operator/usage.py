@@ -1,7 +1,7 @@
-"""The text of `quorum-operator --help`. Imports nothing of the operator, so that it works without kopf.
+"""The text of `quorum-operator --help`. It imports no other module of the operator, so that it works without kopf.
 
-Owns short descriptions of the environment variables; `settings.py` reads them, docs/reference/configuration.md
-describes them.
+Contains short descriptions of the environment variables. `settings.py` reads them; docs/reference/configuration.md
+describes them in detail.
 """
 
 import argparse
@@ -35,7 +35,7 @@ EXIT_CODES = {
 
 
 def parse(arguments: list[str] | None = None) -> None:
-    """Take no arguments. Raises SystemExit: 0 after --help, 2 and one line for anything else."""
+    """Accept no arguments except --help. Raises SystemExit: 0 after --help, 2 with one line for anything else."""
     listed = "\n".join(f"  {name}\n      {meaning}" for name, meaning in VARIABLES.items())
     codes = "\n".join(f"  {code}  {meaning}" for code, meaning in EXIT_CODES.items())
     Parser(

@@ -24,13 +24,13 @@ RETRY_WOKEN_MAX_S = 5.0
 RECONCILE_LIMIT_S = 60.0
 RECONCILES_PER_S = 4.0
 RECONCILES_AT_ONCE = 100
-"""Minimum interval of reconciles of one resource."""
+"""Rate limit of reconciles of one resource: a burst of RECONCILES_AT_ONCE, then RECONCILES_PER_S."""
 SIDE_BY_SIDE = 25
-"""Maximum of concurrent reconciles of a kind. When an operator starts all are due at once; without a limit each would
-exceed its time limit.
+"""Maximum number of concurrent reconciles of a kind. When an operator starts, all are due at once; without this limit
+each would exceed its time limit.
 """
 RESTING_AT_ONCE = 5
-"""Maximum of concurrent reconciles without a change, so that slow calls do not delay resources with work to do."""
+"""Maximum number of concurrent reconciles without a change, so that slow calls do not delay resources with work to do."""
 
 _log = structlog.get_logger("quorum_operator")
 
@@ -45,7 +45,7 @@ class _Wake:
         self._since: float | None = None
 
     def set(self, *, changed: bool = False) -> None:
-        """Something has changed."""
+        """Wake the worker. `changed`: the resource itself has changed."""
         if changed:
             self.changed.set()
         if not self.any.is_set():
@@ -73,7 +73,7 @@ class Reconciling(Protocol):
     """Interface of a reconciler."""
 
     async def reconcile(self, namespace: str, name: str) -> Next:
-        """One pass; raises ApiError when the API server can't be used."""
+        """Run one reconcile. Raises ApiError if the API server can't be used."""
 
 
 class Workers:
@@ -111,11 +111,11 @@ class Workers:
         return (namespace, name) in self._workers
 
     def cancel(self) -> "asyncio.Future[list[BaseException | None]]":
-        """Cancel all workers; the future completes when they have ended. An interrupted step is safe to repeat."""
+        """Cancel all workers. The future completes when they have ended. An interrupted step is safe to repeat."""
         tasks = [worker.task for worker in self._workers.values()]
         for task in tasks:
             task.cancel()
-        for place in self._workers:  # a task that has not started yet does not run its own clean-up
+        for place in self._workers:  # A task that has not started does not run its own clean-up.
             self._metrics.forget(Reconciled(self._kind, *place))
         return asyncio.gather(*tasks, return_exceptions=True)
 
@@ -136,7 +136,7 @@ class Workers:
             self._metrics.forget(resource)
 
     async def _reconcile(self, resource: Reconciled) -> tuple[Next, str | None]:
-        """One reconcile; returns the kind of its error, if any."""
+        """Run one reconcile. Returns when the next one is due, and the kind of its error, if any."""
         _, namespace, name = resource
         self._metrics.begin(resource)
         error: str | None = None
@@ -157,7 +157,7 @@ class Workers:
 
     @asynccontextmanager
     async def _place(self, wake: _Wake, *, rests: bool) -> AsyncIterator[None]:
-        """A slot for one reconcile. `rests`: it is only periodic."""
+        """Hold a slot for one reconcile. `rests`: it is only periodic."""
         holds = rests and await _first(self._resting, wake.any)
         try:
             async with self._places:
@@ -177,14 +177,14 @@ class Workers:
             own_s = limit.take()
             await asyncio.sleep(own_s)
             async with self._place(wake, rests=rests and not wake.any.is_set()):
-                # The backoff after an error is not waiting, nor is the delay by the resource's own
-                # rate limit.
+                # The backoff after an error and the delay by the resource's own rate limit do not
+                # count as waiting.
                 if not failures:
                     self._metrics.waited(max(now() - wake.due_at(ended_at, due_at) - own_s, 0.0))
                 wake.clear()
                 due, error = await self._reconcile(resource)
             if due.gone and not wake.any.is_set():
-                break  # triggered meanwhile: a new resource of that name may exist
+                break  # Not after a wake-up meanwhile: a new resource of that name may exist.
             failures = failures + 1 if error is not None else 0
             after_s = self._resync_s if due.after_s is None else due.after_s
             if failures:
@@ -202,7 +202,7 @@ class Workers:
 
 
 async def _first(places: asyncio.Semaphore, wake: asyncio.Event) -> bool:
-    """Wait for a free slot or a wake-up, whichever comes first; returns whether a slot is held."""
+    """Wait for a free slot or a wake-up, whichever comes first. Returns whether a slot was acquired."""
     if not places.locked():
         return await places.acquire()
     place, woken = asyncio.create_task(places.acquire()), asyncio.create_task(wake.wait())
