@@ -338,7 +338,7 @@ class Executor:
         each = self._incarnation(target.name)
         await self._claims.mark_stopped(each, why)
         if each.failed is not None and each.failed.reason not in CIRCUMSTANCES:
-            # A proof is never taken back, so no newer observation can contradict it.
+            # A proven failure is never revoked, so no newer observation can contradict it.
             return await self._annotate(target, notes, replicas=0)
         return await self._annotate_as_seen(target, notes, replicas=0)
 
@@ -346,7 +346,7 @@ class Executor:
         notes: dict[str, str | None] = {names.ANNOTATION_FAILED: facts.latch_text(latch)}
         each = self._incarnation(target.name)
         if latch.reason in CIRCUMSTANCES:
-            # This latch can be taken back: the claim is marked after the StatefulSet, and before
+            # This latch can be revoked: the claim is marked after the StatefulSet, and before
             # the member is stopped.
             return await self._annotate_as_seen(target, notes)
         await self._claims.mark(each, uuid=each.uuid, failed=latch)

@@ -151,7 +151,7 @@ class ReassignmentReconciler:
         return Planned(found, step, spec.paused and not spec.cancel, refusal)
 
     async def _quorum(self, namespace: str, name: str) -> _Quorum | Held:
-        """The connection to the quorum, or why there is none."""
+        """The data for calls to the quorum, or why it can't be called."""
         resource = await self._api.get(paths.namespaced(PLURAL, namespace, name))
         if resource is None:
             text = f"there is no MetadataQuorum {name} in {namespace}: correct spec.quorum in a new resource"

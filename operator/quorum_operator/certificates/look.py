@@ -18,13 +18,13 @@ from quorum_operator.tls_crd import IssuerRef
 
 @dataclass(frozen=True, slots=True)
 class Objects:
-    """As the API server returned them. `authorities`: Secrets by generation; `leaves`: Secrets by the holder's name."""
+    """Objects as the API server returned them. `authorities`: Secrets by generation; `leaves`: by the holder's name."""
 
     authorities: Mapping[int, Object]
     leaves: Mapping[str, Object]
     trust: Object | None
     issued: Mapping[str, IssuedObjects] | None = None
-    """By the holder's name; None if the operator signs."""
+    """Objects of an external issuer, by the holder's name; None if the operator signs."""
 
 
 def look(

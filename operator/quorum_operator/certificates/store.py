@@ -31,7 +31,7 @@ MOST_GENERATIONS = 64
 @dataclass(frozen=True, slots=True)
 class Found:
     """The certificate objects of a quorum. `taken`: generations whose Secret name is used by another owner. `named`:
-    the user's objects. `ownerless`: objects with the quorum's names that have no owner at all.
+    the user's objects. `ownerless`: objects with the quorum's names that have no owner.
     """
 
     objects: Objects

@@ -1,7 +1,7 @@
 """Detects changes by other clients to objects that the operator owns.
 
-Owns the comparison of an existing object with the wanted one. The API server adds defaults, and other controllers add
-annotations; all wanted fields must be present, and an addition counts only if it changes what the object does. Pure.
+Compares an existing object with the wanted one. The API server adds defaults, and other controllers add annotations.
+All wanted fields must be present, and an addition counts only if it changes the object's effect. Pure.
 """
 
 from typing import Any

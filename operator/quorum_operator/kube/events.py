@@ -1,4 +1,4 @@
-"""Events on our resources: one per executed step of a quorum, one per phase of a reassignment."""
+"""Events on the operator's resources: one per executed step of a quorum, one per phase of a reassignment."""
 
 from datetime import UTC, datetime
 from typing import Any
