@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 NO_PRODUCER = -1
 SEQUENCES = 1 << 31
-"""Sequence numbers wrap behind 2^31 - 1."""
+"""Sequence numbers wrap around after 2^31 - 1."""
 
 
 class Marker(NamedTuple):

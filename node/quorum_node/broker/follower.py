@@ -56,7 +56,7 @@ class Follower:
 
     @property
     def fetch_position(self) -> FetchPosition | None:
-        """None while a write, a truncation or a request has to complete first."""
+        """The next fetch; None while a write, a truncation or a request has to complete first."""
         log = self.state.log
         if self._stopped or self._truncates or self.asks_range or not log.is_written:
             return None
@@ -145,7 +145,7 @@ class Follower:
     def _truncate(self, end_offset: int) -> None:
         state = self.state
         if end_offset < state.log.start_offset:
-            # The leader has lost what the own log begins with: nothing of the log remains.
+            # The leader has lost the first records of the own log, so all of the own log is removed.
             self._restart(end_offset)
             return
         if end_offset >= state.log.end_offset:

@@ -86,7 +86,7 @@ class InSync:
             self.proposal = replace(proposal, was_unanswered=True)
             return self.proposal
         if error is IsrError.NOT_ATTEMPTED and proposal.was_unanswered:
-            # This refusal says nothing about an earlier request, which may have been carried out. INELIGIBLE_REPLICA
+            # This refusal gives no information about an earlier request, which may have been carried out. INELIGIBLE_REPLICA
             # does, because the controller checks the partition epoch first.
             return proposal
         self.proposal = replace(proposal, is_open=False) if error is IsrError.OVERTAKEN else None

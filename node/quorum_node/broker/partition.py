@@ -125,7 +125,7 @@ class PartitionReplica:
         return self._state.producers.snapshot()
 
     def latest_offset(self) -> int | BrokerError:
-        """Start position of a consumer that starts at the end. A new leader may not know it yet."""
+        """Start position of a consumer that starts at the end. On a new leader it may be unknown yet."""
         if not isinstance(self.role, Leader):
             return self._ended or BrokerError.NOT_LEADER_OR_FOLLOWER
         if self._state.log.high_watermark < self.role.epoch_start_offset:

@@ -321,7 +321,7 @@ class QuorumAdminClient:
         raise _Retry(why)
 
     def _older(self, found: DiscoverBrokersResponse, partition: int) -> str | None:
-        """Why a leader is not used: its server is behind, or its voters belong to the time before a recovery."""
+        """Why a leader is not used: its server is outdated, or its voters belong to the time before a recovery."""
         cluster = (found.cluster_id, partition)
         newest = self._newest.get(cluster, -1)
         self._newest[cluster] = max(newest, found.leader_epoch)

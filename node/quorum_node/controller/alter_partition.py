@@ -6,8 +6,8 @@ can't commit anything that the new leader lacks.
 Source: KIP-497, KIP-704, KIP-841 (no replica that is fenced or shutting down), KIP-903 (no
 restarted replica whose broker epoch is outdated).
 
-Checks in order, per partition: it exists; this controller is not outdated (it would know less than
-the leader); the sender is the present leader; it knows the present partition state; the ISR
+Checks in order, per partition: it exists; this controller is not outdated (behind the metadata
+of the leader); the sender is the present leader; it has the present partition state; the ISR
 consists of replicas of the partition and contains the leader; all its members are eligible.
 """
 

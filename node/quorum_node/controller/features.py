@@ -71,7 +71,7 @@ def begin(
 def _min_insync_replicas_of_all(static_configs: Mapping[str, str]) -> ConfigRecord:
     """The `min.insync.replicas` of this node's configuration becomes the value of the whole cluster.
 
-    Eligible leader replicas require one value that all brokers and controllers know.
+    Eligible leader replicas require one value for all brokers and controllers.
     """
     value = static_configs.get(MIN_INSYNC_REPLICAS, TOPIC_CONFIGS[MIN_INSYNC_REPLICAS].default)
     return ConfigRecord(

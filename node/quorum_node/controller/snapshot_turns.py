@@ -5,7 +5,7 @@ reports within one heartbeat, and decides nothing before. Must not know how a sn
 leadership handed over.
 Source: KIP-631, "Snapshot Implementation" (K631-07).
 
-1. A turn begins only when no other replica is writing, or was told to and has not reported the end.
+1. A turn begins only when no other replica is writing, or has an unfinished turn.
 2. The active controller waits until no other one is due. Then it hands over, if another voter can
 take over; the next active controller gives it its turn. If none can (it is the only one, or the
 others are down, behind, or witnesses), or if it becomes leader again with the same snapshot, it
@@ -56,7 +56,7 @@ class Turn(Enum):
 
 @dataclass(slots=True)
 class _Member:
-    """`turn_ms`: when it began to write, or was told to.
+    """`turn_ms`: when it began to write, or got its turn.
 
     `not_before_ms`: set after a turn without a snapshot.
     """
@@ -67,7 +67,7 @@ class _Member:
     told: bool = False
     not_before_ms: float = 0.0
     wrote_ms: float = 0.0
-    """When it was last told to write, or last reported that it writes."""
+    """When it last got a turn, or last reported that it writes."""
 
 
 IsDue = Callable[[SnapshotProgress], bool]

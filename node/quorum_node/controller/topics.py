@@ -53,7 +53,7 @@ Assignment = tuple[int, ...]
 
 @dataclass(slots=True)
 class _Batch:
-    """What the earlier topics of the request use."""
+    """Names and configs that earlier topics of the request use."""
 
     placer: Placer
     records: list[MetadataMessage]

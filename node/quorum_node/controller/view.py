@@ -55,7 +55,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Replicas:
-    """Replicas that the leader knows, besides the voters.
+    """Replicas besides the voters, as far as the leader has information about them.
 
     `joining`: keys that are being added, or are target voters; a UUID of None is any replica of
     that id. `fetching`: keys that fetch from this leader: voters, observers and brokers.

@@ -35,7 +35,7 @@ class AclIndex:
     """By resource type: number of prefixes with entries, by length."""
 
     def added(self, record: AccessControlEntryRecord) -> "AclIndex":
-        """With a new entry."""
+        """The index with a new entry."""
         resource, who = _keys(record)
         people = self.by_resource.get(resource)
         lengths = self.prefix_lengths
@@ -45,7 +45,7 @@ class AclIndex:
         return AclIndex(self.by_resource.set(resource, people.set(who, entries)), lengths)
 
     def removed(self, record: AccessControlEntryRecord) -> "AclIndex":
-        """Without an existing entry. Empty nodes are removed."""
+        """The index without an existing entry. Empty nodes are removed."""
         resource, who = _keys(record)
         people = self.by_resource[resource]
         entries = people[who].delete(record.id.int)

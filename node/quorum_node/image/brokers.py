@@ -38,7 +38,7 @@ class BrokersImage:
         return self.by_id.get(broker_id)
 
     def is_active(self, broker_id: int) -> bool:
-        """Registered, not fenced, and not shutting down: it can be leader and in an ISR."""
+        """Whether a broker is registered, not fenced and not shutting down, so that it can be leader and in an ISR."""
         broker = self.by_id.get(broker_id)
         return broker is not None and not broker.fenced and not broker.in_controlled_shutdown
 
@@ -53,15 +53,15 @@ class BrokersImage:
         return BrokersImage(self.by_id.delete(record.broker_id))
 
     def replay_fence(self, record: FenceBrokerRecord | UnfenceBrokerRecord) -> "BrokersImage":
-        """The older form of a change."""
+        """Apply the older form of a change."""
         return self._changed(record.id, record.epoch, fenced=isinstance(record, FenceBrokerRecord))
 
     def replay_change(self, record: BrokerRegistrationChangeRecord) -> "BrokersImage":
-        """Fields that the record leaves out keep their value."""
+        """Apply a change. Fields that the record leaves out keep their value."""
         return self._changed(record.broker_id, record.broker_epoch, **replaced_fields(record))
 
     def _changed(self, broker_id: int, epoch: int, **changes: Any) -> "BrokersImage":
-        """A change with another epoch refers to an earlier registration and is ignored."""
+        """Apply a change. With another epoch it refers to an earlier registration and is ignored."""
         broker = self.by_id.get(broker_id)
         if broker is None or broker.broker_epoch != epoch or not changes:
             return self

@@ -36,7 +36,7 @@ class CommittedImage:
         return not self.image.left_out and not self._transactions.is_open
 
     def replay(self, records: Iterable[AnyMetadata]) -> None:
-        """Apply records, or hold them back until their transaction ends."""
+        """Apply records. Those of a transaction are applied when it ends."""
         changes, transactions = ImageChanges(self.image), self._transactions
         held_back = transactions.is_open
         for record in records:

@@ -45,7 +45,7 @@ class ConfigsImage:
         return self.by_resource.get((resource_type, resource_name), _NO_VALUES)
 
     def entries(self) -> Iterator[tuple[ConfigKey, str]]:
-        """Everything, sorted by key."""
+        """All values, sorted by key."""
         for resource in sorted_lazily(self.by_resource):
             values = self.by_resource[resource]
             for name in sorted_lazily(values):
@@ -88,7 +88,7 @@ class ConfigsChanges:
         return ConfigsImage(self._by_resource.finish())
 
     def replay_config(self, record: ConfigRecord) -> None:
-        """Set, or delete with None."""
+        """Set a value, or delete it with None."""
         self.set_all(((record.resource_type, record.resource_name, record.name, record.value),))
 
     def set_all(self, changes: Iterable[ConfigChange]) -> None:
@@ -105,5 +105,5 @@ class ConfigsChanges:
                 values.pop(name, None)
 
     def remove(self, resource: Resource) -> None:
-        """Delete everything of a resource."""
+        """Delete all values of a resource."""
         self._open[resource] = _NO_VALUES.mutate()

@@ -93,7 +93,7 @@ def expire_alterations(replica: ReplicaState, leader: Leader) -> None:
 
 
 def abandon_alteration(leader: Leader, request_id: int) -> None:
-    """The requester's connection closed: drop what is not written yet."""
+    """The requester's connection closed: drop its request if it is not written yet."""
     for waiting in list(leader.alterations):
         if waiting.request_id == request_id:
             waiting.request_id = None
@@ -146,8 +146,8 @@ def _refusal(replica: ReplicaState, leader: Leader, request: AlterQuorumRequest)
 
 
 def _voters_without_feature(replica: ReplicaState, leader: Leader) -> list[ReplicaKey]:
-    """Voters of which neither their entry nor a fetch of this epoch shows that they know our tagged
-    fields.
+    """Voters for which neither their entry nor a fetch of this epoch proves that they support our
+    tagged fields.
 
     The entry has what ApiVersions reported when the voter was added; a stock leader drops that
     information. Only this software sends answer rounds in its fetches.
@@ -188,7 +188,7 @@ def _advance_request(replica: ReplicaState, leader: Leader) -> bool:
 
 
 def _is_there(wanted: Target, target: Target, voters: tuple[ReplicaKey, ...]) -> bool:
-    """Whether the committed record fulfils the request: the same target, or no target and the
+    """Whether the committed record fulfils the request: it has the same target, or no target and the
     wanted voters.
     """
     if wanted is None or target is None:

@@ -43,7 +43,7 @@ class Observer:
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """The state that the leader sees. `live`: voters that fetch and have caught up, including the leader.
+    """The state from the leader's view. `live`: voters that fetch and have caught up, including the leader.
 
     `witnesses`: replicas that never become leader. `failures`: failed attempts of this leader to
     add or remove a replica since the voters changed; replicas with fewer failures are tried first.
@@ -227,8 +227,8 @@ def _unnamed_successors(situation: Situation, plan: Comparison) -> str:
     """A hint for targets without UUID that a voter without contact matches by its id alone, while a
     new replica of that id is ready.
 
-    The plan never replaces one by the other without being asked: the leader can't see whether the
-    voter's disk is lost for good.
+    The plan never replaces one by the other without a request: the leader can't determine whether
+    the voter's disk is lost for good.
     """
     bare = {wanted.id for wanted in situation.target if wanted.uuid is None}
     silent = [key for key in plan.retained if key.id in bare and key not in situation.live]

@@ -57,7 +57,7 @@ class RaftConfig:
     retry_backoff_max_ms: float = 1000
     fetch_max_bytes: int = 8 * 1024 * 1024
     high_watermark_linger_ms: float = 20
-    """Delay after a commit until a parked fetch whose sender does not know that commit is answered."""
+    """Delay after a commit until a parked fetch is answered whose sender lacks that commit."""
     observer_interval_ms: float = 1.0
     """Observers get new records at this rate, all of them together; voters get them at once."""
     observer_burst: int = 4

@@ -101,7 +101,7 @@ def handle_discover_failure(
 
 
 def announce(replica: ReplicaState) -> None:
-    """Send this voter's address to every voter that does not know it yet."""
+    """Send this voter's address to every voter that has not received it yet."""
     gossip = replica.gossip
     if (
         not gossip.unannounced

@@ -2,7 +2,7 @@
 
 Owns the order and the pace. Must not know what is done once the leader is known.
 Source: KIP-595, "Quorum Bootstrapping"; as in shipped Kafka, every Fetch response names the leader.
-DiscoverBrokers is sent as well, as peers may know addresses that this replica does not know
+DiscoverBrokers is sent as well, as peers may have addresses that this replica does not have
 (K595-17). A zombie leader finds the current quorum this way (K595-16).
 """
 
@@ -52,7 +52,7 @@ def search(replica: ReplicaState) -> None:
         recovered_epoch=replica.recovered_epoch,
     )
     if replica.durable_end != replica.log_end:
-        # What is not durable must not be acknowledged. The search can wait for the flush.
+        # Records that are not durable must not be acknowledged. The search can wait for the flush.
         discovery.deadline_ms = replica.now_ms + replica.config.retry_backoff_ms
         return
     discovery.outstanding = replica.send(endpoint, request, peer)
@@ -70,7 +70,7 @@ def handle_search_response(
         at, leader = sent.destination, response.leader
         end = leader.endpoint
         is_leader = end is not None and (at.host, at.port) == (end.host, end.port)
-        # A replica that has just joined knows of no recovery yet, but names the right leader.
+        # A replica that has just joined has no recovery in its log yet, but names the right leader.
         if is_leader and is_of_older_quorum(replica, leader):
             replica.out.append(OlderQuorum(response.leader, replica.recovered_epoch))
         led = isinstance(replica.role, Leader)

@@ -215,7 +215,7 @@ def step_down(replica: ReplicaState, role: Prospective | Candidate) -> None:
     """Return to the role before the election, and retry after a growing, random delay."""
     replica.campaigns += 1
     delay_ms = campaign_delay_ms(replica, replica.campaigns)
-    # The voters that are known here may all have been replaced by now. Other servers may know the
+    # The voters that are known here may all have been replaced by now. Other servers may have the
     # present ones.
     inquiry.ask_around(replica, voters=False)
     if isinstance(role, Prospective) and role.fallback is not None:

@@ -78,7 +78,7 @@ class EndpointGossip:
             self._doubted.discard(key)
 
     def was_announced(self, key: ReplicaKey) -> None:
-        """The voter knows this replica's address, or does not support the RPC."""
+        """The voter has received this replica's address, or does not support the RPC."""
         self._told.add(key)
         self.unannounced = tuple(each for each in self.unannounced if each != key)
 

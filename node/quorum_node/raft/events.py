@@ -1,4 +1,4 @@
-"""What can happen to a replica: the input of `Replica.step`.
+"""Events of a replica: the input of `Replica.step`.
 
 Owns the event types. Must not know who raises them (`server/driver.py`, the simulation).
 """
@@ -30,7 +30,7 @@ class RequestAbandoned:
 
 @dataclass(frozen=True, slots=True)
 class RequestHurried:
-    """Answer a parked fetch now, with what is available.
+    """Answer a parked fetch now, with the available records.
 
     The same request fetches other partitions too, and one of them has new data. Ignored for any
     other request.

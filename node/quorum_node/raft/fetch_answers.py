@@ -1,7 +1,7 @@
 """Fetch on the leader: the content and the time of responses.
 
 Owns parking, the order of responses, and which records a response carries. Must not know what a
-fetch says about its sender (`fetch_serving.py`), nor bytes: a response names a range of the log.
+fetch implies for its sender (`fetch_serving.py`), nor bytes: a response names a range of the log.
 Source: KIP-595, "FetchRequest Handling". A parked fetch is answered as soon as a batch is appended,
 before the leader's own fsync; a fetch of a witness is answered after it. Otherwise a witness could
 be the only replica with records that the leader lost in a crash, and would refuse its vote to every
@@ -63,7 +63,7 @@ def tell_round(replica: ReplicaState, leader: Leader) -> None:
     """A read began: answer parked fetches whose next echo can confirm it, or whose sender lacks the
     high watermark.
 
-    Observers that know the high watermark stay parked: a read on one of many must not wake all of
+    Observers that have the high watermark stay parked: a read on one of many must not wake all of
     them.
     """
     parked, leader.parked = leader.parked, {}
@@ -78,7 +78,7 @@ def tell_round(replica: ReplicaState, leader: Leader) -> None:
 
 
 def answer_early(replica: ReplicaState, leader: Leader, request_id: int) -> None:
-    """Answer one parked fetch before its deadline, with what is available."""
+    """Answer one parked fetch before its deadline, with the available records."""
     fetch = leader.parked.pop(request_id, None)
     if fetch is not None:
         answer(replica, leader, request_id, fetch.request)
@@ -145,7 +145,7 @@ def answer(
     with_records: bool = True,
     checked: bool = False,
 ) -> None:
-    """Answer with what is available; `checked` as in RecordsRange."""
+    """Answer with the available records; `checked` as in RecordsRange."""
     consumer = request.replica.id == CONSUMER_ID
     limit = served_end(replica, leader, request)
     data = None
@@ -194,7 +194,7 @@ def served_end(replica: ReplicaState, leader: Leader, request: FetchRequest) -> 
 def sent_high_watermark(replica: ReplicaState, leader: Leader) -> int:
     """High watermark in a response: unknown (-1) until a record of the own epoch is committed.
 
-    Until then a follower may know a higher one than the leader. Stock replicas fail for good if
+    Until then a follower may have a higher one than the leader. Stock replicas fail for good if
     they receive a high watermark below their own.
     """
     return replica.high_watermark if leader.own_epoch_committed else -1

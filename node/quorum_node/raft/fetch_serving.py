@@ -1,6 +1,6 @@
 """Fetch on the leader: refusals, divergence, and progress of replicas.
 
-Owns what a fetch says about its sender, and whether it is served from the log. Must not know when a
+Owns what a fetch implies for its sender, and whether it is served from the log. Must not know when a
 response is sent and with how many records (`fetch_answers.py`). Source: KIP-595, "FetchRequest
 Handling".
 
@@ -172,8 +172,8 @@ def _not_from_the_log(
 ) -> DivergingEpoch | SnapshotId | None:
     """Where the sender's log diverges from ours, or the snapshot that replaces the records it lacks.
 
-    A snapshot if the sender needs deleted records, or if its last epoch is unknown because it lies
-    before the start of our log. Also for an empty log, as in shipped Kafka: a snapshot is shorter,
+    A snapshot if the sender needs deleted records, or if its last epoch is unknown because it
+    precedes the start of our log. Also for an empty log, as in shipped Kafka: a snapshot is shorter,
     and the first voters of a stock quorum may be in the snapshot alone.
     """
     offset, last_epoch = request.fetch_offset, request.last_fetched_epoch

@@ -45,7 +45,7 @@ class VotersPosition:
 class VoteRequest:
     """`voter` is the addressed key (None before v1). A pre-vote carries the sender's current epoch.
 
-    `static_voters`: ids of a static quorum whose UUIDs the candidate does not know yet.
+    `static_voters`: ids of a static quorum whose UUIDs are unknown to the candidate.
     `recovered_epoch`: that of the candidate's log (-1: not sent); see `seen_recoveries.py`.
     """
 
@@ -112,7 +112,7 @@ class FetchRequest:
 
     `replica.id` is -1 for a consumer, which is served up to the high watermark. `answer`: round of the last response
     that the sender processed from this leader in this epoch (-1: none). It confirms linearizable reads. STOCK_SENDER
-    if the sender does not support rounds. `high_watermark`: the one that the sender knows (-1: not sent).
+    if the sender does not support rounds. `high_watermark`: that of the sender (-1: not sent).
     `witness`: the sender never starts an election.
     `endpoints`: addresses of an observer, sent until the leader has responded.
     `corrupt`: the last records from this offset could not be appended, as they are damaged. `recovered_epoch`: that
@@ -158,7 +158,7 @@ class RecordsRange:
 
 @dataclass(frozen=True, slots=True)
 class KeepingUp:
-    """How far an observer is behind, as the leader sees it (KIP-595, "Log Compaction").
+    """Lag of an observer, from the leader's view (KIP-595, "Log Compaction").
 
     `caught_up_age_ms`: time since it had all records of the leader. `dirty_offset`: end of the
     leader's newest snapshot (0: none); an observer beyond that offset does not need the snapshot.
@@ -258,7 +258,7 @@ class WentBack:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaProgress:
-    """A replica as the leader sees it. Times are those of the core's clock; None: never in this epoch.
+    """A replica from the leader's view. Times are those of the core's clock; None: never in this epoch.
 
     `stock`: it runs stock Kafka, which lacks our private fields. `witness`: it never starts an
     election. None: it has not fetched in this epoch. `went_back`: the last time in this epoch that

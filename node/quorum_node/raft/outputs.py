@@ -1,4 +1,4 @@
-"""What the core requests: the output of `Replica.step`, to be executed strictly in order.
+"""Outputs of the core, from `Replica.step`, to be executed strictly in order.
 
 Owns the output types. Must not know who executes them. The order is essential for safety: a
 PersistQuorumState makes first the log and then the state durable before anything after it is
@@ -190,7 +190,7 @@ class FormationDelayed:
 
 @dataclass(frozen=True, slots=True)
 class AheadOfLeader:
-    """This replica knows a higher high watermark than the leader's log end: a recovery or a lost
+    """This replica has a higher high watermark than the leader's log end: a recovery or a lost
     disk removed committed records.
 
     The logs agree up to `agreed_offset`; `known_offset` is the replica's high watermark.
@@ -240,7 +240,7 @@ class OlderQuorum:
 
 @dataclass(frozen=True, slots=True)
 class Superseded:
-    """A peer knows of a recovery that this replica has not seen: this replica belongs to the old quorum."""
+    """A peer has seen a recovery that this replica has not: this replica belongs to the old quorum."""
 
     replica: ReplicaKey
     recovered_epoch: int

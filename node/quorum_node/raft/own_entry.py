@@ -81,7 +81,7 @@ def deadline_ms(replica: ReplicaState) -> float:
         return NEVER_MS
     if replica.now_ms < replica.own_request_after_ms:
         return replica.own_request_after_ms
-    return NEVER_MS  # what is missing comes with a fetch
+    return NEVER_MS  # the missing records come with a fetch
 
 
 def update_as_leader(replica: ReplicaState, leader: Leader) -> None:

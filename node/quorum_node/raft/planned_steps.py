@@ -61,7 +61,7 @@ def next_look_ms(replica: ReplicaState, leader: Leader) -> float:
 
 
 def situation(replica: ReplicaState, leader: Leader) -> Situation:
-    """The situation as the leader knows it."""
+    """The situation from the leader's view."""
     voters = replica.voters.latest.voters
     live = {replica.key}
     observers = []

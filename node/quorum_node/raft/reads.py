@@ -108,7 +108,7 @@ def state_as_of_ms(replica: ReplicaState) -> float | None:
     """Time up to which this replica has everything that its known leader had committed; None: unknown.
 
     A leader has it for the time at which a majority last fetched. Both may be behind a newer leader
-    that this replica does not know yet. So this is no bound for a linearizable read and never used
+    that is unknown here yet. So this is no bound for a linearizable read and never used
     for one.
     """
     leader = replica.role

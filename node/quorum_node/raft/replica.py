@@ -1,4 +1,4 @@
-"""One replica of one partition: `step` takes an event, returns what is to be done.
+"""One replica of one partition: `step` takes an event and returns outputs.
 
 Owns the dispatch of events to the rules, one module per RPC. Must not know bytes, sockets, files or
 clocks. Source: KIP-595, KIP-650, KIP-853; see the modules.

@@ -3,15 +3,15 @@
 Owns the comparison. After `--recover` a majority of the old voters may still run where the survivor
 can't reach them, with their own leader and the same cluster id. The voters record contains the
 epoch of the last recovery (`VotersRecord.recovered_epoch`), and so do all logs that continue from
-it. Replicas that know of a recovery send this epoch in their fetches, and the responses then
-contain the responder's. Votes and BeginQuorumEpoch always contain it, even if their sender knows of
+it. Replicas that have seen a recovery send this epoch in their fetches, and the responses then
+contain the responder's. Votes and BeginQuorumEpoch always contain it, even if their sender has seen
 none.
 
-* A replica that knows of a recovery follows no leader that does not, whatever its epoch. (In most
+* A replica that has seen a recovery follows no leader that has not, whatever its epoch. (In most
 cases the epoch alone shows this, being 65,536 lower. But old voters may have learned the new
 epochs.)
-* It votes for no candidate that does not know of the recovery, and takes no epoch from it.
-* A leader of the old quorum serves no replica that knows of a recovery, takes no epoch from it, and
+* It votes for no candidate that has not seen the recovery, and takes no epoch from it.
+* A leader of the old quorum serves no replica that has seen a recovery, takes no epoch from it, and
 reports it. It does not stop: an unauthenticated request is no proof.
 
 Must not know how a recovery is made (`server/recovering.py`). Stock replicas lack all this; they
@@ -59,7 +59,7 @@ def leader_for_sender(
 ) -> CurrentLeader:
     """The leader to name to a sender with this key and this recovered epoch (-1: not sent).
 
-    A sender that knows of a recovery gets the true answer. A voter from before a recovery learns the
+    A sender that has seen a recovery gets the true answer. A voter from before a recovery learns the
     new epochs from the new leader alone. If it learned them elsewhere while the leader is
     unreachable, it would start elections above them with the other old voters. Tombstones of the
     recovery identify such voters.
@@ -80,12 +80,12 @@ def _has_tombstone(replica: ReplicaState, key: ReplicaKey | None) -> bool:
 def withholds_leader(leader: CurrentLeader) -> bool:
     """Whether the responder withholds the leader because this replica is a voter from before a recovery.
 
-    (Or it knows no epoch at all.) Then the voters that it names have to be asked for the leader.
+    (Or it has no epoch at all.) Then the voters that it names have to be asked for the leader.
     """
     return leader.leader_id == NO_LEADER and leader.leader_epoch == 0
 
 
 def is_superseded(replica: ReplicaState, request: FetchRequest) -> bool:
-    """Whether the sender knows of a recovery that this replica has not seen."""
+    """Whether the sender has seen a recovery that this replica has not."""
     same_cluster = request.cluster_id in (None, replica.cluster_id)
     return request.recovered_epoch > replica.recovered_epoch and same_cluster

@@ -5,10 +5,10 @@ Owns the differences from other quorums until the first leader has written the v
 where the configured ids come from (`controller.quorum.voters`).
 Source: KIP-853, "controller.quorum.voters"; KIP-595, "Bootstrapping Procedure".
 
-A replica is in this phase (`ids_only`) as long as it knows no voters record. Then:
+A replica is in this phase (`ids_only`) as long as it has no voters record. Then:
 * A candidate needs the vote of *every* configured voter, each addressed as (id, unknown UUID). An
 id does not identify a disk: with a majority alone, one emptied disk and one late voter could elect
-a second leader beside a quorum that has formed. A replica that knows a voters record refuses such a
+a second leader besides a quorum that has formed. A replica that has a voters record refuses such a
 vote, so this would need the loss of a majority of the disks.
 * Candidate and voter must have the same configured ids.
 * The leader writes nothing until each voter has fetched in its epoch, and so reported its UUID.
@@ -64,7 +64,7 @@ def is_addressed(replica: ReplicaState, key: ReplicaKey | None) -> bool:
 
 
 def refuse_candidate(replica: ReplicaState, request: VoteRequest) -> RaftError | None:
-    """Why a candidate that knows its voters by id alone gets no vote. None: its log decides."""
+    """Why a candidate without the UUIDs of its voters gets no vote. None: its log decides."""
     if not replica.ids_only:
         # the quorum has formed: ids alone are not sufficient any more
         return RaftError.INCONSISTENT_VOTER_SET

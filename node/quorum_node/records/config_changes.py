@@ -31,7 +31,7 @@ def config_changes(batch: Batch) -> list[ConfigChange] | None:
     raw = bytes(batch[1])
     header = batch[0]
     if header[8] > 1 and raw.find(_FRAME, HEADER_BYTES, HEADER_BYTES + _FIRST_BYTES) < 0:
-        return None  # checked first, so that other batches are not decoded in vain
+        return None  # checked first, to avoid decoding other batches here
     places = plain_values(header, raw)
     if places is None:
         return None

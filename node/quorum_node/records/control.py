@@ -91,7 +91,7 @@ class VotersRecord:
     `target_voters`: target of an AlterQuorum in progress, else None. A UUID of None: any replica
     with that id.
     `recovered_epoch`: epoch in which `--recover` last made a survivor the sole voter; 0 for never.
-    Replicas that know of a recovery refuse leaders that don't.
+    Replicas that have seen a recovery refuse leaders that have not.
     """
 
     voters: tuple[Voter, ...]

@@ -65,7 +65,7 @@ class _Writing:
         self._expressions += expressions
 
     def flush(self) -> None:
-        """Write what was put."""
+        """Write the added expressions."""
         if self._expressions:
             self.source.add(f"{self.target} += ({', '.join(self._expressions)},)")
             self._expressions = []

@@ -16,7 +16,7 @@ class StorageFailure(Exception):
 
 
 class DiskFull(Exception):
-    """ENOSPC or EDQUOT: nothing was appended; what was durable before still is."""
+    """ENOSPC or EDQUOT: nothing was appended; earlier durable data is intact."""
 
     def __init__(self, message: str, *, at_sync: bool = False) -> None:
         super().__init__(message)

@@ -58,7 +58,7 @@ DEFAULT_CACHE_BYTES = 32 * 1024 * 1024
 class SegmentedLog:
     """The durable log of one partition in one directory.
 
-    `end_offset` includes everything appended; `flush` returns what is durable.
+    `end_offset` includes everything appended; `flush` returns the durable end.
     """
 
     def __init__(
@@ -310,7 +310,7 @@ class SegmentedLog:
             self._ended_at = self.end_sync()
 
     def take_unsynced(self) -> Unsynced:
-        """First half of `flush`: collect what a sync that begins now has to cover."""
+        """First half of `flush`: collect the data that a sync has to cover that begins now."""
         self._check_usable()
         with self._lock:
             unsynced = Unsynced(

@@ -64,7 +64,7 @@ def open_segments(
     files: FileSystem = POSIX,
     synced: KnownSynced = NOTHING_KNOWN,
 ) -> OpenedSegments:
-    """Open every segment; what was never synced is cut off. Raises StorageFailure on damage, and OSError."""
+    """Open every segment and truncate data that was never synced. Raises StorageFailure on damage, and OSError."""
     found = segment_bases(files.names(directory))
     bases = found or [base_offset_if_empty]
     _drop_orphan_seals(directory, found, files)
@@ -184,7 +184,7 @@ def open_as_recorded(
 
 
 def cut_unsynced(directory: Path, end_offset: int, files: FileSystem = POSIX) -> int:
-    """After a failed sync: truncate what it did not make durable, before it is read. The truncation
+    """After a failed sync: truncate the data that may not be durable, before it is read. The truncation
     is durable.
 
     Returns the number of truncated bytes. Raises StorageFailure if the log is damaged before that,

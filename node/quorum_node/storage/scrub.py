@@ -66,7 +66,7 @@ def _problem_of(segment: Segment, size_bytes: int, crc: int | None, pause: Pause
             read_bytes += len(data)
             if crc is not None:
                 found = crc32c(data, found)
-            else:  # it was truncated since it was opened: there is no checksum of the rest as a whole
+            else:  # truncated since it was opened: there is no checksum of the remaining file
                 try:
                     batches, trailing = split_batches(rest + data)
                 except CorruptBatch as error:

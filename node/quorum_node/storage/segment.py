@@ -190,7 +190,7 @@ class Segment:
             self.control_spans.append((self.size_bytes - len(data) + start, size))
 
     def undo_append(self, size_bytes: int) -> None:
-        """Remove what a failed append left after `size_bytes`."""
+        """Remove the remains of a failed append after `size_bytes`."""
         self.size_bytes = size_bytes
         # it is after the last valid batch, so recovery truncates it
         with contextlib.suppress(OSError):

@@ -12,7 +12,7 @@ written to a slot without a sync, so it is exact when the process ends, however 
 syncs the file occasionally, outside of commits: after a power failure the end is an older, lower
 one. The last synced slot is never overwritten, so a torn write loses nothing durable.
 
-A second entry, 512 bytes behind the start of a slot, stores the offset below which all records are
+A second entry, 512 bytes after the start of a slot, stores the offset below which all records are
 known to be committed, at most about a second old:
 magic "CmE1", committed end offset, CRC-32C    16 bytes, big-endian
 The node does not use it. It tells later readers of the directory which records at the log's end may
@@ -45,7 +45,7 @@ _CRC = struct.Struct(">I")
 _SLOT_BYTES = _BODY.size + _CRC.size
 _FAILED = 1
 _COMMITTED_AT = 512
-"""In a sector of its own: a torn write does not affect the entry of the synced end."""
+"""In a separate sector: a torn write does not affect the entry of the synced end."""
 _COMMITTED_MAGIC = b"CmE1"
 _COMMITTED_BODY = struct.Struct(">4sq")
 _COMMITTED_BYTES = _COMMITTED_BODY.size + _CRC.size

@@ -7,7 +7,7 @@ from quorum_node.storage.segment import Segment
 
 
 class Unsynced(NamedTuple):
-    """What was written, created and rolled over since the last sync."""
+    """Data written, and segments created and rolled over, since the last sync."""
 
     end_offset: int
     segments: set[Segment]

@@ -5,7 +5,7 @@ some hundred characters runs for years, and the subject is chosen by the client 
 certificate. So a pattern is parsed by Java's grammar and written for RE2, whose time is
 proportional to pattern times text. Refused with an error are: what RE2 lacks (look-around, back
 references, possessive and atomic groups), what RE2 would interpret differently (`[a-z&&[^b]]`), and
-the repetition of what can be empty, `(a*)*`, as Java's result depends on its implementation.
+the repetition of a part that can be empty, `(a*)*`, as Java's result depends on its implementation.
 Texts have no line terminators (`principal_rules.py` ensures that), so `.` is any character and `$`
 is the end.
 """

@@ -178,7 +178,7 @@ class DataSegment:
         self.end_offset = batch.end_offset
 
     def cut_back(self) -> None:
-        """Remove what a failed append has left."""
+        """Remove the remains of a failed append."""
         self.files.ftruncate(self.fd, self.size_bytes)
 
     def close_for_appends(self) -> None:
@@ -261,7 +261,7 @@ class DataSegment:
                 break
         if index:
             if len(hints) >= _HINTS:
-                oldest, *_ = list(hints)  # an iterator could fail beside other readers
+                oldest, *_ = list(hints)  # an iterator could fail with concurrent readers
                 hints.pop(oldest, None)
             hints[end_offset] = start + index
         return content if index == len(content) else content[:index]

@@ -348,7 +348,7 @@ class LogLoader:
                 f"{segment.path}: {torn} bytes after offset {segment.end_offset} were never synced and are truncated ({problem})"
             )
             self._files.ftruncate(segment.fd, segment.size_bytes)
-            # Otherwise the bytes could come back behind an epoch that begins here.
+            # Otherwise the bytes could reappear after an epoch that begins here.
             sync_data(segment.fd, self._files)
         segment.close_for_appends()
         return torn

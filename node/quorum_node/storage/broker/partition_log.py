@@ -237,7 +237,7 @@ class PartitionLog(LogProducers):
         return segment
 
     def roll(self) -> None:
-        """Begin a new segment if the present one holds anything. Raises StorageFailure or DiskFull."""
+        """Begin a new segment unless the present one is empty. Raises StorageFailure or DiskFull."""
         with self._lock:
             self._stop.check()
             if self._segments[-1].size_bytes:
@@ -345,7 +345,7 @@ class PartitionLog(LogProducers):
         self._adopt(self._segments[:keep])
         self._set_aside(tuple(reversed(going)))
         self._segments[-1].truncate_to(end_offset)
-        # Otherwise the bytes could come back behind an epoch that begins here.
+        # Otherwise the bytes could reappear after an epoch that begins here.
         self._segments[-1].sync()
         self._dirty.add(self._segments[-1])
         self._snapshots.drop(lambda offset: offset > end_offset)

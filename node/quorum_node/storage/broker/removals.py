@@ -27,7 +27,7 @@ class Removals:
             self._waiting.append((due_ms, segment))
 
     def remove(self, now_ms: int | None) -> int:
-        """Remove what is due (None: everything); returns the number of segments."""
+        """Remove files whose delay is over (None: all); returns the number of segments."""
         due = [each for each in self._waiting if now_ms is None or each[0] <= now_ms]
         for each in due:
             self._waiting.remove(each)
