@@ -1,6 +1,6 @@
 """`make bench-against BASE=51b52fb`: compares the cost of commits with that of another commit.
 
-    python bench/against.py --base COMMIT [--rounds 5] [--seconds 5]
+    python bench/against.py --base COMMIT [--rounds 5] [--seconds 10]
 
 Both nodes are archives of their commits (the working tree without `--head`) and run on one interpreter. Both quorums run at
 the same time and receive load in turns, so that other work on the machine affects both equally. Ratios are computed within a
@@ -72,6 +72,12 @@ def name_of(commit: str) -> str:
     """Short hash and date of a commit."""
     words = ["git", "-C", str(REPOSITORY), "log", "-1", "--format=%h of %cs", commit]
     return subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def is_changed() -> bool:
+    """Whether the working tree differs from its commit."""
+    words = ["git", "-C", str(REPOSITORY), "status", "--porcelain", "node"]
+    return bool(subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip())
 
 
 def loaded(cluster: CheckoutCluster, clients: int, seconds: float) -> dict[str, Any]:
@@ -149,9 +155,10 @@ def section(document: dict[str, Any]) -> str:
         )
     return f"""## {HEADING}
 
-`make bench-against BASE={document["base"]}` writes this section ({document["date"]}): the node of {document["base_name"]} against
-{document["head_name"]}, both on {document["interpreter"]}, both quorums up at once, {len(rounds)} rounds in turns. A ratio is
-taken within a round; medians. `quorum.snapshot.handover=false`, three nodes each.
+`make bench-against BASE={document["base"]}` writes this section ({document["date"]}): it compares the node of {document["base_name"]}
+with that of {document["head_name"]}. Both run on {document["interpreter"]}.
+Three nodes each, with `quorum.snapshot.handover=false`. Both quorums run at the same time and are loaded in turns, in
+{len(rounds)} rounds of {document["seconds"]:g} s for each load. Ratios are computed within a round; all figures are medians over the rounds.
 
 {table(["", "before", "after", "after : before"], rows)}
 
@@ -167,7 +174,7 @@ def main() -> None:
     parser.add_argument("--base", required=True, help="the commit before")
     parser.add_argument("--head", default="", help="the commit after; default: the working tree")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=5.0, help="of each load")
+    parser.add_argument("--seconds", type=float, default=10.0, help="of each load")
     parser.add_argument("--report", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("--output", type=Path, default=REPOSITORY / "build" / "bench-against.json")
     arguments = parser.parse_args()
@@ -180,9 +187,10 @@ def main() -> None:
         "base": arguments.base,
         "base_name": name_of(arguments.base),
         "head_name": name_of(arguments.head or "HEAD")
-        + ("" if arguments.head else ", as it lies here"),
+        + ("" if arguments.head else " with uncommitted changes" if is_changed() else ""),
         "date": time.strftime("%Y-%m-%d"),
         "interpreter": interpreter.sentence(interpreter.running()),
+        "seconds": arguments.seconds,
         "rounds": measure(sources, arguments.rounds, arguments.seconds),
     }
     arguments.output.parent.mkdir(parents=True, exist_ok=True)
