@@ -51,10 +51,10 @@ async def call(
     if answer.status_code < 300:
         return answer
     try:
-        told = ErrorBody.model_validate_json(answer.content)
+        failure = ErrorBody.model_validate_json(answer.content)
     except ValidationError:
         return malformed(answer)
-    return Answer(False, told.code, told.message)
+    return Answer(False, failure.code, failure.message)
 
 
 def malformed(answer: httpx.Response) -> Answer:

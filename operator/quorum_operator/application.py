@@ -17,7 +17,7 @@ from aiohttp import web
 
 from quorum_operator.certificate_keeper import LOOKS_BETWEEN, CertificateKeeper
 from quorum_operator.crd import KIND, PLURAL
-from quorum_operator.desired.names import asked_by_notes
+from quorum_operator.desired.names import annotated_requests
 from quorum_operator.kube import paths
 from quorum_operator.kube.cache import Cache
 from quorum_operator.kube.client import KubeApi, load_configuration
@@ -122,11 +122,11 @@ class Application:
 
     def _gate(self, configuration: Any) -> Leadership | Always:
         """The leadership, which decides whether this operator may write."""
-        told = self._settings
-        if told.lease is None:
+        settings = self._settings
+        if settings.lease is None:
             return Always()
-        identity = told.identity or f"{socket.gethostname()}_{secrets.token_hex(4)}"
-        self._lease = LeaseThread(KubeApi(configuration), LeasePlace(*told.lease), identity)
+        identity = settings.identity or f"{socket.gethostname()}_{secrets.token_hex(4)}"
+        self._lease = LeaseThread(KubeApi(configuration), LeasePlace(*settings.lease), identity)
         return self._lease.leadership
 
     def _begin_work(self) -> None:
@@ -175,10 +175,10 @@ class Application:
         self.metrics.set_leading(False)
 
     def quorum_changed(
-        self, namespace: str, name: str, body: dict[str, object], *, gone: bool = False
+        self, namespace: str, name: str, body: dict[str, object], *, deleted: bool = False
     ) -> None:
         """Wake the worker of a changed MetadataQuorum. Changes of only its status are ignored."""
-        if gone:
+        if deleted:
             self._generations.pop((namespace, name), None)
             self.part_changed(namespace, name)
             return
@@ -186,7 +186,7 @@ class Application:
         assert isinstance(meta, dict)
         state = (
             *(meta.get(each) for each in ("uid", "generation", "deletionTimestamp")),
-            asked_by_notes(meta),
+            annotated_requests(meta),
         )
         known = self._generations.get((namespace, name)) == state
         self._generations[namespace, name] = state
@@ -195,18 +195,18 @@ class Application:
             self._workers.ensure(namespace, name)
 
     def reassignment_changed(
-        self, namespace: str, name: str, body: dict[str, object], *, gone: bool
+        self, namespace: str, name: str, body: dict[str, object], *, deleted: bool
     ) -> None:
         """Handle a changed PartitionReassignment. The change may allow another one to start."""
         place = Place(namespace, name)
-        if gone:
+        if deleted:
             self._turns.forget(place)
         else:
             self._turns.note(place, body)
         meta = body.get("metadata")
         assert isinstance(meta, dict)
         state = (meta.get("uid"), meta.get("generation"), meta.get("deletionTimestamp"))
-        if gone:
+        if deleted:
             self._reassigned.pop(place, None)
             if self._reassignments is not None:
                 self._reassignments.wake(*place)
@@ -282,12 +282,12 @@ class Application:
     async def _healthz(self, _: web.Request) -> web.Response:
         still_s = self.metrics.standstill_s()
         healthy = still_s <= STALE_AFTER_S
-        told = {
+        body = {
             "healthy": healthy,
             "standstillSeconds": round(still_s, 1),
             "lastReconcileAgeSeconds": round(self.metrics.staleness_s(), 1),
         }
-        return web.json_response(told, status=200 if healthy else 503)
+        return web.json_response(body, status=200 if healthy else 503)
 
     async def _metrics(self, _: web.Request) -> web.Response:
         return web.Response(body=self.metrics.render(), content_type="text/plain", charset="utf-8")

@@ -59,7 +59,7 @@ class Attempts:
             if not each.last_at - pause <= now <= each.retry_at + pause + REMEMBERED_S:
                 del entries[key]
         return tuple(
-            _told(each)
+            _refusal(each)
             for each in entries.values()
             if each.refused is not None or each.retry_at > now or each.times >= CONTESTED_TIMES
         )
@@ -103,12 +103,12 @@ class Attempts:
         return entries.setdefault((step, subject), _Entry(step, subject, now, now))
 
 
-def _told(each: _Entry) -> Refusal:
+def _refusal(each: _Entry) -> Refusal:
     refused = each.refused
     if refused is not None:
-        reason, message, tell = refused.reason, refused.message, each.times > refused.passing
+        reason, message, reported = refused.reason, refused.message, each.times > refused.passing
     else:
-        reason, tell = CONTESTED, each.times >= CONTESTED_TIMES
+        reason, reported = CONTESTED, each.times >= CONTESTED_TIMES
         message = (
             f"repeated {each.times} times within {max(each.last_at - each.since, 1.0):.0f} s, each time reverted: "
             "another client changes the object back. Find it (kubectl get --show-managed-fields) and stop it"
@@ -121,5 +121,5 @@ def _told(each: _Entry) -> Refusal:
         each.retry_at,
         each.since,
         each.times,
-        tell,
+        reported,
     )

@@ -52,21 +52,21 @@ class BackupKeeper:
         """Apply the CronJob and return the state of the backups; None if none are configured. `idle`: no change is
         allowed now. `earlier`: from the last status. Raises ApiError if the API server is unavailable.
         """
-        asked = spec.backup
+        backup_spec = spec.backup
         path = paths.namespaced("cronjobs", owner.namespace, owner.backup)
-        if asked is None:
+        if backup_spec is None:
             why = None if earlier is None else await self._remove(owner, path, idle=idle)
             return None if earlier is None or why is None else BackupsSeen(inf, earlier, why)
         refused = ""
         runs: tuple[BackupRun, ...] = ()
         try:
-            wanted = backup.build(owner, spec, asked, secured=secured)
+            wanted = backup.build(owner, spec, backup_spec, secured=secured)
             live = await self._api.get(path)
             if live is not None and not base_objects.belongs_to(live, owner):
                 refused = f"CronJob/{owner.backup} is not owned by this resource, so it is not changed: delete or rename it"
             elif (live is None or drift(wanted, live) is not None) and not idle:
                 await self._api.apply(path, wanted)
-            refused = refused or await self._missing_secret(owner, asked)
+            refused = refused or await self._missing_secret(owner, backup_spec)
             runs = await read_runs(self._api, owner)
         except ApiError as error:
             if is_outage(error):
@@ -74,13 +74,13 @@ class BackupKeeper:
             refused = by_api(f"CronJob/{owner.backup}", error).message
             _log.warning("backups refused", quorum=owner.name, error=refused)
         status = carried_on(runs, earlier, now)
-        return BackupsSeen(float(asked.overdue_after_seconds), status, refused)
+        return BackupsSeen(float(backup_spec.overdue_after_seconds), status, refused)
 
-    async def _missing_secret(self, owner: Owner, asked: BackupSpec) -> str:
+    async def _missing_secret(self, owner: Owner, backup_spec: BackupSpec) -> str:
         """Return a message about a missing Secret of the object store or a missing key, without which the pods can't
         start; "" if nothing is missing. Only the names of the keys are checked.
         """
-        store = asked.object_store
+        store = backup_spec.object_store
         if store is None:
             return ""
         needed: list[tuple[str, tuple[str, ...], str]] = [

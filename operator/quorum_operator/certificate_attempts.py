@@ -14,7 +14,7 @@ from quorum_operator.desired.names import Owner
 from quorum_operator.planner.observed import Refusal
 from quorum_operator.refused import CONFLICT
 
-MOST_TOLD = 3
+MOST_REPORTED = 3
 """Maximum number of objects in a message."""
 
 
@@ -52,14 +52,14 @@ class CertificateAttempts:
         """Forget refused steps that are due, because they are no longer planned."""
         self._attempts.settled(generation, now)
 
-    def told(self, generation: int, now: float) -> str:
+    def message(self, generation: int, now: float) -> str:
         """A message about objects that can't be written or that another client reverts, with advice; empty if there are none."""
         found = {
             each.subject: f"{each.subject}: {each.message}"
             for each in self._attempts.refusals(generation, now)
-            if each.tell
+            if each.reported
         }
-        return "; ".join([*found.values()][:MOST_TOLD])
+        return "; ".join([*found.values()][:MOST_REPORTED])
 
 
 def attempted(owner: Owner, step: steps.Step) -> tuple[str, str]:

@@ -54,7 +54,7 @@ from quorum_operator.planner.observed import Incarnation, Observation
 from quorum_operator.pod_client import TlsPodClient, client_context
 from quorum_operator.quantity import whole_number
 from quorum_operator.refused import by_api, is_outage
-from quorum_operator.report import TOLD_TIMES
+from quorum_operator.report import REPORTED_TIMES
 from quorum_operator.tls_crd import TlsSpec
 from quorum_operator.transport import Transport
 
@@ -68,7 +68,7 @@ LOOKS_BETWEEN = 6
 WAIT_S = 1.0
 REFUSED_S = 5.0
 
-Tell = Callable[[str, str, str], Awaitable[None]]
+PostEvent = Callable[[str, str, str], Awaitable[None]]
 """Posts an event: kind, reason, message."""
 MakeHttp = Callable[[ssl.SSLContext], httpx.AsyncClient]
 
@@ -86,7 +86,7 @@ class Key:
 @dataclass(frozen=True, slots=True)
 class Opened:
     """The objects that were read, and the client for the pods. `pair`: the operator's certificate and the authority
-    that signed it. `asked`: the spec.
+    that signed it. `tls_spec`: `spec.tls`.
     """
 
     found: Found
@@ -94,7 +94,7 @@ class Opened:
     pod_client: TlsPodClient
     key: Key
     pair: tuple[issuing.Pair, str] | None
-    asked: TlsSpec | None
+    tls_spec: TlsSpec | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,9 +150,9 @@ class CertificateKeeper:
     ) -> Opened:
         """Read the objects, and open the client for the pods. Raises ApiError."""
         all_holders = (*members_of(owner, cluster.incarnations), *others_of(spec))
-        asked = spec.tls
+        tls_spec = spec.tls
         found = await self._read(owner, all_holders, spec)
-        seen = self._seen(owner, found, cluster.incarnations, all_holders, None, asked)
+        seen = self._seen(owner, found, cluster.incarnations, all_holders, None, tls_spec)
         trusted = rotation.trusted_by(seen)
         pair = self._own_pair(owner, found, seen, before)
         presented = pair[0] if pair is not None else _borrowed(found, seen)
@@ -167,7 +167,7 @@ class CertificateKeeper:
             await close(before)
         shared = f"{owner.admin_service}.{owner.namespace}.svc"
         pod_client = TlsPodClient(http, _names(owner, cluster), shared)
-        return Opened(found, all_holders, pod_client, key, pair, asked)
+        return Opened(found, all_holders, pod_client, key, pair, tls_spec)
 
     async def _read(
         self, owner: Owner, all_holders: tuple[Holder, ...], spec: MetadataQuorumSpec
@@ -215,7 +215,7 @@ class CertificateKeeper:
         opened: Opened,
         seen: Observation,
         notes: dict[str, str],
-        tell: Tell,
+        post_event: PostEvent,
         attempts: CertificateAttempts,
     ) -> Kept:
         """Execute as many steps as possible now. Raises ApiError if the API server is unavailable."""
@@ -226,7 +226,7 @@ class CertificateKeeper:
             return attempts.held(owner, generation, step, self._clock()) is not None
 
         for _ in range(MOST_STEPS):
-            facts = self._judged(owner, replace(opened, found=work.found), seen, notes)
+            facts = self._complete_facts(owner, replace(opened, found=work.found), seen, notes)
             step = rotation.plan(facts, is_held)
             if idle or work.is_over or isinstance(step, WaitFor | Settled) or is_held(step):
                 break
@@ -234,8 +234,8 @@ class CertificateKeeper:
                 continue
             times = attempts.done(owner, generation, step, self._clock())
             await self._hurry(owner, step, work.found, seen)
-            if times <= TOLD_TIMES:
-                await self._tell(owner, step, tell)
+            if times <= REPORTED_TIMES:
+                await self._report(owner, step, post_event)
         settled = (isinstance(step, Settled) or idle) and not work.changed
         held = attempts.held(owner, generation, step, self._clock())
         again_s = WAIT_S if held is None else max(held.retry_at - self._clock(), 0.0)
@@ -246,15 +246,15 @@ class CertificateKeeper:
         if settled:
             # Spread over time, so that not all quorums are checked at once.
             again_s = self._quiet_s * random.uniform(0.8, 1.2)
-        refused = attempts.told(generation, self._clock())
-        told = account(facts, step, refused if work.missing is None else "")
+        refused = attempts.message(generation, self._clock())
+        state = account(facts, step, refused if work.missing is None else "")
         if work.missing is not None:
-            told = replace(told, troubles=(work.missing, *told.troubles))
+            state = replace(state, troubles=(work.missing, *state.troubles))
         unused = [
             f"{each.name}: {problem}" for each in seen.incarnations if (problem := _problem(each))
         ]
-        told = replace(told, problems=(*told.problems, *unused))
-        return Kept(told, settled, 0.0 if work.changed else again_s)
+        state = replace(state, problems=(*state.problems, *unused))
+        return Kept(state, settled, 0.0 if work.changed else again_s)
 
     async def _carry_out(
         self, owner: Owner, generation: int, step: Step, work: _Work, attempts: CertificateAttempts
@@ -273,12 +273,12 @@ class CertificateKeeper:
             if is_outage(error):
                 raise
             why = by_api(subject, error)
-            told = f"{why.subject}: {why.message}"
+            message = f"{why.subject}: {why.message}"
             if isinstance(step, RequestCertificate) and not isinstance(error, AlreadyExists):
-                work.missing, work.is_over = _no_issuer(error, told), True
+                work.missing, work.is_over = _no_issuer(error, message), True
             else:
                 attempts.refused(owner, generation, step, why, self._clock())
-            _log.warning("certificate step refused", quorum=owner.name, error=told)
+            _log.warning("certificate step refused", quorum=owner.name, error=message)
             return False
         work.changed = True
         return True
@@ -306,7 +306,7 @@ class CertificateKeeper:
             )
 
     @staticmethod
-    async def _tell(owner: Owner, step: Step, tell: Tell) -> None:
+    async def _report(owner: Owner, step: Step, post_event: PostEvent) -> None:
         subject, name = store.subject_of(owner, step), type(step).__name__
         _log.info(
             "certificate step",
@@ -317,13 +317,13 @@ class CertificateKeeper:
             reason=step.reason if not isinstance(step, Settled) else "",
         )
         if not isinstance(step, RaiseSignedUntil | Settled):
-            await tell("Normal", name, f"{subject}: {step.reason}")
+            await post_event("Normal", name, f"{subject}: {step.reason}")
 
-    def _judged(
+    def _complete_facts(
         self, owner: Owner, opened: Opened, seen: Observation, notes: dict[str, str]
     ) -> Seen:
         facts = self._seen(
-            owner, opened.found, seen.incarnations, opened.holders, seen, opened.asked
+            owner, opened.found, seen.incarnations, opened.holders, seen, opened.tls_spec
         )
         facts = replace(facts, names_taken=opened.found.taken)
         newest = max((each.generation for each in facts.authorities), default=0)
@@ -336,7 +336,7 @@ class CertificateKeeper:
         informed = newest <= 1 or _number(notes, ANNOTATION_BROKERS_TRUST) >= newest
         return replace(
             facts,
-            rotation_asked=_requested(facts, _number(notes, ANNOTATION_ROTATE), newest),
+            rotation_requested=_requested(facts, _number(notes, ANNOTATION_ROTATE), newest),
             unaware=() if informed else brokers,
             lagging=brokers if _number(notes, ANNOTATION_BROKERS_RENEWED) < signing else (),
         )
@@ -348,15 +348,15 @@ class CertificateKeeper:
         incarnations: tuple[Incarnation, ...],
         all_holders: tuple[Holder, ...],
         seen: Observation | None,
-        asked: TlsSpec | None,
+        tls_spec: TlsSpec | None,
     ) -> Seen:
         shown = store.certificates_in(owner, all_holders, found)
         view = seen.view if seen is not None else None
         members = members_seen(owner, incarnations, view, shown)
         others = tuple(each for each in all_holders if each.role is not Role.MEMBER)
         now = self._clock()
-        given = named(owner.namespace, asked, found.named, now)
-        issuer = asked.issuer_ref if asked is not None else None
+        given = named(owner.namespace, tls_spec, found.named, now)
+        issuer = tls_spec.issuer_ref if tls_spec is not None else None
         return look(owner, now, found.objects, members, others, given, issuer)
 
 
@@ -376,16 +376,16 @@ def _no_issuer(error: ApiError, refused: str) -> Trouble:
 
 def _problem(each: Incarnation) -> str:
     """Why a process does not use the certificate in its files."""
-    told = each.report.certificates if each.report is not None else None
-    return told.problem if told is not None else ""
+    loaded = each.report.certificates if each.report is not None else None
+    return loaded.problem if loaded is not None else ""
 
 
-def _requested(facts: Seen, asked: int, newest: int) -> int:
+def _requested(facts: Seen, requested: int, newest: int) -> int:
     """The user's open request for another authority; 0 if there is none. A single authority fulfils it, even if the
     number is far beyond the newest generation, such as a time.
     """
-    served = any(each.requested == asked for each in facts.authorities)
-    return asked if asked > newest > 0 and not served else 0
+    served = any(each.requested == requested for each in facts.authorities)
+    return requested if requested > newest > 0 and not served else 0
 
 
 def _number(notes: dict[str, str], name: str) -> int:

@@ -234,10 +234,12 @@ def rules() -> list[tuple[str, str]]:
     known = (*CONFIG_KEYS, *(key for each in REFUSED for key in each.keys))
     of_tls = f"key.startsWith('{OF_TLS}') || key.contains('.{OF_TLS}')"
     return [
-        *((_without(each.keys), _says(", ".join(each.keys), each.why)) for each in REFUSED),
+        *((_without(each.keys), _violation(", ".join(each.keys), each.why)) for each in REFUSED),
         (
             f"!has(self.config) || !self.config.exists(key, {of_tls})",
-            _says("keys of ssl", "the operator makes and mounts the certificates. Set spec.tls"),
+            _violation(
+                "keys of ssl", "the operator makes and mounts the certificates. Set spec.tls"
+            ),
         ),
         (
             f"!has(self.config) || self.config.all(key, key in [{_listed(known)}] || {of_tls})",
@@ -253,7 +255,7 @@ def _without(keys: tuple[str, ...]) -> str:
     return f"!has(self.config) || [{_listed(keys)}].all(key, !(key in self.config))"
 
 
-def _says(what: str, why: str) -> str:
+def _violation(what: str, why: str) -> str:
     return f"spec.config may not hold {what}: {why}"
 
 

@@ -33,4 +33,6 @@ def cel_rule(expression: str, message: str) -> dict[str, Any]:
 
 def cel_rules(*rules: tuple[str, str]) -> dict[str, Any]:
     """Several, each with its message."""
-    return {"x-kubernetes-validations": [{"rule": each, "message": says} for each, says in rules]}
+    return {
+        "x-kubernetes-validations": [{"rule": each, "message": message} for each, message in rules]
+    }

@@ -301,11 +301,11 @@ class Executor:
         left = template_drift(body, made)
         if left is None:
             return Outcome(True)
-        told = (
+        message = (
             f"the API server stored {left} differently from what was sent: an admission webhook changed it, or the "
             "field is unknown"
         )
-        return Outcome(True, told, left=left)
+        return Outcome(True, message, left=left)
 
     async def _expand(self, step: steps.ExpandVolume) -> Outcome:
         """Expand the claim before the annotation of the StatefulSet, which would otherwise mark the expansion as
@@ -356,7 +356,7 @@ class Executor:
         each = self._incarnation(target.name)
         # The claim first: while it is marked failed, the member would be latched again.
         await self._claims.mark(each, failed=None)
-        times = facts.taken_back_text((*each.taken_back, latched_at))
+        times = facts.unlatched_text((*each.unlatched_at, latched_at))
         notes = {names.ANNOTATION_FAILED: None, names.ANNOTATION_TAKEN_BACK: times}
         return await self._annotate_as_seen(target, notes)
 
@@ -421,8 +421,8 @@ class Executor:
                 answer = await self._nodes.resign(leader, token, successor.id)
         if answer.done:
             return Outcome(True)
-        told = json.dumps({"code": answer.code, "message": answer.message})
-        return Outcome(False, told, (by_node(subject, answer),), True)
+        message = json.dumps({"code": answer.code, "message": answer.message})
+        return Outcome(False, message, (by_node(subject, answer),), True)
 
     def _address(self, key: Key) -> str | None:
         for each in self._seen.incarnations:

@@ -60,13 +60,13 @@ def register(registry: kopf.OperatorRegistry, application: Application) -> None:
         type: str | None, body: kopf.Body, namespace: str | None, name: str | None, **_: Any
     ) -> None:
         if namespace is not None and name is not None:
-            gone = type == "DELETED"
-            application.quorum_changed(namespace, name, dict(body), gone=gone)
+            deleted = type == "DELETED"
+            application.quorum_changed(namespace, name, dict(body), deleted=deleted)
 
     @kopf.on.event(GROUP, VERSION, REASSIGNMENT_PLURAL, registry=registry)
     async def reassignment_changed(
         type: str | None, body: kopf.Body, namespace: str | None, name: str | None, **_: Any
     ) -> None:
         if namespace is not None and name is not None:
-            gone = type == "DELETED"
-            application.reassignment_changed(namespace, name, dict(body), gone=gone)
+            deleted = type == "DELETED"
+            application.reassignment_changed(namespace, name, dict(body), deleted=deleted)

@@ -8,7 +8,6 @@ labels, watches and caches.
 import asyncio
 from dataclasses import replace
 
-from quorum_operator.asked_pods import asked_pods
 from quorum_operator.desired.names import Owner
 from quorum_operator.kube import facts, paths
 from quorum_operator.kube.client import KubeApi
@@ -16,6 +15,7 @@ from quorum_operator.planner.harm import harm, may_harm
 from quorum_operator.planner.observed import Incarnation, Observation, PodFacts
 from quorum_operator.planner.situation import Situation
 from quorum_operator.planner.step import Step
+from quorum_operator.query_order import pods_to_query
 from quorum_operator.quorum_client import QuorumClient, Seen, describe_newest
 
 
@@ -30,7 +30,7 @@ async def last_look(
         replace(each, pod=pod) for each, pod in zip(seen.incarnations, pods, strict=True)
     )
     leader = seen.view.leader if seen.view is not None else None
-    described = await describe_newest(nodes, asked_pods(incarnations, leader), _newest(seen))
+    described = await describe_newest(nodes, pods_to_query(incarnations, leader), _newest(seen))
     return harm(Situation(replace(seen, incarnations=incarnations, view=described.view)), step)
 
 

@@ -171,7 +171,7 @@ class Leadership:
         if not self._works():
             _log.error("lease not renewed: the event loop is blocked", identity=self._identity)
             return False
-        asked_at = self._clock()
+        started_at = self._clock()
         own, self._own = self._own, None
         try:
             async with asyncio.timeout(self._terms.call_s):
@@ -183,7 +183,7 @@ class Leadership:
             return False
         if self._own is None:
             return False
-        self._until = asked_at + self._terms.deadline_s
+        self._until = started_at + self._terms.deadline_s
         return True
 
     async def _claimed(self, own: Object | None) -> Object | None:
@@ -209,9 +209,9 @@ class Leadership:
             return True
         version = str(found["metadata"]["resourceVersion"])
         if self._other is None or self._other.version != version:
-            told_s = _spec(found).get("leaseDurationSeconds") or 0
+            duration_s = _spec(found).get("leaseDurationSeconds") or 0
             # At least the own duration: the holder may stay active that long without a renewal.
-            self._other = Seen(version, now + min(max(told_s, self._terms.duration_s), MOST_S))
+            self._other = Seen(version, now + min(max(duration_s, self._terms.duration_s), MOST_S))
             return False
         if now < self._other.until:
             return False

@@ -119,9 +119,9 @@ class LivePage:
             return web.Response(status=403, text="use the host name localhost\n", headers=_HEADERS)
         if hmac.compare_digest(_shown(request).encode(), wanted.encode()):
             return None
-        asked = {"WWW-Authenticate": 'Basic realm="MetadataQuorums", charset="UTF-8"', **_HEADERS}
+        headers = {"WWW-Authenticate": 'Basic realm="MetadataQuorums", charset="UTF-8"', **_HEADERS}
         return web.Response(
-            status=401, text="authentication required: use the token as password\n", headers=asked
+            status=401, text="authentication required: use the token as password\n", headers=headers
         )
 
     def _token(self) -> str | None:

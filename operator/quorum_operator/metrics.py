@@ -175,7 +175,7 @@ class Metrics:
 
     def set_status(self, namespace: str, name: str, status: MetadataQuorumStatus) -> None:
         """Update the gauges from a status."""
-        self._quorums.tell(namespace, name, status)
+        self._quorums.set_status(namespace, name, status)
 
     def statuses(self) -> dict[tuple[str, str], MetadataQuorumStatus]:
         """The last status of each quorum, by namespace and name."""

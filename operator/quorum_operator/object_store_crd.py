@@ -93,8 +93,8 @@ class ObjectStoreSpec(CrdModel):
         """TCP port of the store."""
         if self.endpoint is None:
             return _HTTPS
-        told = urlsplit(self.endpoint)
-        return _given_port(told.netloc) or (_HTTP if told.scheme == "http" else _HTTPS)
+        url = urlsplit(self.endpoint)
+        return _given_port(url.netloc) or (_HTTP if url.scheme == "http" else _HTTPS)
 
 
 def _given_port(host: str) -> int | None:

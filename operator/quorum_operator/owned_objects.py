@@ -63,7 +63,7 @@ class OwnedObjects:
         try:
             live = await self._api.get(path)
             if live is not None and not base_objects.is_ours(live, self._owner):
-                return not_done(subject, _of_others(subject))
+                return not_done(subject, _already_exists(subject))
             patch = None if live is None else removals(wanted, live)
             if patch is not None:
                 # An apply keeps fields that other clients have added. Here they would change what the
@@ -72,7 +72,7 @@ class OwnedObjects:
             await self._api.apply(path, wanted)
         except ApiError as error:
             if live is not None and is_frozen(error) and base_objects.belongs_to(live, self._owner):
-                return await self._make_anew(subject, path, live, wanted)
+                return await self._recreate(subject, path, live, wanted)
             return not_done(subject, error)
         return Outcome(True)
 
@@ -87,7 +87,7 @@ class OwnedObjects:
             return not_done(subject, error)
         return Outcome(True)
 
-    async def _make_anew(self, subject: str, path: str, live: Object, wanted: Object) -> Outcome:
+    async def _recreate(self, subject: str, path: str, live: Object, wanted: Object) -> Outcome:
         """Recreate an object with a changed immutable field. These objects hold no state."""
         try:
             await self._api.delete(path, uid=live["metadata"]["uid"])
@@ -98,8 +98,8 @@ class OwnedObjects:
 
     def _is_own_secret(self, live: Object) -> bool:
         """Whether it is this quorum's token Secret. A Secret with a token may have lost its owner and labels."""
-        nobodys = not live["metadata"].get("ownerReferences") and token_of(live) is not None
-        return nobodys or base_objects.is_ours(live, self._owner)
+        is_unowned = not live["metadata"].get("ownerReferences") and token_of(live) is not None
+        return is_unowned or base_objects.is_ours(live, self._owner)
 
     async def _make_token(self, subject: str) -> Outcome:
         path = paths.namespaced("secrets", self._owner.namespace, self._owner.token_secret)
@@ -110,7 +110,7 @@ class OwnedObjects:
                 await self._api.create(path.rpartition("/")[0], body)
                 return Outcome(True)
             if not self._is_own_secret(live):
-                return not_done(subject, _of_others(subject))
+                return not_done(subject, _already_exists(subject))
             # A token in use is never replaced.
             lost = {} if token_of(live) is not None else {"stringData": body["stringData"]}
             meta = {key: body["metadata"][key] for key in ("labels", "ownerReferences")}
@@ -121,5 +121,5 @@ class OwnedObjects:
         return Outcome(True)
 
 
-def _of_others(subject: str) -> AlreadyExists:
+def _already_exists(subject: str) -> AlreadyExists:
     return AlreadyExists(409, "AlreadyExists", f"{subject} exists already")

@@ -59,8 +59,10 @@ class PartitionClient:
         names = [PartitionName(topic=each.topic, partition=each.partition) for each in targets]
         body = DescribePartitionsRequest(partitions=names, timeout_ms=DESCRIBE_TIMEOUT_MS)
         path = "/v1/reassignments/describe"
-        told = await self._post(ips, path, token, body, DESCRIBE_TIMEOUT_MS, PartitionDescriptions)
-        return told if isinstance(told, Answer) else _cluster(told)
+        result = await self._post(
+            ips, path, token, body, DESCRIBE_TIMEOUT_MS, PartitionDescriptions
+        )
+        return result if isinstance(result, Answer) else _cluster(result)
 
     async def change(self, ips: list[str], token: str, step: BeginMoves | CancelMoves) -> Answer:
         """Execute a step. The Answer is successful if a partition was accepted or none was refused; else it has the reason."""
@@ -69,14 +71,14 @@ class PartitionClient:
             max_moving=step.max_moving if isinstance(step, BeginMoves) else None,
             timeout_ms=CHANGE_TIMEOUT_MS,
         )
-        told = await self._post(
+        result = await self._post(
             ips, "/v1/reassignments", token, body, CHANGE_TIMEOUT_MS, ReassignResult
         )
-        if isinstance(told, Answer):
-            return told
-        if told.accepted or not told.refused:
+        if isinstance(result, Answer):
+            return result
+        if result.accepted or not result.refused:
             return Answer(True)
-        first = told.refused[0]
+        first = result.refused[0]
         return Answer(False, first.error, f"{first.topic}-{first.partition}: {first.message}")
 
     async def _post(
@@ -91,11 +93,11 @@ class PartitionClient:
         """The first useful answer, else the last failure."""
         answer = Answer(False, NO_ANSWER, "no pod of the quorum is running")
         for ip in ips:
-            told = await self._post_to(ip, path, token, body, timeout_ms, model)
-            if not isinstance(told, Answer):
-                return told
-            if told.code != ErrorCode.NOT_LEADER or answer.code == NO_ANSWER:
-                answer = told  # The leader's answer takes precedence.
+            result = await self._post_to(ip, path, token, body, timeout_ms, model)
+            if not isinstance(result, Answer):
+                return result
+            if result.code != ErrorCode.NOT_LEADER or answer.code == NO_ANSWER:
+                answer = result  # The leader's answer takes precedence.
         return answer
 
     async def _post_to(
@@ -120,7 +122,7 @@ def _target(change: Change) -> PartitionTarget:
     )
 
 
-def _cluster(told: PartitionDescriptions) -> Cluster:
+def _cluster(descriptions: PartitionDescriptions) -> Cluster:
     return Cluster(
         places={
             (each.topic, each.partition): Place(
@@ -129,8 +131,8 @@ def _cluster(told: PartitionDescriptions) -> Cluster:
                 tuple(each.adding_replicas),
                 tuple(each.removing_replicas),
             )
-            for each in told.partitions
+            for each in descriptions.partitions
         },
-        fenced={each.id: each.fenced for each in told.brokers},
-        moving=told.moving,
+        fenced={each.id: each.fenced for each in descriptions.brokers},
+        moving=descriptions.moving,
     )

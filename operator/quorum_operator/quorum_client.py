@@ -99,21 +99,21 @@ class QuorumClient:
             answer = await self._pod_client.request(
                 "GET", ip, "/v1/node", timeout=limit(REPORT_TIMEOUT_S)
             )
-            told = NodeDescription.model_validate_json(answer.content)
+            description = NodeDescription.model_validate_json(answer.content)
         except (httpx.HTTPError, ValidationError):
             return None
-        if told.node_id != node_id:
+        if description.node_id != node_id:
             return None
         return NodeReport(
-            uuid=told.replica_uuid,
-            cluster_id=told.cluster_id,
-            role=told.role.value,
-            formed=told.formed,
-            caught_up=told.caught_up,
-            storage=told.storage.state.value,
-            storage_detail=told.storage.detail,
-            log=_log(told),
-            certificates=_certificates(told),
+            uuid=description.replica_uuid,
+            cluster_id=description.cluster_id,
+            role=description.role.value,
+            formed=description.formed,
+            caught_up=description.caught_up,
+            storage=description.storage.state.value,
+            storage_detail=description.storage.detail,
+            log=_log(description),
+            certificates=_certificates(description),
         )
 
     async def describe(self, ips: list[str], seen: Seen = Seen()) -> Described:
@@ -124,18 +124,26 @@ class QuorumClient:
         try:
             async with self._describing, asyncio.timeout(DESCRIBE_BUDGET_S):
                 for ip in ips:
-                    told = await self._describe(ip, confirmed=True)
-                    if told is None or not told.confirmed or told.leader_id is None:
+                    description = await self._describe(ip, confirmed=True)
+                    if (
+                        description is None
+                        or not description.confirmed
+                        or description.leader_id is None
+                    ):
                         continue
-                    view = _view(told)
+                    view = _view(description)
                     if not seen.is_older(view):
                         return Described(view, None, older)
                     older = view
                 for ip in ips:
-                    told = await self._describe(ip, confirmed=False)
-                    if told is not None and told.voters and told.leader_epoch >= seen.epoch:
-                        hinted = frozenset(Key(each.id, each.uuid) for each in told.voters)
-                        hinted_epoch = told.leader_epoch
+                    description = await self._describe(ip, confirmed=False)
+                    if (
+                        description is not None
+                        and description.voters
+                        and description.leader_epoch >= seen.epoch
+                    ):
+                        hinted = frozenset(Key(each.id, each.uuid) for each in description.voters)
+                        hinted_epoch = description.leader_epoch
                         break
         except TimeoutError:
             pass
@@ -211,36 +219,36 @@ class QuorumClient:
     async def _change(
         self, method: str, ip: str, path: str, token: str, body: str | None
     ) -> Answer:
-        told = await call(self._pod_client, method, ip, path, token, body)
-        return told if isinstance(told, Answer) else Answer(True)
+        answer = await call(self._pod_client, method, ip, path, token, body)
+        return answer if isinstance(answer, Answer) else Answer(True)
 
 
 async def describe_newest(nodes: QuorumClient, ips: list[str], seen: Seen) -> Described:
     """The newest description from `ips` (most promising first). An answer older than `seen` is ignored, and further
     pods are called.
     """
-    told = await nodes.describe(ips)
-    outdated = told.hinted_epoch is not None and told.hinted_epoch < seen.epoch
-    if outdated or (told.view is not None and seen.is_older(told.view)):
+    described = await nodes.describe(ips)
+    outdated = described.hinted_epoch is not None and described.hinted_epoch < seen.epoch
+    if outdated or (described.view is not None and seen.is_older(described.view)):
         return await nodes.describe(ips, seen)
-    return told
+    return described
 
 
-def _log(told: NodeDescription) -> HeldLog | None:
-    if told.log_end_epoch is None or told.voters is None:
+def _log(description: NodeDescription) -> HeldLog | None:
+    if description.log_end_epoch is None or description.voters is None:
         return None
     return HeldLog(
-        last_epoch=told.log_end_epoch,
-        end_offset=told.log_end_offset,
-        committed_offset=told.high_watermark,
-        leader_epoch=told.leader_epoch,
-        voters=frozenset(Key(each.id, each.uuid) for each in told.voters),
+        last_epoch=description.log_end_epoch,
+        end_offset=description.log_end_offset,
+        committed_offset=description.high_watermark,
+        leader_epoch=description.leader_epoch,
+        voters=frozenset(Key(each.id, each.uuid) for each in description.voters),
     )
 
 
-def _certificates(told: NodeDescription) -> LoadedCertificates | None:
+def _certificates(description: NodeDescription) -> LoadedCertificates | None:
     """The certificates that the process reports; None without TLS."""
-    tls = told.tls
+    tls = description.tls
     if tls is None:
         return None
     return LoadedCertificates(
@@ -252,34 +260,34 @@ def _certificates(told: NodeDescription) -> LoadedCertificates | None:
     )
 
 
-def _view(told: QuorumDescription) -> QuorumView:
-    assert told.leader_id is not None
+def _view(description: QuorumDescription) -> QuorumView:
+    assert description.leader_id is not None
     return QuorumView(
-        cluster_id=told.cluster_id,
-        leader=Key(told.leader_id, told.leader_uuid or ""),
-        epoch=told.leader_epoch,
-        voters=tuple(_replica(each) for each in told.voters),
-        observers=tuple(_replica(each) for each in told.observers),
-        voters_offset=told.voters_position.offset,
-        voters_epoch=told.voters_position.epoch,
-        voters_committed=told.voters_position.committed,
-        pending_change=told.pending_change,
-        own_epoch_committed=told.own_epoch_committed,
-        formed=told.formed,
-        initial_voters=told.initial_voters,
-        recovered_epoch=told.recovered_epoch,
+        cluster_id=description.cluster_id,
+        leader=Key(description.leader_id, description.leader_uuid or ""),
+        epoch=description.leader_epoch,
+        voters=tuple(_replica(each) for each in description.voters),
+        observers=tuple(_replica(each) for each in description.observers),
+        voters_offset=description.voters_position.offset,
+        voters_epoch=description.voters_position.epoch,
+        voters_committed=description.voters_position.committed,
+        pending_change=description.pending_change,
+        own_epoch_committed=description.own_epoch_committed,
+        formed=description.formed,
+        initial_voters=description.initial_voters,
+        recovered_epoch=description.recovered_epoch,
         target_voters=None
-        if told.target_voters is None
-        else tuple(TargetVoter(each.id, each.uuid) for each in told.target_voters),
+        if description.target_voters is None
+        else tuple(TargetVoter(each.id, each.uuid) for each in description.target_voters),
     )
 
 
-def _replica(told: ReplicaStatus) -> ReplicaView:
-    lost = told.went_back
+def _replica(replica: ReplicaStatus) -> ReplicaView:
+    lost = replica.went_back
     return ReplicaView(
-        Key(told.id, told.uuid),
-        told.fetching,
-        told.caught_up,
-        max(told.lag, 0),
+        Key(replica.id, replica.uuid),
+        replica.fetching,
+        replica.caught_up,
+        max(replica.lag, 0),
         None if lost is None else (lost.acknowledged_offset, lost.offset),
     )

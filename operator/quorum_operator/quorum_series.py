@@ -24,7 +24,7 @@ class QuorumSeries(Collector):
 
     def __init__(self, registry: CollectorRegistry, prefix: str) -> None:
         self._prefix = prefix
-        self._told: dict[_Place, MetadataQuorumStatus] = {}
+        self._statuses: dict[_Place, MetadataQuorumStatus] = {}
         self._repairs: dict[_Place, int] = {}
         self._counted: dict[_Place, frozenset[_Repair]] = {}
         """Completed repairs in the last status, which contains only the latest ones."""
@@ -36,10 +36,10 @@ class QuorumSeries(Collector):
         )
         registry.register(self)
 
-    def tell(self, namespace: str, name: str, status: MetadataQuorumStatus) -> None:
+    def set_status(self, namespace: str, name: str, status: MetadataQuorumStatus) -> None:
         """Store the current status."""
         place = (namespace, name)
-        self._told[place] = status
+        self._statuses[place] = status
         known = self._counted.get(place, frozenset())
         done = {
             (each.id, each.incarnation, each.started_at): each.seconds
@@ -54,20 +54,20 @@ class QuorumSeries(Collector):
 
     def forget(self, namespace: str, name: str) -> None:
         """Forget a quorum that was deleted or is handled by another operator."""
-        self._told.pop((namespace, name), None)
+        self._statuses.pop((namespace, name), None)
         self._repairs.pop((namespace, name), None)
         self._counted.pop((namespace, name), None)
 
     def statuses(self) -> dict[_Place, MetadataQuorumStatus]:
         """The last status of each quorum, by namespace and name."""
-        return dict(self._told)
+        return dict(self._statuses)
 
     def collect(self) -> Iterator[Metric]:
         """All metric families, including those without samples."""
-        told = tuple(self._told.items())
-        yield self._phases(told)
-        yield self._conditions(told)
-        yield from self._numbers(told)
+        statuses = tuple(self._statuses.items())
+        yield self._phases(statuses)
+        yield self._conditions(statuses)
+        yield from self._numbers(statuses)
         repairs = CounterMetricFamily(
             f"{self._prefix}_repairs",
             "Completed replacements of failed members.",
@@ -80,25 +80,25 @@ class QuorumSeries(Collector):
     def _gauge(self, name: str, text: str, *labels: str) -> GaugeMetricFamily:
         return GaugeMetricFamily(f"{self._prefix}_quorum_{name}", text, labels=(*PLACE, *labels))
 
-    def _phases(self, told: tuple[tuple[_Place, MetadataQuorumStatus], ...]) -> Metric:
+    def _phases(self, statuses: tuple[tuple[_Place, MetadataQuorumStatus], ...]) -> Metric:
         made = self._gauge("phase", "1 for the current phase of a quorum.", "phase")
-        for place, status in told:
+        for place, status in statuses:
             for phase in Phase:
                 made.add_metric((*place, phase.value), float(status.phase is phase))
         return made
 
-    def _conditions(self, told: tuple[tuple[_Place, MetadataQuorumStatus], ...]) -> Metric:
+    def _conditions(self, statuses: tuple[tuple[_Place, MetadataQuorumStatus], ...]) -> Metric:
         made = self._gauge("condition", "1 while a condition of a quorum is True.", "condition")
-        for place, status in told:
+        for place, status in statuses:
             for each in status.conditions:
                 made.add_metric((*place, each.type), float(each.status == "True"))
         return made
 
     def _numbers(
-        self, told: tuple[tuple[_Place, MetadataQuorumStatus], ...]
+        self, statuses: tuple[tuple[_Place, MetadataQuorumStatus], ...]
     ) -> Iterator[GaugeMetricFamily]:
         made = {name: self._gauge(name, text) for name, text in _NUMBERS.items()}
-        for place, status in told:
+        for place, status in statuses:
             for name, value in _values(status):
                 made[name].add_metric(place, value)
         yield from made.values()

@@ -49,7 +49,7 @@ from quorum_operator.reassignment_crd import (
 from quorum_operator.reconcile import Next
 from quorum_operator.refused import by_api, is_outage
 from quorum_operator.remembered import Way
-from quorum_operator.told_by_resource import problems_of, readable
+from quorum_operator.resource_facts import problems_of, readable
 from quorum_operator.turns import Place, Turns, has_ended
 
 Object = dict[str, Any]
@@ -99,7 +99,7 @@ class ReassignmentReconciler:
         if resource is None or has_ended(resource) or "deletionTimestamp" in resource["metadata"]:
             # The watch may miss the deletion, and reports it later than this read.
             self._turns.forget(Place(namespace, name))
-            return Next(gone=True)
+            return Next(finished=True)
         try:
             spec = PartitionReassignmentSpec.model_validate(resource.get("spec", {}))
             outcome = await self._advance(Place(namespace, name), spec)
@@ -109,20 +109,22 @@ class ReassignmentReconciler:
             outcome = Held("SpecInvalid", text)
         except ApiError as error:
             if not is_outage(error):
-                told = by_api("reading", error)
-                held = Held(told.reason, f"{told.subject}: {told.message}", unreachable=True)
-                await self._tell_outcome(path, resource, held)
+                refused = by_api("reading", error)
+                held = Held(
+                    refused.reason, f"{refused.subject}: {refused.message}", unreachable=True
+                )
+                await self._report_outcome(path, resource, held)
             raise
         except Exception as error:
             # A bug or an unexpected object: reported on the resource, and not only in the log.
             text = f"{type(error).__name__}: {error}; see the operator's log. It is retried"
             held = Held("InternalError", text, unreachable=True)
-            await self._tell_outcome(path, resource, held)
+            await self._report_outcome(path, resource, held)
             raise
-        await self._tell_outcome(path, resource, outcome)
+        await self._report_outcome(path, resource, outcome)
         return _next(outcome)
 
-    async def _tell_outcome(self, path: str, resource: Object, outcome: Outcome) -> None:
+    async def _report_outcome(self, path: str, resource: Object, outcome: Outcome) -> None:
         """Write the status for an outcome."""
         earlier = readable(PartitionReassignmentStatus, resource.get("status"))
         status = build_status(
@@ -209,9 +211,9 @@ class ReassignmentReconciler:
         except (Conflict, NotFound):
             return  # The resource has changed: the next reconcile writes the status.
         if status.phase is not earlier.phase:
-            await self._tell(resource, status)
+            await self._post_phase(resource, status)
 
-    async def _tell(self, resource: Object, status: PartitionReassignmentStatus) -> None:
+    async def _post_phase(self, resource: Object, status: PartitionReassignmentStatus) -> None:
         """Post an event for the new phase."""
         meta = resource["metadata"]
         message = next(each.message for each in status.conditions if each.type == PROGRESSING)

@@ -14,13 +14,12 @@ from typing import Any
 import structlog
 from pydantic import ValidationError
 
-from quorum_operator.asked_pods import asked_addresses
 from quorum_operator.attempts import Refused
 from quorum_operator.backup_keeper import BackupKeeper, has_backups
 from quorum_operator.certificate_keeper import CertificateKeeper, close
 from quorum_operator.crd import PLURAL, MetadataQuorumSpec
 from quorum_operator.desired import revision, tls
-from quorum_operator.desired.names import Owner, asked_by_notes
+from quorum_operator.desired.names import Owner, annotated_requests
 from quorum_operator.execute import Executor
 from quorum_operator.kube import paths
 from quorum_operator.kube.client import KubeApi
@@ -53,13 +52,12 @@ from quorum_operator.planner.step import (
 )
 from quorum_operator.planner.times import text_of
 from quorum_operator.planner.tls_stage import TlsStage
+from quorum_operator.query_order import addresses_to_query
 from quorum_operator.quorum_client import Described, QuorumClient, Seen, describe_newest
 from quorum_operator.refused import by_api, is_outage
 from quorum_operator.remembered import Memory, Remembered, Way, with_memory
 from quorum_operator.report import Reporter, blocked, invalid, same
-from quorum_operator.status_crd import MetadataQuorumStatus
-from quorum_operator.token_checks import TokenChecks
-from quorum_operator.told_by_resource import (
+from quorum_operator.resource_facts import (
     earlier_status,
     newest_seen,
     problems_of,
@@ -68,6 +66,8 @@ from quorum_operator.told_by_resource import (
     update_wanted,
     wanted_by,
 )
+from quorum_operator.status_crd import MetadataQuorumStatus
+from quorum_operator.token_checks import TokenChecks
 
 Object = dict[str, Any]
 
@@ -79,12 +79,12 @@ _log = structlog.get_logger("quorum_operator")
 
 @dataclass(frozen=True, slots=True)
 class Next:
-    """When to reconcile again: seconds, or None for the resync period. `gone`: never, because the resource is deleted
+    """When to reconcile again: seconds, or None for the resync period. `finished`: never, because the resource is deleted
     or complete.
     """
 
     after_s: float | None = None
-    gone: bool = False
+    finished: bool = False
 
 
 class Reconciler:
@@ -132,13 +132,13 @@ class Reconciler:
         """Observe only the cache. None if anything has to be done or reported, which needs reads from the API server."""
         known = self._memory.known(namespace, name)
         now = time.monotonic()
-        if self._kept is None or known is None or known.goes_on:
+        if self._kept is None or known is None or known.must_read_live:
             return None
         try:
             resource = await self._kept.get(paths.namespaced(PLURAL, namespace, name))
             if resource is None or resource["metadata"]["uid"] != known.uid:
                 return None
-            if known.certificates_are_due(now, asked_by_notes(resource["metadata"])):
+            if known.certificates_are_due(now, annotated_requests(resource["metadata"])):
                 return None
             owner = Owner(name, namespace, known.uid, self._home)
             earlier = earlier_status(resource)
@@ -172,9 +172,9 @@ class Reconciler:
             known = self._memory.known(namespace, name)
             self._memory.forget(namespace, name)
             await close(known.opened if known is not None else None)
-            return Next(gone=True)
+            return Next(finished=True)
         owner = Owner(name, namespace, resource["metadata"]["uid"], self._home)
-        self._memory.of(owner).goes_on = False
+        self._memory.of(owner).must_read_live = False
         try:
             spec = MetadataQuorumSpec.model_validate(resource.get("spec", {}))
         except ValidationError as error:
@@ -218,18 +218,18 @@ class Reconciler:
             known.certificates = None
             return seen, None
 
-        async def tell(kind: str, reason: str, message: str) -> None:
-            await self._reporter.tell(owner, kind, reason, message)
+        async def post_event(kind: str, reason: str, message: str) -> None:
+            await self._reporter.post(owner, kind, reason, message)
 
         notes = meta.get("annotations") or {}
         kept = await self._certificates.keep(
-            owner, known.opened, seen, notes, tell, known.certificate_attempts
+            owner, known.opened, seen, notes, post_event, known.certificate_attempts
         )
         now, again_s = time.monotonic(), kept.again_s
         if kept.seen.waits and again_s > 0.0:
             again_s = known.certificates_wait_s(kept.seen.waits, again_s, now)
         known.certificates = (kept.seen, now + again_s)
-        known.asked = asked_by_notes(meta)
+        known.requests = annotated_requests(meta)
         return replace(seen, certificates=kept.seen), None if kept.settled else again_s
 
     async def _keep_backups(
@@ -272,10 +272,10 @@ class Reconciler:
             if outcome.exists:
                 known.searches.widen()
             times = self._note(known, seen, step, outcome)
-            await self._reporter.tell_step(owner, step, outcome, times)
+            await self._reporter.report_step(owner, step, outcome, times)
             if outcome.changed or outcome.outdated:
                 break
-        known.waits, known.moved_at, known.goes_on = None, time.monotonic(), True
+        known.waits, known.moved_at, known.must_read_live = None, time.monotonic(), True
         now = self._clock()
         seen = replace(seen, refusals=known.attempts.refusals(generation, now))
         first = next_attempt(replace(seen, now=now))
@@ -333,7 +333,7 @@ class Reconciler:
         incarnations, described = await self._ask_nodes(
             nodes, known, cluster, newest, all_of_them=reads is self._api
         )
-        described = await known.other_ways.describe(
+        described = await known.fallback_addresses.describe(
             nodes, reads, owner, cluster, incarnations, described, newest, time.monotonic()
         )
         known.searches.end(cluster, described.view)
@@ -416,7 +416,7 @@ class Reconciler:
         now = time.monotonic()
         kept = None if all_of_them else known.reports.of(cluster.incarnations, now)
         if kept is not None:
-            described = await describe_newest(nodes, asked_addresses(cluster, kept), seen)
+            described = await describe_newest(nodes, addresses_to_query(cluster, kept), seen)
             if known.reports.holds(described.view):
                 return kept, described
 
@@ -427,7 +427,7 @@ class Reconciler:
             return with_report(each, await nodes.report(pod.ip, each.node_id))
 
         incarnations = tuple(await asyncio.gather(*(ask(each) for each in cluster.incarnations)))
-        described = await describe_newest(nodes, asked_addresses(cluster, incarnations), seen)
+        described = await describe_newest(nodes, addresses_to_query(cluster, incarnations), seen)
         known.reports.keep(incarnations, described.view, now)
         return incarnations, described
 
@@ -479,6 +479,6 @@ def _unmakeable(spec: MetadataQuorumSpec, cluster: Cluster) -> str | None:
 
 
 def _sooner(due: Next, again_s: float | None) -> Next:
-    if again_s is None or due.gone or (due.after_s is not None and due.after_s <= again_s):
+    if again_s is None or due.finished or (due.after_s is not None and due.after_s <= again_s):
         return due
     return Next(again_s)

@@ -19,14 +19,14 @@ _TOO_MANY_REQUESTS = 429
 
 def is_outage(error: ApiError) -> bool:
     """Whether the API server as a whole is unavailable, as opposed to rejecting this call."""
-    told = error.status >= 500 and "webhook" in error.message
-    return not told and (error.status in {0, _TOO_MANY_REQUESTS} or error.status >= 500)
+    by_webhook = error.status >= 500 and "webhook" in error.message
+    return not by_webhook and (error.status in {0, _TOO_MANY_REQUESTS} or error.status >= 500)
 
 
 def is_frozen(error: ApiError) -> bool:
     """Whether the call changes an immutable field."""
-    said = error.message.lower()
-    return isinstance(error, Invalid) and ("immutable" in said or "may not change once set" in said)
+    text = error.message.lower()
+    return isinstance(error, Invalid) and ("immutable" in text or "may not change once set" in text)
 
 
 CONFLICT = "Conflict"
@@ -51,9 +51,9 @@ def _reason(error: ApiError) -> str:
         return "AlreadyExists"
     if error.status == 401:
         return "Unauthorized"
-    told = reason_in(error.message)
-    if told is not None:
-        return "ServerError" if told == "AdmissionDenied" and error.status >= 500 else told
+    found = reason_in(error.message)
+    if found is not None:
+        return "ServerError" if found == "AdmissionDenied" and error.status >= 500 else found
     if error.status == 403:
         return "Forbidden"
     return "Invalid" if error.status < 500 and not isinstance(error, Unavailable) else "ServerError"

@@ -9,16 +9,16 @@ from quorum_operator.attempts import Attempts
 from quorum_operator.certificate_attempts import CertificateAttempts
 from quorum_operator.certificate_keeper import Opened
 from quorum_operator.desired.names import Owner
+from quorum_operator.fallback_addresses import FallbackAddresses
 from quorum_operator.kept_reports import KeptReports
 from quorum_operator.kube.searches import Searches
-from quorum_operator.other_ways import OtherWays
 from quorum_operator.planner.backups import BackupsSeen
 from quorum_operator.planner.certificates_seen import CertificatesSeen
 from quorum_operator.planner.observed import Incarnation
 from quorum_operator.pod_client import TlsPodClient
 from quorum_operator.quorum_client import Seen
+from quorum_operator.resource_facts import suspicions, unreachable_since
 from quorum_operator.status_crd import MetadataQuorumStatus
-from quorum_operator.told_by_resource import suspicions, unreachable_since
 
 OBJECTS_PERIOD_S = 20.0
 MOVING_S = 5.0
@@ -40,14 +40,14 @@ class Remembered:
     """Memory about the resource with this UID. Times are seconds of a monotonic clock."""
 
     uid: str
-    other_ways: OtherWays = field(default_factory=OtherWays)
+    fallback_addresses: FallbackAddresses = field(default_factory=FallbackAddresses)
     attempts: Attempts = field(default_factory=Attempts)
     certificate_attempts: CertificateAttempts = field(default_factory=CertificateAttempts)
     searches: Searches = field(default_factory=Searches)
     reports: KeptReports = field(default_factory=KeptReports)
     moved_at: float = float("-inf")
     """Time of the last change."""
-    goes_on: bool = False
+    must_read_live: bool = False
     """Whether the last reconcile changed something, so that the next one has to read from the API server."""
     checked: tuple[int, float] = (0, float("-inf"))
     """Generation and time at which all Services and similar objects were up to date."""
@@ -63,7 +63,7 @@ class Remembered:
     """What the certificates wait for, and since when."""
     backups: tuple[BackupsSeen | None, int, float] = (None, 0, float("-inf"))
     """Backup state with generation and time."""
-    asked: tuple[str | None, ...] = ()
+    requests: tuple[str | None, ...] = ()
     """Requests in annotations at the last check of the certificates."""
     config_created_at: float | None = None
     """Creation time of the nodes' ConfigMap, from the last check (seconds since 1970)."""
@@ -88,10 +88,10 @@ class Remembered:
             return None
         return Way(self.pod_client)
 
-    def newest(self, told: Seen) -> tuple[Seen, bool]:
+    def newest(self, recorded: Seen) -> tuple[Seen, bool]:
         """The newest confirmed description, and whether the status has a later one that this operator did not write."""
-        if self.confirmed is None or not told.is_beyond(self.confirmed):
-            return told, False
+        if self.confirmed is None or not recorded.is_beyond(self.confirmed):
+            return recorded, False
         return self.confirmed, True
 
     def noted(self, config_created_at: float | None, drain_floor: int | None) -> None:
@@ -102,11 +102,11 @@ class Remembered:
         """Whether something was changed just now."""
         return now - self.moved_at < MOVING_S
 
-    def certificates_are_due(self, now: float, asked: tuple[str | None, ...]) -> bool:
+    def certificates_are_due(self, now: float, requests: tuple[str | None, ...]) -> bool:
         """Whether the Secrets have to be checked; False without certificates."""
         if self.certificates is None:
             return False
-        return now >= self.certificates[1] or asked != self.asked
+        return now >= self.certificates[1] or requests != self.requests
 
     def backups_are_due(self, generation: int, now: float) -> bool:
         """Whether the CronJob and its Jobs have to be checked."""

@@ -24,7 +24,7 @@ from quorum_operator.status_crd import Condition, MetadataQuorumStatus
 
 Object = dict[str, Any]
 
-TOLD_TIMES = 3
+REPORTED_TIMES = 3
 """Number of repetitions of a step that are reported."""
 
 _log = structlog.get_logger("quorum_operator")
@@ -36,19 +36,19 @@ class Reporter:
     def __init__(self, api: KubeApi, metrics: Metrics, clock: Callable[[], float]) -> None:
         self._api, self._metrics, self._clock = api, metrics, clock
 
-    async def tell_step(self, owner: Owner, step: Step, outcome: Outcome, times: int) -> None:
+    async def report_step(self, owner: Owner, step: Step, outcome: Outcome, times: int) -> None:
         """Post an event for a step. `times`: how often in a row it was executed, or refused for the same reason."""
         if outcome.refused:
             if times == 1:
-                told = "; ".join(f"{each.subject}: {each.reason}" for each in outcome.refused)
-                message = f"{step.reason} — {told} — {outcome.message}"
+                refusals = "; ".join(f"{each.subject}: {each.reason}" for each in outcome.refused)
+                message = f"{step.reason} — {refusals} — {outcome.message}"
                 await self._post(owner, "Warning", type(step).__name__, message)
-        elif times <= TOLD_TIMES:
+        elif times <= REPORTED_TIMES:
             kind = "Warning" if isinstance(step, LatchFailure) else "Normal"
             message = step.reason + (f" — {outcome.message}" if outcome.message else "")
             await self._post(owner, kind, type(step).__name__, message)
 
-    async def tell(self, owner: Owner, kind: str, reason: str, message: str) -> None:
+    async def post(self, owner: Owner, kind: str, reason: str, message: str) -> None:
         """Post an event; a failure is logged."""
         await self._post(owner, kind, reason, message)
 
@@ -61,11 +61,11 @@ class Reporter:
         owner: Owner,
     ) -> None:
         """Write the status if it has changed, and post an event for each change to report."""
-        told = [
+        events = [
             self._post(owner, each.kind, each.reason, each.message)
             for each in news(status, earlier)
         ]
-        await asyncio.gather(self._write_status(path, resource, status, earlier, owner), *told)
+        await asyncio.gather(self._write_status(path, resource, status, earlier, owner), *events)
 
     async def hold(self, path: str, resource: Object, finding: Finding) -> None:
         """Set one condition if no status can be computed; the rest of the status is kept.
@@ -74,20 +74,20 @@ class Reporter:
         """
         meta = resource["metadata"]
         before = _conditions(resource)
-        said = condition_of(
+        condition = condition_of(
             finding, before, generation=int(meta.get("generation", 0)), now=self._clock()
         )
         if any(
             (each.type, each.status, each.reason, each.message)
-            == (said.type, said.status, said.reason, said.message)
+            == (condition.type, condition.status, condition.reason, condition.message)
             for each in before
         ):
             return
-        others = [each for each in before if each.type != said.type]
-        body = [each.model_dump(mode="json", by_alias=True) for each in (*others, said)]
+        others = [each for each in before if each.type != condition.type]
+        body = [each.model_dump(mode="json", by_alias=True) for each in (*others, condition)]
         owner = Owner(meta["name"], meta["namespace"], meta["uid"])
         await self._patch(path, resource, {"conditions": body}, owner)
-        await self._post(owner, "Warning", said.reason, said.message)
+        await self._post(owner, "Warning", condition.reason, condition.message)
 
     async def _post(self, owner: Owner, kind: str, reason: str, message: str) -> None:
         try:

@@ -71,13 +71,13 @@ class Window:
                     yield local.timestamp()
 
 
-def window(said: UpdateWindowSpec) -> Window:
+def window(spec: UpdateWindowSpec) -> Window:
     """Parse a window. Raises ValueError with a message for the user."""
     try:
-        zone = ZoneInfo(said.time_zone)
+        zone = ZoneInfo(spec.time_zone)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise ValueError(f"unknown time zone {said.time_zone!r}") from None
-    return Window(schedule(said.start), said.duration_minutes * 60.0, zone)
+        raise ValueError(f"unknown time zone {spec.time_zone!r}") from None
+    return Window(schedule(spec.start), spec.duration_minutes * 60.0, zone)
 
 
 def schedule(text: str) -> Schedule:
@@ -99,9 +99,9 @@ def schedule(text: str) -> Schedule:
     )
 
 
-def hold(said: Iterable[UpdateWindowSpec], now: float) -> str | None:
+def hold(specs: Iterable[UpdateWindowSpec], now: float) -> str | None:
     """Why an update has to wait for these windows (at least one); None if one is open. Raises ValueError."""
-    windows = [window(each) for each in said]
+    windows = [window(each) for each in specs]
     if any(each.is_open(now) for each in windows):
         return None
     starts = [start for each in windows if (start := each.next_start(now)) is not None]

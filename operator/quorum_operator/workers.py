@@ -183,7 +183,7 @@ class Workers:
                     self._metrics.waited(max(now() - wake.due_at(ended_at, due_at) - own_s, 0.0))
                 wake.clear()
                 due, error = await self._reconcile(resource)
-            if due.gone and not wake.any.is_set():
+            if due.finished and not wake.any.is_set():
                 break  # Not after a wake-up meanwhile: a new resource of that name may exist.
             failures = failures + 1 if error is not None else 0
             after_s = self._resync_s if due.after_s is None else due.after_s

@@ -19,7 +19,7 @@ def majority(size: int) -> int:
     return size // 2 + 1
 
 
-def check_taking_back(each: Set, sets: list[Set], voters: list[Key]) -> None:
+def check_unlatching(each: Set, sets: list[Set], voters: list[Key]) -> None:
     """A latch is only removed from a voter whose disk is intact, and while no other replica of its id exists."""
     assert each.failed is not None
     if each.failed.reason not in {"VolumeNotMounted", "PodCannotStart", "HostDeleted"}:

@@ -43,7 +43,7 @@ class Certificates:
         self.trust: dict[str, Any] | None = None
         self.running: dict[str, Process] = {}
         self.leader = self.members[0].name
-        self.rotation_asked = False
+        self.rotation_requested = False
         self.settled = False
         self._version = 0
 
@@ -54,7 +54,7 @@ class Certificates:
         found = Objects(self.authorities, self.leaves, self.trust)
         members = tuple(map(self._member, self.members))
         at = look(OWNER, self.now + self.skew_s, copy.deepcopy(found), members, self.others)
-        return replace(at, rotation_asked=self.rotation_asked)
+        return replace(at, rotation_requested=self.rotation_requested)
 
     def _member(self, holder: Holder) -> MemberSeen:
         process = self.running.get(holder.name)
@@ -86,7 +86,7 @@ class Certificates:
                 pair = issuing.new_authority(OWNER, generation, self.now + self.skew_s)
                 made = documents.authority_secret(OWNER, generation, pair, signing=signing)
                 self.authorities[generation] = self._kept(made)
-                self.rotation_asked = False
+                self.rotation_requested = False
             case steps.ApplyTrust(bundle, version):
                 if version != self._version_of(self.trust):
                     return False

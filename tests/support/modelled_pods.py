@@ -48,7 +48,7 @@ class Set:
     replicas: int = 1
     uuid: str | None = None
     failed: FailureLatch | None = None
-    taken_back: list[float] = field(default_factory=list)
+    unlatched_at: list[float] = field(default_factory=list)
     stopped: str | None = None
     template: str = ""
     disk: Disk = field(default_factory=Disk)

@@ -29,7 +29,7 @@ from quorum_operator.planner.observed import (
     VolumeFacts,
     Wanted,
 )
-from support.model_rules import MOVES, Unsafe, check_taking_back, majority
+from support.model_rules import MOVES, Unsafe, check_unlatching, majority
 from support.modelled_claims import (
     RESOURCE_UID,
     born_with,
@@ -231,7 +231,7 @@ class Model:
             uuid=each.uuid,
             failed=each.failed,
             suspected=self.suspected.get(each.name),
-            taken_back=tuple(each.taken_back),
+            unlatched_at=tuple(each.unlatched_at),
             stopped=each.stopped,
             replaces=each.replaces,
             recovery=each.recovery,
@@ -437,9 +437,9 @@ class Model:
                 self._check_latch(each)
                 each.failed = latch
             case steps.Unlatch(_, latched_at):
-                check_taking_back(each, list(self.sets.values()), self.current_voters())
+                check_unlatching(each, list(self.sets.values()), self.current_voters())
                 each.failed = None
-                each.taken_back.append(latched_at)
+                each.unlatched_at.append(latched_at)
             case steps.ScaleToZero(_, why):
                 self._check_stop(each)
                 each.replicas, each.stopped, each.pod = 0, why, None

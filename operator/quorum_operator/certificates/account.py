@@ -19,8 +19,11 @@ def account(seen: Seen, step: Step, refused: str = "") -> CertificatesSeen:
         for each in seen.members
         if each.holder.name not in leaves or leaves[each.holder.name].certificate is None
     ]
-    told = (*(each.problem for each in seen.authorities), *(each.problem for each in seen.leaves))
-    problems = [each for each in told if each]
+    all_problems = (
+        *(each.problem for each in seen.authorities),
+        *(each.problem for each in seen.leaves),
+    )
+    problems = [each for each in all_problems if each]
     authorities = [each for each in seen.authorities if not each.retired]
     waits = "" if isinstance(step, Settled) else step.reason
     by_others = seen.issued is not None

@@ -114,8 +114,8 @@ def check_leaf(
         return Problem(Reason.WRONG_NAME, f"{text}. {mended}")
     own = holder.identity(owner).uri()
     if found.uris != {own}:
-        said = ", ".join(sorted(found.uris)) or "nobody"
-        text = f"{where}: {CERTIFICATE} is issued to {said}, not to {own}"
+        subjects = ", ".join(sorted(found.uris)) or "no identity"
+        text = f"{where}: {CERTIFICATE} is issued to {subjects}, not to {own}"
         return Problem(Reason.WRONG_IDENTITY, f"{text}. {mended}")
     return found
 

@@ -161,8 +161,8 @@ def revoked_in(secret: Object) -> str | None:
 
 def extras_of(secret: Object) -> frozenset[str]:
     """Additional trusted authorities that a holder's Secret records."""
-    said = (secret["metadata"].get("annotations") or {}).get(ANNOTATION_EXTRAS, "")
-    return frozenset(filter(None, said.split(",")))
+    text = (secret["metadata"].get("annotations") or {}).get(ANNOTATION_EXTRAS, "")
+    return frozenset(filter(None, text.split(",")))
 
 
 def generation_of(secret: Object) -> int | None:

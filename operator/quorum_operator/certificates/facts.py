@@ -125,7 +125,7 @@ class Seen:
     """The wanted file of revoked certificates for members; None if the spec has no `revoked`."""
     issued: tuple[Issued, ...] | None = None
     """Certificates of an external issuer; None if the operator signs."""
-    rotation_asked: int = 0
+    rotation_requested: int = 0
     """The user's open request for a new authority; 0 for none."""
     names_taken: frozenset[int] = field(default_factory=frozenset)
     """Generations whose Secret name is used by another object."""

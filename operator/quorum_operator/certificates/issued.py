@@ -97,12 +97,12 @@ def issued(
         text = f"{what} can't be read: {found.refused}. Install the chart with certManager.enabled=true"
         return _with(made, text, Trouble("IssuerForbidden", text))
     data = None if found.secret is None else checks.decoded(found.secret.get("data"))
-    judged = None
+    checked = None
     if data is not None:
         mended = f"See `kubectl describe certificate {name}`. {checks.STAYS}"
-        judged = checks.check_leaf(name, data, owner, holder, trusted, now, mended)
+        checked = checks.check_leaf(name, data, owner, holder, trusted, now, mended)
     late = _late(what, name, there, now)
-    if isinstance(judged, Read):
+    if isinstance(checked, Read):
         chain = read_all(data[checks.CERTIFICATE]) if data is not None else ()
         anchor = anchor_of(chain, trusted)
         return Issued(
@@ -110,18 +110,18 @@ def issued(
             anchor.fingerprint if anchor is not None else "",
             trouble=late if late is not None and late.reason == "IssuerFailed" else None,
         )
-    if isinstance(judged, Problem):
-        return _with(made, judged.message, Trouble("IssuedUnusable", judged.message))
+    if isinstance(checked, Problem):
+        return _with(made, checked.message, Trouble("IssuedUnusable", checked.message))
     return _with(made, late.message if late is not None else f"{what} is being issued", late)
 
 
 def pair_of(found: IssuedObjects) -> Pair:
     """The issued key pair with its chain. Raises Unreadable."""
     data = checks.decoded((found.secret or {}).get("data"))
-    leaf, *others = read_all(data.get(checks.CERTIFICATE, b"")) or (None,)
+    leaf, *intermediates = read_all(data.get(checks.CERTIFICATE, b"")) or (None,)
     if leaf is None:
         raise Unreadable("no certificate in it")
-    return Pair(leaf, data[checks.KEY].decode(), tuple(others))
+    return Pair(leaf, data[checks.KEY].decode(), tuple(intermediates))
 
 
 def _with(made: Issued, waits: str, trouble: Trouble | None) -> Issued:
@@ -144,13 +144,13 @@ def _late(what: str, name: str, there: Object | None, now: float) -> Trouble | N
     see = f"See `kubectl describe certificate {name}`. {checks.STAYS}"
     if status.get("lastFailureTime") or issuing.get("reason") == "Failed":
         why = issuing if issuing.get("message") else ready
-        said = f"{why.get('reason', 'Failed')}: {why.get('message', 'no message')}"
-        return Trouble("IssuerFailed", f"{what}: the issuer has failed ({said}). {see}")
+        detail = f"{why.get('reason', 'Failed')}: {why.get('message', 'no message')}"
+        return Trouble("IssuerFailed", f"{what}: the issuer has failed ({detail}). {see}")
     since = _time(ready.get("lastTransitionTime") or there["metadata"].get("creationTimestamp"))
     if since is None or now - since < GRACE_S:
         return None
-    said = f"{ready.get('reason', 'cert-manager')}: {ready.get('message', 'has not answered')}"
-    text = f"{what} has not been issued; requested at {checks.time_text(since)} ({said}). {see}"
+    detail = f"{ready.get('reason', 'cert-manager')}: {ready.get('message', 'has not answered')}"
+    text = f"{what} has not been issued; requested at {checks.time_text(since)} ({detail}). {see}"
     return Trouble("IssuerLate", text)
 
 

@@ -23,8 +23,8 @@ def known_authorities(seen: Seen) -> tuple[Read, ...]:
     marks = Counter(name for leaf in seen.leaves if leaf.bundle for name in leaf.extras)
     extras |= {name for name, count in marks.items() if 2 * count > _bundles(seen)}
     in_secrets = [leaf.bundle for leaf in seen.leaves if leaf.bundle]
-    said = [each.loaded.bundle for each in seen.members if each.loaded is not None]
-    for bundles in (in_secrets, said):
+    loaded = [each.loaded.bundle for each in seen.members if each.loaded is not None]
+    for bundles in (in_secrets, loaded):
         found |= {
             each.fingerprint: each for each in _of_most(bundles) if each.fingerprint not in extras
         }

@@ -79,8 +79,10 @@ def _may_be_alive(pod: PodFacts | None) -> bool:
 
 
 def _loaded(each: Incarnation, known: dict[str, Read]) -> Loaded | None:
-    told: LoadedCertificates | None = each.report.certificates if each.report is not None else None
-    if told is None:
+    loaded: LoadedCertificates | None = (
+        each.report.certificates if each.report is not None else None
+    )
+    if loaded is None:
         return None
-    bundle = tuple(known[name] for name in sorted(told.bundle) if name in known)
-    return Loaded(told.certificate, told.authority, bundle)
+    bundle = tuple(known[name] for name in sorted(loaded.bundle) if name in known)
+    return Loaded(loaded.certificate, loaded.authority, bundle)

@@ -44,7 +44,7 @@ class Named:
     authority: Read | None = None
     trusted: tuple[Read, ...] = ()
     """Authorities that are trusted in addition to the quorum's own."""
-    is_whole: bool = True
+    is_complete: bool = True
     """Whether all of them could be read; otherwise the previously trusted ones are kept."""
     troubles: tuple[Trouble, ...] = ()
     revoked: Revoked | None = None
@@ -55,19 +55,19 @@ def named(space: str, spec: TlsSpec | None, found: NamedObjects, now: float) -> 
     """The named objects as facts. `space`: the namespace, for messages."""
     if spec is None:
         return Named()
-    trusted, is_whole, troubles = _trusted(space, spec.trusted_cas or [], found.trusted, now)
+    trusted, is_complete, troubles = _trusted(space, spec.trusted_cas or [], found.trusted, now)
     refused, unread = revoked(space, spec.revoked, found.revoked)
     troubles += (*unread, *_unusable(spec))
     if spec.ca_secret is None:
-        return Named("", None, trusted, is_whole, troubles, refused)
+        return Named("", None, trusted, is_complete, troubles, refused)
     name = spec.ca_secret.name
-    judged = checks.check_given(f"Secret {space}/{name}", checks.data_of(found.authority), now)
-    authority = judged if isinstance(judged, Read) else None
-    if isinstance(judged, Problem):
-        troubles = (Trouble(judged.reason.value, judged.message), *troubles)
-    elif now >= judged.validity.authority_due_at:
-        troubles = (_ends_soon(f"Secret {space}/{name}", judged), *troubles)
-    return Named(name, authority, trusted, is_whole, troubles, refused)
+    checked = checks.check_given(f"Secret {space}/{name}", checks.data_of(found.authority), now)
+    authority = checked if isinstance(checked, Read) else None
+    if isinstance(checked, Problem):
+        troubles = (Trouble(checked.reason.value, checked.message), *troubles)
+    elif now >= checked.validity.authority_due_at:
+        troubles = (_ends_soon(f"Secret {space}/{name}", checked), *troubles)
+    return Named(name, authority, trusted, is_complete, troubles, refused)
 
 
 def unusable_name(identity: TlsIdentity) -> str | None:
@@ -130,18 +130,18 @@ def _ends_soon(where: str, authority: Read) -> Trouble:
 
 
 def _trusted(
-    space: str, asked: list[TrustedCa], found: tuple[Object | None, ...], now: float
+    space: str, sources: list[TrustedCa], found: tuple[Object | None, ...], now: float
 ) -> tuple[tuple[Read, ...], bool, tuple[Trouble, ...]]:
     good: dict[str, Read] = {}
-    is_whole, troubles = True, []
-    for source, there in zip(asked, found, strict=False):
+    is_complete, troubles = True, []
+    for source, there in zip(sources, found, strict=False):
         what = f"{source.kind} {space}/{source.name}"
-        judged = _bundle(what, source.key, there)
-        if isinstance(judged, Trouble):
-            is_whole = False
-            troubles.append(judged)
+        parsed = _bundle(what, source.key, there)
+        if isinstance(parsed, Trouble):
+            is_complete = False
+            troubles.append(parsed)
             continue
-        for each in judged:
+        for each in parsed:
             trouble = _why_not(what, source.key, each, now)
             if trouble is not None:
                 troubles.append(trouble)
@@ -150,7 +150,7 @@ def _trusted(
     if len(good) > MOST_TRUSTED:
         text = f"spec.tls.trustedCAs names {len(good)} authorities, more than the limit of {MOST_TRUSTED}. {checks.STAYS}"
         return (), False, (*troubles, Trouble("TooMany", text))
-    return tuple(good.values()), is_whole, tuple(troubles)
+    return tuple(good.values()), is_complete, tuple(troubles)
 
 
 def _bundle(what: str, key: str, there: Object | None) -> tuple[Read, ...] | Trouble:

@@ -34,13 +34,13 @@ _STAYS = "Certificates that are revoked already stay revoked, and all other entr
 
 @dataclass(frozen=True, slots=True)
 class Revoked:
-    """Revoked certificates. `serials`: hexadecimal digits without leading zeros; `lists`: PEM. `is_whole`: all objects
+    """Revoked certificates. `serials`: hexadecimal digits without leading zeros; `lists`: PEM. `is_complete`: all objects
     could be read.
     """
 
     serials: frozenset[str] = frozenset()
     lists: frozenset[str] = frozenset()
-    is_whole: bool = True
+    is_complete: bool = True
 
     @property
     def text(self) -> str:
@@ -52,7 +52,7 @@ class Revoked:
         """Return the union of this and the contents of earlier files; unreadable files are skipped."""
         found = [_parts(each) for each in earlier if _is_readable(each)]
         serials = self.serials.union(*(each.serials for each in found))
-        return Revoked(serials, self.lists.union(*(each.lists for each in found)), self.is_whole)
+        return Revoked(serials, self.lists.union(*(each.lists for each in found)), self.is_complete)
 
 
 def revoked(
@@ -63,25 +63,25 @@ def revoked(
     """
     if spec is None:
         return None, ()
-    asked = frozenset(map(_canonical, spec.serials or ()))
-    serials = {each for each in asked if len(each) <= _MOST_DIGITS}
+    requested = frozenset(map(_canonical, spec.serials or ()))
+    serials = {each for each in requested if len(each) <= _MOST_DIGITS}
     lists: set[str] = set()
-    troubles = [_too_long(each) for each in sorted(asked - serials)]
+    troubles = [_too_long(each) for each in sorted(requested - serials)]
     at_once = frozenset(serials)
     for source, there in zip(spec.lists or (), found, strict=False):
         what = f"{source.kind} {space}/{source.name}"
-        judged = _read(what, source.key, there)
-        if isinstance(judged, Trouble):
-            troubles.append(judged)
+        parsed = _read(what, source.key, there)
+        if isinstance(parsed, Trouble):
+            troubles.append(parsed)
         else:
-            serials |= judged.serials
-            lists |= judged.lists
+            serials |= parsed.serials
+            lists |= parsed.lists
     made = Revoked(frozenset(serials), frozenset(lists), not troubles)
     if len(made.text.encode()) > MOST_BYTES:
         text = f"what spec.tls.revoked names is longer than {MOST_BYTES} bytes in total: name fewer or shorter lists, or fewer serials. {_STAYS}"
         troubles.append(Trouble("RevokedTooLong", text))
         # Serials are typed by people in a hurry, so they take effect even if the lists are invalid.
-        made = Revoked(at_once, is_whole=False)
+        made = Revoked(at_once, is_complete=False)
     return made, tuple(troubles)
 
 
@@ -89,19 +89,19 @@ def file_for(wanted: Revoked | None, earlier: Iterable[str]) -> str | None:
     """The file for each member's Secret; None if the spec has no `revoked`. `earlier`: the files in the Secrets now."""
     if wanted is None:
         return None
-    if wanted.is_whole:
+    if wanted.is_complete:
         return wanted.text
     kept = wanted.beside(earlier).text
     return kept if len(kept.encode()) <= MOST_BYTES else wanted.text
 
 
 def _read(what: str, key: str, there: Object | None) -> Revoked | Trouble:
-    asked = f"spec.tls.revoked names it for {key}, which has to hold revocation lists (CRL) in PEM, or serials. {_STAYS}"
+    requirement = f"spec.tls.revoked names it for {key}, which has to hold revocation lists (CRL) in PEM, or serials. {_STAYS}"
     data = checks.data_of(there)
     if data is None:
-        return Trouble("RevokedMissing", f"{what} does not exist: {asked}")
+        return Trouble("RevokedMissing", f"{what} does not exist: {requirement}")
     if key not in data:
-        return Trouble("RevokedMissing", f"{what} has no {key}: {asked}")
+        return Trouble("RevokedMissing", f"{what} has no {key}: {requirement}")
     content = data[key]
     if content.strip() and not content.endswith(b"\n"):
         content += b"\n"  # An object is written atomically, so a missing final newline does not mean truncation.

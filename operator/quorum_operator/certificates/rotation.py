@@ -108,8 +108,8 @@ class Rotation(Trust):
         if given.secret and given.authority is None:
             why = next((each.message for each in given.troubles), "")
             return WaitFor(f"no certificate authority can sign: {why}")
-        asked = self.seen.rotation_asked
-        return CreateAuthority(self._next_generation(), signing, reason, given.authority, asked)
+        requested = self.seen.rotation_requested
+        return CreateAuthority(self._next_generation(), signing, reason, given.authority, requested)
 
     def _is_wanted(self, authority: AuthoritySecret) -> bool:
         """Whether an authority is of the kind that the spec asks for: the user's, or one created by the operator."""
@@ -173,8 +173,8 @@ class Rotation(Trust):
         leaf = self.leaves.get(holder.name)
         version = "" if leaf is None else leaf.version
         bundle, marks = self.wanted_bundle, self._marks
-        told = self.revoked_for(holder)
-        yield WriteLeaf(holder, signer.generation, bundle, version, why, marks, told)
+        revoked = self.revoked_for(holder)
+        yield WriteLeaf(holder, signer.generation, bundle, version, why, marks, revoked)
 
     def _why_due(self, holder: Holder) -> str | None:
         """Why the holder needs a new key pair."""
@@ -233,7 +233,7 @@ class Rotation(Trust):
             return "spec.tls.caSecret was removed"
         if self.seen.now >= certificate.validity.authority_due_at:
             return "four fifths of its lifetime have passed"
-        return "a new authority was requested" if self.seen.rotation_asked else None
+        return "a new authority was requested" if self.seen.rotation_requested else None
 
     def _ignorant(self, authority: Read) -> str | None:
         """A member that may be running and does not report that it trusts the authority. The bundles in Kubernetes
@@ -258,8 +258,8 @@ class Rotation(Trust):
         if signer is None or signer.certificate is None or candidate is None:
             return False
         ended = self.seen.now >= signer.certificate.validity.not_after
-        nobody = not any(each.loaded is not None for each in self.seen.members)
-        return ended and nobody and self.seen.now > candidate.made_at + SPREAD_S
+        none_answers = not any(each.loaded is not None for each in self.seen.members)
+        return ended and none_answers and self.seen.now > candidate.made_at + SPREAD_S
 
     def _mute(self) -> bool:
         """Whether all certificates of a member that does not answer have certainly expired: it can't communicate

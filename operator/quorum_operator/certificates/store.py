@@ -135,8 +135,8 @@ async def _named(reads: Reads, space: str, spec: TlsSpec | None) -> NamedObjects
         found = await reads.get(paths.namespaced(paths.plural_of(kind), space, name))
         return None if found is None else {**found, "kind": kind}
 
-    async def read_all(asked: list[TrustedCa] | list[RevokedList]) -> tuple[Object | None, ...]:
-        return tuple(await asyncio.gather(*(read_one(each.kind, each.name) for each in asked)))
+    async def read_all(sources: list[TrustedCa] | list[RevokedList]) -> tuple[Object | None, ...]:
+        return tuple(await asyncio.gather(*(read_one(each.kind, each.name) for each in sources)))
 
     lists = spec.revoked.lists if spec.revoked is not None else None
     trusted, revoked = await asyncio.gather(read_all(spec.trusted_cas or []), read_all(lists or []))
@@ -204,13 +204,13 @@ async def write(api: KubeApi, owner: Owner, found: Found, step: steps.Step, now:
     """Execute one step and return the objects afterwards. Raises ApiError."""
     objects = found.objects
     match step:
-        case steps.CreateAuthority(generation, signing, _, given, asked):
+        case steps.CreateAuthority(generation, signing, _, given, requested):
             pair = issuing.new_authority(owner, generation, now)
             if given is not None:
                 pair = _given(found.named, given)
             by = given_by(found.named) if given is not None else ""
             body = documents.authority_secret(
-                owner, generation, pair, signing=signing, given_by=by, requested=asked
+                owner, generation, pair, signing=signing, given_by=by, requested=requested
             )
             made = await api.create(paths.namespaced("secrets", owner.namespace), body)
             return _with_authority(found, generation, made)
@@ -248,9 +248,9 @@ async def write(api: KubeApi, owner: Owner, found: Found, step: steps.Step, now:
             )
             made = await _put(api, "secrets", body, version)
             return _with_leaf(found, holder, made)
-        case steps.RequestCertificate(asked_for, request, version):
+        case steps.RequestCertificate(holder_name, request, version):
             made = await _ask(api, request, version)
-            return _with_request(found, asked_for, made)
+            return _with_request(found, holder_name, made)
         case steps.TakePair(holder, certificate, bundle, version, _, extras, revoked):
             pair = _taken(objects, holder, certificate)
             body = documents.leaf_secret(

@@ -56,7 +56,7 @@ class Trust:
         if self.seen.issued is not None:
             return ()
         own = names_of(self.own_bundle)
-        kept = () if self.seen.named.is_whole else extras_in_secrets(self.seen)
+        kept = () if self.seen.named.is_complete else extras_in_secrets(self.seen)
         found = {each.fingerprint: each for each in (*self.seen.named.trusted, *kept)}
         return tuple(each for name, each in sorted(found.items()) if name not in own)
 
@@ -72,7 +72,7 @@ class Trust:
         usable |= names_of(self.issuers)
         # While the authorities in the spec can't be read, it is unknown which ones are no longer
         # trusted.
-        unsure = self.seen.issued is not None and not self.seen.named.is_whole
+        unsure = self.seen.issued is not None and not self.seen.named.is_complete
         kept = [
             each
             for name, each in self.known.items()
@@ -133,14 +133,14 @@ class Trust:
         for holder in self.holders:
             leaf = self.leaves.get(holder.name)
             same = leaf is not None and self._is_as_wanted(leaf)
-            told = self.revoked_for(holder)
-            if same and (told is None or (leaf is not None and leaf.revoked == told)):
+            revoked = self.revoked_for(holder)
+            if same and (revoked is None or (leaf is not None and leaf.revoked == revoked)):
                 continue
             if leaf is None and self.signer is not None:
                 continue  # A new member gets key pair and bundle in one write.
             version = "" if leaf is None else leaf.version
             why = f"{holder.name} has {'other revoked certificates' if same else 'another bundle'}"
-            yield WriteBundle(holder, wanted, version, why, marks, told)
+            yield WriteBundle(holder, wanted, version, why, marks, revoked)
 
     def revoked_for(self, holder: Holder) -> str | None:
         """The file of revoked certificates for a member; None for other holders, which do not read it."""

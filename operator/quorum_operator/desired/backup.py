@@ -44,20 +44,20 @@ def labels(owner: Owner) -> dict[str, str]:
     }
 
 
-def build(owner: Owner, spec: MetadataQuorumSpec, asked: BackupSpec, *, secured: bool) -> Object:
+def build(owner: Owner, spec: MetadataQuorumSpec, backup: BackupSpec, *, secured: bool) -> Object:
     """The CronJob. `secured`: the members have certificates."""
-    schedule: Object = {"schedule": asked.schedule}
-    if asked.time_zone is not None:
-        schedule["timeZone"] = asked.time_zone
+    schedule: Object = {"schedule": backup.schedule}
+    if backup.time_zone is not None:
+        schedule["timeZone"] = backup.time_zone
     meta = metadata(owner, owner.backup)
     pod = {
         **pod_template.of_pod(spec),
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "restartPolicy": "Never",
-        "containers": [_container(owner, spec, asked, secured=secured)],
+        "containers": [_container(owner, spec, backup, secured=secured)],
         "volumes": [
-            *_target_volumes(asked),
+            *_target_volumes(backup),
             *([_tls_volume(owner)] if secured else []),
         ],
     }
@@ -90,39 +90,39 @@ def build(owner: Owner, spec: MetadataQuorumSpec, asked: BackupSpec, *, secured:
     }
 
 
-def _target_volumes(asked: BackupSpec) -> list[Object]:
-    if asked.object_store is not None:
-        return [{"name": "scratch", "emptyDir": {}}, *object_store.volumes(asked.object_store)]
-    return [{"name": "backup", "persistentVolumeClaim": {"claimName": asked.claim_name}}]
+def _target_volumes(backup: BackupSpec) -> list[Object]:
+    if backup.object_store is not None:
+        return [{"name": "scratch", "emptyDir": {}}, *object_store.volumes(backup.object_store)]
+    return [{"name": "backup", "persistentVolumeClaim": {"claimName": backup.claim_name}}]
 
 
-def _target_mounts(asked: BackupSpec) -> list[Object]:
-    if asked.object_store is not None:
+def _target_mounts(backup: BackupSpec) -> list[Object]:
+    if backup.object_store is not None:
         scratch = {"name": "scratch", "mountPath": _SCRATCH_PATH}
-        return [scratch, *object_store.mounts(asked.object_store)]
+        return [scratch, *object_store.mounts(backup.object_store)]
     return [{"name": "backup", "mountPath": _TARGET_PATH}]
 
 
-def _target_arguments(owner: Owner, asked: BackupSpec) -> list[str]:
-    store = asked.object_store
+def _target_arguments(owner: Owner, backup: BackupSpec) -> list[str]:
+    store = backup.object_store
     if store is None:
         return ["--target", f"{_TARGET_PATH}/{owner.name}"]
-    told = ["--target", store.address(owner.name), "--scratch", _SCRATCH_PATH]
-    told += object_store.options(store)
+    arguments = ["--target", store.address(owner.name), "--scratch", _SCRATCH_PATH]
+    arguments += object_store.options(store)
     if store.path_style is not None:
-        told.append("--path-style" if store.path_style else "--no-path-style")
-    return told
+        arguments.append("--path-style" if store.path_style else "--no-path-style")
+    return arguments
 
 
 def _container(
-    owner: Owner, spec: MetadataQuorumSpec, asked: BackupSpec, *, secured: bool
+    owner: Owner, spec: MetadataQuorumSpec, backup: BackupSpec, *, secured: bool
 ) -> Object:
     arguments = ["take", "--bootstrap", owner.bootstrap_servers]
-    arguments += [*_target_arguments(owner, asked), "--keep", str(asked.keep)]
+    arguments += [*_target_arguments(owner, backup), "--keep", str(backup.keep)]
     arguments += ["--summary", _SUMMARY]
     if secured:
         arguments += ["--tls", TLS_PATH]
-    store = asked.object_store
+    store = backup.object_store
     return {
         "name": "backup",
         "image": spec.image,
@@ -136,7 +136,7 @@ def _container(
             "capabilities": {"drop": ["ALL"]},
         },
         "volumeMounts": [
-            *_target_mounts(asked),
+            *_target_mounts(backup),
             *([{"name": "tls", "mountPath": TLS_PATH, "readOnly": True}] if secured else []),
         ],
     }
@@ -149,43 +149,47 @@ def _tls_volume(owner: Owner) -> Object:
 
 def restore_arguments(spec: MetadataQuorumSpec) -> list[str]:
     """Arguments of the founder's process while it may format its directory: options with a value each."""
-    asked = spec.restore_from
-    if asked is None:
+    source = spec.restore_from
+    if source is None:
         return []
-    store = asked.object_store
+    store = source.object_store
     if store is None:
-        told = ["--restore-from", f"{RESTORE_PATH}/{asked.path}".rstrip("/")]
+        arguments = ["--restore-from", f"{RESTORE_PATH}/{source.path}".rstrip("/")]
     else:
-        told = ["--restore-from", store.address(), *object_store.options(store, "--restore-")]
+        arguments = ["--restore-from", store.address(), *object_store.options(store, "--restore-")]
         if store.path_style is not None:
-            told += ["--restore-path-style", str(store.path_style).lower()]
-    return told if asked.cluster_id is None else [*told, "--restore-cluster-id", asked.cluster_id]
+            arguments += ["--restore-path-style", str(store.path_style).lower()]
+    return (
+        arguments
+        if source.cluster_id is None
+        else [*arguments, "--restore-cluster-id", source.cluster_id]
+    )
 
 
 def restore_environment(spec: MetadataQuorumSpec) -> list[Object]:
     """Environment variables of that process: the credentials of an object store."""
-    asked = spec.restore_from
-    if asked is None or asked.object_store is None:
+    source = spec.restore_from
+    if source is None or source.object_store is None:
         return []
-    return object_store.environment(asked.object_store)
+    return object_store.environment(source.object_store)
 
 
 def restore_volume(spec: MetadataQuorumSpec) -> list[Object]:
     """The volume with the backup in the founder's pod, or with the CA of the object store."""
-    asked = spec.restore_from
-    if asked is None:
+    source = spec.restore_from
+    if source is None:
         return []
-    if asked.object_store is not None:
-        return object_store.volumes(asked.object_store)
-    claim = {"claimName": asked.claim_name, "readOnly": True}
+    if source.object_store is not None:
+        return object_store.volumes(source.object_store)
+    claim = {"claimName": source.claim_name, "readOnly": True}
     return [{"name": "restore", "persistentVolumeClaim": claim}]
 
 
 def restore_mount(spec: MetadataQuorumSpec) -> list[Object]:
     """The mount of that volume."""
-    asked = spec.restore_from
-    if asked is None:
+    source = spec.restore_from
+    if source is None:
         return []
-    if asked.object_store is not None:
-        return object_store.mounts(asked.object_store)
+    if source.object_store is not None:
+        return object_store.mounts(source.object_store)
     return [{"name": "restore", "mountPath": RESTORE_PATH, "readOnly": True}]

@@ -25,5 +25,5 @@ def build(owner: Owner, least_ready: int) -> dict[str, Any]:
 
 def floor_of(found: dict[str, Any] | None) -> int | None:
     """The current `minAvailable` of a budget; None if it has none."""
-    told = (found or {}).get("spec", {}).get("minAvailable")
-    return told if isinstance(told, int) else None
+    floor = (found or {}).get("spec", {}).get("minAvailable")
+    return floor if isinstance(floor, int) else None

@@ -77,7 +77,7 @@ ANNOTATION_BROKERS_TRUST = f"{PREFIX}/brokers-trust"
 ANNOTATION_BROKERS_RENEWED = f"{PREFIX}/brokers-renewed"
 """On a MetadataQuorum: the user confirms that all brokers use certificates of this or a later authority."""
 
-ASKED_BY_NOTE = (ANNOTATION_ROTATE, ANNOTATION_BROKERS_TRUST, ANNOTATION_BROKERS_RENEWED)
+REQUEST_ANNOTATIONS = (ANNOTATION_ROTATE, ANNOTATION_BROKERS_TRUST, ANNOTATION_BROKERS_RENEWED)
 
 CONTAINER = "node"
 """Name of a member's container. Its pod may have others, which an admission webhook has injected."""
@@ -235,10 +235,10 @@ class Owner:
         )
 
 
-def asked_by_notes(meta: Mapping[str, Any]) -> tuple[str | None, ...]:
+def annotated_requests(meta: Mapping[str, Any]) -> tuple[str | None, ...]:
     """User requests in annotations of a MetadataQuorum; `meta`: its metadata."""
     notes = meta.get("annotations") or {}
-    return tuple(notes.get(name) for name in ASKED_BY_NOTE)
+    return tuple(notes.get(name) for name in REQUEST_ANNOTATIONS)
 
 
 def metadata(owner: Owner, name: str) -> dict[str, object]:

@@ -38,9 +38,9 @@ Rule = dict[str, Any]
 
 def is_wanted(spec: MetadataQuorumSpec, identities: tuple[Identity, ...]) -> bool | None:
     """Whether the policy should exist. None: unknown without an identity; then nothing is created or deleted."""
-    asked = spec.network_policy.mode if spec.network_policy is not None else None
-    if asked is not None:
-        return asked is NetworkPolicyMode.ENABLED
+    mode = spec.network_policy.mode if spec.network_policy is not None else None
+    if mode is not None:
+        return mode is NetworkPolicyMode.ENABLED
     if not identities:
         return None
     return max(identities, key=lambda each: each.index).network_policy
@@ -58,14 +58,14 @@ def build(
     it restores from.
     """
     secured = stage is TlsStage.CLOSED
-    asked = spec.network_policy or NetworkPolicySpec()
+    policy = spec.network_policy or NetworkPolicySpec()
     members: Rule = {"podSelector": {"matchLabels": _members(owner)}}
     holders = {
         "matchLabels": {LABEL_QUORUM: owner.name},
         "matchExpressions": [{"key": LABEL_ROLE, "operator": "In", "values": list(ROLES)}],
     }
-    admin = [members, *_operator(owner), *_peers(asked.admin_from)]
-    metrics = _peers(asked.metrics_from)
+    admin = [members, *_operator(owner), *_peers(policy.admin_from)]
+    metrics = _peers(policy.metrics_from)
     admin_rules = [{"from": [*admin, *metrics], "ports": [_port(ADMIN_PORT)]}]
     if secured:
         admin_rules = [{"from": admin, "ports": [_port(SECURE_ADMIN_PORT)]}]
@@ -73,7 +73,7 @@ def build(
         admin_rules += [{"from": metrics, "ports": [_port(ADMIN_PORT)]}] if metrics else []
     if stage.takes_both:
         admin_rules += [{"from": admin, "ports": [_port(SECURE_ADMIN_PORT)]}]
-    controller = [members, {"podSelector": holders}, *_peers(asked.controller_from)]
+    controller = [members, {"podSelector": holders}, *_peers(policy.controller_from)]
     egress = [
         {"ports": [_port(port, kind) for port in DNS_PORTS for kind in ("UDP", "TCP")]},
         {
@@ -88,8 +88,8 @@ def build(
     source = spec.restore_from
     if source is not None and source.object_store is not None and not formed:
         egress.append({"ports": [_port(source.object_store.port)]})
-    if asked.egress_to:
-        egress.append({"to": _peers(asked.egress_to)})
+    if policy.egress_to:
+        egress.append({"to": _peers(policy.egress_to)})
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": KIND,

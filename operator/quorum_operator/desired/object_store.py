@@ -19,41 +19,41 @@ _CA_VOLUME = "store-ca"
 Object = dict[str, Any]
 
 
-def options(asked: ObjectStoreSpec, prefix: str = "--") -> list[str]:
+def options(store: ObjectStoreSpec, prefix: str = "--") -> list[str]:
     """Options with the address of the store, each with a value: `--endpoint URL`."""
-    told = []
-    if asked.endpoint is not None:
-        told += [f"{prefix}endpoint", asked.endpoint]
-    if asked.region is not None:
-        told += [f"{prefix}region", asked.region]
-    return told
+    arguments = []
+    if store.endpoint is not None:
+        arguments += [f"{prefix}endpoint", store.endpoint]
+    if store.region is not None:
+        arguments += [f"{prefix}region", store.region]
+    return arguments
 
 
-def environment(asked: ObjectStoreSpec) -> list[Object]:
+def environment(store: ObjectStoreSpec) -> list[Object]:
     """The credentials, and the file with the CA certificates."""
-    secret = asked.credentials_secret_name
+    secret = store.credentials_secret_name
     found: list[Object] = [
         {"name": key, "valueFrom": {"secretKeyRef": {"name": secret, "key": key}}}
         for key in (ACCESS_KEY, SECRET_KEY)
     ]
     token = {"name": secret, "key": SESSION_TOKEN, "optional": True}
     found.append({"name": SESSION_TOKEN, "valueFrom": {"secretKeyRef": token}})
-    if asked.ca_secret_name is not None:
+    if store.ca_secret_name is not None:
         found.append({"name": "AWS_CA_BUNDLE", "value": f"{STORE_CA_PATH}/{CA_KEY}"})
     return found
 
 
-def volumes(asked: ObjectStoreSpec) -> list[Object]:
+def volumes(store: ObjectStoreSpec) -> list[Object]:
     """The CA certificates."""
-    if asked.ca_secret_name is None:
+    if store.ca_secret_name is None:
         return []
     items = [{"key": CA_KEY, "path": CA_KEY}]
-    secret = {"secretName": asked.ca_secret_name, "items": items, "defaultMode": 0o440}
+    secret = {"secretName": store.ca_secret_name, "items": items, "defaultMode": 0o440}
     return [{"name": _CA_VOLUME, "secret": secret}]
 
 
-def mounts(asked: ObjectStoreSpec) -> list[Object]:
+def mounts(store: ObjectStoreSpec) -> list[Object]:
     """The mount of that volume."""
-    if asked.ca_secret_name is None:
+    if store.ca_secret_name is None:
         return []
     return [{"name": _CA_VOLUME, "mountPath": STORE_CA_PATH, "readOnly": True}]

@@ -15,14 +15,14 @@ _NOTHING = PodTemplateSpec()
 Object = dict[str, Any]
 
 
-def asked(spec: MetadataQuorumSpec) -> PodTemplateSpec:
+def template_of(spec: MetadataQuorumSpec) -> PodTemplateSpec:
     """The resource's podTemplate."""
     return spec.pod_template or _NOTHING
 
 
 def of_pod(spec: MetadataQuorumSpec) -> Object:
     """Fields of the pod, including those that every pod has."""
-    wanted = asked(spec)
+    wanted = template_of(spec)
     made: Object = {
         "serviceAccountName": wanted.service_account_name or "default",
         "securityContext": _security(wanted),
@@ -36,7 +36,7 @@ def of_pod(spec: MetadataQuorumSpec) -> Object:
 
 def of_container(spec: MetadataQuorumSpec) -> Object:
     """Fields of the node's container."""
-    variables = asked(spec).env
+    variables = template_of(spec).env
     if not variables:
         return {}
     return {"env": [_plain(each) for each in variables]}
@@ -46,7 +46,7 @@ def with_metadata(
     spec: MetadataQuorumSpec, labels: dict[str, str], notes: dict[str, str]
 ) -> Object:
     """Metadata of the template; the operator's own labels and annotations take precedence."""
-    wanted = asked(spec)
+    wanted = template_of(spec)
     return {
         "labels": {**(wanted.labels or {}), **labels},
         "annotations": {**(wanted.annotations or {}), **notes},
@@ -55,7 +55,7 @@ def with_metadata(
 
 def zones(spec: MetadataQuorumSpec, selector: Object) -> list[Object]:
     """The constraint that spreads members over zones, if any."""
-    spread = asked(spec).zone_spread
+    spread = template_of(spec).zone_spread
     if spread is None or spread is ZoneSpread.NONE:
         return []
     required = spread is ZoneSpread.REQUIRED
@@ -71,7 +71,7 @@ def zones(spec: MetadataQuorumSpec, selector: Object) -> list[Object]:
 
 def restarts(spec: MetadataQuorumSpec) -> list[object]:
     """The parts for which a running pod is restarted; empty if there are none."""
-    wanted = asked(spec)
+    wanted = template_of(spec)
     parts: Object = {}
     if wanted.service_account_name and wanted.service_account_name != "default":
         parts["serviceAccountName"] = wanted.service_account_name

@@ -24,8 +24,8 @@ CANDIDATE_FILE = "candidate.properties"
 
 def wanted(spec: MetadataQuorumSpec) -> Revision:
     """The revision of the current spec."""
-    told = spec.model_dump(mode="json", by_alias=True, exclude_none=True)
-    parts = {key: told[key] for key in _PARTS if key in told}
+    document = spec.model_dump(mode="json", by_alias=True, exclude_none=True)
+    parts = {key: document[key] for key in _PARTS if key in document}
     program = [spec.image, resources(spec), spec.config or {}, *pod_template.restarts(spec)]
     text = json.dumps(program, sort_keys=True)
     digest = hashlib.sha256(text.encode()).hexdigest()[:16]

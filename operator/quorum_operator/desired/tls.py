@@ -9,7 +9,7 @@ from typing import Any
 from quorum_operator.crd import MetadataQuorumSpec
 from quorum_operator.desired.names import ADMIN_PORT, REVOKED_FILE, SECURE_ADMIN_PORT, TLS_PATH
 from quorum_operator.planner.observed import Identity
-from quorum_operator.planner.tls_stage import MIGRATION, TOLD, TlsStage, first_stage
+from quorum_operator.planner.tls_stage import MIGRATION, MIGRATION_VALUES, TlsStage, first_stage
 from quorum_operator.tls_crd import TlsMode
 
 
@@ -29,15 +29,15 @@ def is_certified(
     spec: MetadataQuorumSpec, identities: tuple[Identity, ...], stage: TlsStage
 ) -> bool:
     """Whether its members have certificates, or get them before they use them."""
-    asked = spec.tls.mode if spec.tls is not None else None
-    coming = bool(identities) and asked in (TlsMode.MANAGED, TlsMode.MIGRATING)
+    mode = spec.tls.mode if spec.tls is not None else None
+    coming = bool(identities) and mode in (TlsMode.MANAGED, TlsMode.MIGRATING)
     return stage is not TlsStage.PLAIN or coming
 
 
 def contradiction(spec: MetadataQuorumSpec, identities: tuple[Identity, ...]) -> str | None:
     """The message if the spec asks to go back to clear text after that is no longer possible; else None."""
-    asked = spec.tls.mode if spec.tls is not None else None
-    if asked is not TlsMode.DISABLED or stage_of(spec, identities) is not TlsStage.CLOSED:
+    mode = spec.tls.mode if spec.tls is not None else None
+    if mode is not TlsMode.DISABLED or stage_of(spec, identities) is not TlsStage.CLOSED:
         return None
     return "spec.tls.mode is Disabled, but the members of this quorum accept only TLS, and going back is not supported: set Managed, or create a new MetadataQuorum"
 
@@ -84,7 +84,7 @@ def properties_at(stage: TlsStage) -> dict[str, str]:
         return properties()
     rights = "authorizer.class.name"
     secured = {key: value for key, value in properties().items() if key != rights}
-    return {**secured, MIGRATION: TOLD[stage]}
+    return {**secured, MIGRATION: MIGRATION_VALUES[stage]}
 
 
 def volume(member: str) -> dict[str, Any]:

@@ -27,12 +27,12 @@ async def read_runs(api: Reads, owner: Owner) -> tuple[BackupRun, ...]:
 
 def runs_of(jobs: list[Object], pods: list[Object]) -> tuple[BackupRun, ...]:
     """Completed runs, oldest first."""
-    said: dict[str, str] = {}
+    outputs: dict[str, str] = {}
     for each in sorted(pods, key=lambda pod: str(pod["metadata"].get("creationTimestamp"))):
         job = (each["metadata"].get("labels") or {}).get(_JOB_NAME)
         message = _message(each)
         if job and message:
-            said[job] = message
+            outputs[job] = message
     found = []
     for each in jobs:
         name = each["metadata"]["name"]
@@ -41,8 +41,8 @@ def runs_of(jobs: list[Object], pods: list[Object]) -> tuple[BackupRun, ...]:
             if good is None or condition.get("status") != "True":
                 continue
             ended = facts.seconds(condition.get("lastTransitionTime"))
-            told = said.get(name) or _words(condition)
-            found.append(BackupRun(name, ended or 0.0, good, told))
+            output = outputs.get(name) or _words(condition)
+            found.append(BackupRun(name, ended or 0.0, good, output))
     return tuple(sorted(found, key=lambda run: (run.ended_at, run.name)))
 
 

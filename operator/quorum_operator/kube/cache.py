@@ -17,7 +17,7 @@ from quorum_operator.desired.names import (
     LABEL_INSTANCE,
     LABEL_NAME,
     LABEL_QUORUM,
-    asked_by_notes,
+    annotated_requests,
 )
 from quorum_operator.kube import facts
 from quorum_operator.kube.client import KubeApi
@@ -239,7 +239,7 @@ def _wanted(quorum: Object) -> object:
     """The parts of a quorum whose change matters; the status is written by the operator itself."""
     meta = quorum["metadata"]
     state = meta.get("uid"), meta.get("generation"), meta.get("deletionTimestamp")
-    return state, asked_by_notes(meta)
+    return state, annotated_requests(meta)
 
 
 def _host(found: Object) -> Object:

@@ -183,7 +183,7 @@ class KubeApi:
         content_type: str = "application/json",
         accept: str = "application/json",
     ) -> Object:
-        asked = time.monotonic()
+        called_at = time.monotonic()
         await self._limiter.admit()
         if method != "GET":
             self._before_change()
@@ -193,7 +193,7 @@ class KubeApi:
             headers["Content-Type"] = content_type
             content = json.dumps(body).encode()
         async with self._places:
-            self._count(method, time.monotonic() - asked)
+            self._count(method, time.monotonic() - called_at)
             begun = self.clock.begin()
             try:
                 answer = await self._http.request(
@@ -201,7 +201,7 @@ class KubeApi:
                 )
             except httpx.HTTPError as error:
                 raise Unavailable(0, type(error).__name__, str(error)) from error
-            self.clock.told(answer.headers.get("Date"), begun)
+            self.clock.observe(answer.headers.get("Date"), begun)
         if answer.status_code >= 300:
             raise _error(answer)
         return _document(answer)
@@ -238,11 +238,11 @@ def _document(answer: httpx.Response) -> Object:
 
 def _error(answer: httpx.Response) -> Exception:
     try:
-        told = _document(answer)
+        document = _document(answer)
     except Unavailable:
-        told = {}
-    reason = str(told.get("reason") or answer.reason_phrase)
-    return classify(answer.status_code, reason, str(told.get("message") or answer.text[:500]))
+        document = {}
+    reason = str(document.get("reason") or answer.reason_phrase)
+    return classify(answer.status_code, reason, str(document.get("message") or answer.text[:500]))
 
 
 def _tls(configuration: Any) -> ssl.SSLContext | bool:

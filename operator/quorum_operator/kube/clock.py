@@ -30,10 +30,10 @@ class ServerClock:
         return self._wall() if self._offset is None else self._monotonic() + self._offset
 
     def begin(self) -> float:
-        """Start time of a request, for `told`."""
+        """Start time of a request, for `observe`."""
         return self._monotonic()
 
-    def told(self, date: str | None, begun: float) -> None:
+    def observe(self, date: str | None, begun: float) -> None:
         """Process the Date header of an answer. A malformed one is ignored."""
         try:
             at = parsedate_to_datetime(date or "").timestamp()

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from quorum_operator.kube.mounts import said_at
+from quorum_operator.kube.mounts import occurred_at
 from quorum_operator.kube.refusal_words import advice_on, reason_in
 from quorum_operator.planner.noticed import NotMade
 
@@ -23,14 +23,14 @@ def needs_events(owned: Object, pod: Object | None) -> bool:
 def not_made(events: list[Object]) -> NotMade | None:
     """The last refusal by the API server, if the StatefulSet has created nothing since then; else None."""
     failures = [each for each in events if each.get("reason") == _FAILED]
-    latest = max(failures, key=said_at, default=None)
+    latest = max(failures, key=occurred_at, default=None)
     if latest is None:
         return None
     made = [each for each in events if each.get("reason") == _MADE]
-    if any(said_at(each) > said_at(latest) for each in made):
+    if any(occurred_at(each) > occurred_at(latest) for each in made):
         return None
-    told = str(latest.get("message") or "")
-    answer = told.rpartition(_BEFORE_CAUSE)[2][:_MESSAGE_MOST].rstrip(". ")
+    message = str(latest.get("message") or "")
+    answer = message.rpartition(_BEFORE_CAUSE)[2][:_MESSAGE_MOST].rstrip(". ")
     # The controller has all rights, so any refusal comes from admission.
     reason = reason_in(answer) or ("Invalid" if " is invalid: " in answer else "AdmissionDenied")
     return NotMade(reason, f"{answer}. {advice_on(reason)}")

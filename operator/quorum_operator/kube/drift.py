@@ -67,13 +67,13 @@ def _ports_without_additions(wanted: Object, live: Object) -> list[Object] | Non
     """The wanted ports if another client has added one, because apply keeps entries of other managers. Node ports are
     kept.
     """
-    told, there = _at(wanted, "spec.ports") or [], _at(live, "spec.ports") or []
+    wanted_ports, there = _at(wanted, "spec.ports") or [], _at(live, "spec.ports") or []
     by_place = {(each["port"], each.get("protocol", "TCP")): each for each in there}
-    places = [(each["port"], each.get("protocol", "TCP")) for each in told]
-    if not told or by_place.keys() <= set(places):
+    places = [(each["port"], each.get("protocol", "TCP")) for each in wanted_ports]
+    if not wanted_ports or by_place.keys() <= set(places):
         return None
     numbers = (by_place.get(place, {}).get("nodePort") for place in places)
-    pairs = zip(told, numbers, strict=True)
+    pairs = zip(wanted_ports, numbers, strict=True)
     return [{**each, **({"nodePort": number} if number else {})} for each, number in pairs]
 
 

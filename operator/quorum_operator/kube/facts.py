@@ -67,14 +67,16 @@ def _stage(text: str | None) -> TlsStage:
 def update_facts(text: str | None) -> UpdateRecord | None:
     """Parse the annotation with the state of updates; None if it can't be parsed."""
     try:
-        told = read_json(text or "")
+        document = read_json(text or "")
         return UpdateRecord(
-            settled=Revision(str(told["revision"]), json.dumps(told["parts"], sort_keys=True)),
-            tried=told.get("tried"),
-            outcome=UpdateOutcome(told.get("outcome", UpdateOutcome.PASSED)),
-            canary=told.get("canary"),
-            why=str(told.get("why", "")),
-            at=time_in(told.get("at", 0.0)),
+            settled=Revision(
+                str(document["revision"]), json.dumps(document["parts"], sort_keys=True)
+            ),
+            tried=document.get("tried"),
+            outcome=UpdateOutcome(document.get("outcome", UpdateOutcome.PASSED)),
+            canary=document.get("canary"),
+            why=str(document.get("why", "")),
+            at=time_in(document.get("at", 0.0)),
         )
     except (ValueError, KeyError, TypeError):
         return None
@@ -83,11 +85,15 @@ def update_facts(text: str | None) -> UpdateRecord | None:
 def update_text(record: UpdateRecord) -> str:
     """The inverse of `update_facts`."""
     parts = json.loads(record.settled.parts)
-    told = {"revision": record.settled.id, "parts": parts}
+    document = {"revision": record.settled.id, "parts": parts}
     if record.tried is not None:
-        told |= {"tried": record.tried, "outcome": record.outcome.value, "canary": record.canary}
-        told |= {"why": record.why, "at": record.at}
-    return json.dumps(told, sort_keys=True)
+        document |= {
+            "tried": record.tried,
+            "outcome": record.outcome.value,
+            "canary": record.canary,
+        }
+        document |= {"why": record.why, "at": record.at}
+    return json.dumps(document, sort_keys=True)
 
 
 _GIVEN_UP = " given up"
@@ -115,12 +121,12 @@ def latch_facts(text: str | None) -> FailureLatch | None:
     if text is None:
         return None
     try:
-        told = read_json(text)
+        document = read_json(text)
         return FailureLatch(
-            reason=str(told["reason"]),
-            evidence=str(told.get("evidence", "")),
-            at=time_in(told["at"]),
-            first_sign_at=time_in(told.get("firstSignAt", told["at"])),
+            reason=str(document["reason"]),
+            evidence=str(document.get("evidence", "")),
+            at=time_in(document["at"]),
+            first_sign_at=time_in(document.get("firstSignAt", document["at"])),
         )
     except (ValueError, KeyError, TypeError):
         # Even with an edited value, an incarnation that was marked failed stays failed.
@@ -139,11 +145,11 @@ def latch_text(latch: FailureLatch) -> str:
     )
 
 
-TAKEN_BACK_KEPT = 60
+UNLATCHED_KEPT = 60
 """Maximum number of stored times, equal to the maximum of `repair.maxReplacementsPerHour`."""
 
 
-def taken_back_facts(text: str | None) -> tuple[float, ...]:
+def unlatched_facts(text: str | None) -> tuple[float, ...]:
     """Parse the annotation with the times of revoked failure marks."""
     try:
         return tuple(time_in(each) for each in read_json(text or "[]"))
@@ -151,16 +157,16 @@ def taken_back_facts(text: str | None) -> tuple[float, ...]:
         return ()
 
 
-def taken_back_text(times: tuple[float, ...]) -> str:
-    """The inverse of `taken_back_facts`."""
-    return json.dumps(times[-TAKEN_BACK_KEPT:])
+def unlatched_text(times: tuple[float, ...]) -> str:
+    """The inverse of `unlatched_facts`."""
+    return json.dumps(times[-UNLATCHED_KEPT:])
 
 
 def storage_facts(text: str | None, fallback: StorageChoice) -> StorageChoice:
     """Parse the annotation with the storage of a claim; `fallback` if it is missing or invalid."""
     try:
-        told = read_json(text or "null")
-        size, storage_class = told["size"], told.get("storageClass")
+        document = read_json(text or "null")
+        size, storage_class = document["size"], document.get("storageClass")
     except (ValueError, KeyError, TypeError, AttributeError):
         return fallback
     if value_of(str(size)) is None or not isinstance(storage_class, str | None):
@@ -194,8 +200,8 @@ def overrides_in(pod_spec: Object) -> dict[str, str]:
     containers = pod_spec.get("containers", [])
     arguments = [text for each in containers for text in each.get("args") or []]
     pairs = pairwise(arguments)
-    told = [text.partition("=") for option, text in pairs if option == "--override"]
-    return {key: value for key, _, value in told}
+    overrides = [text.partition("=") for option, text in pairs if option == "--override"]
+    return {key: value for key, _, value in overrides}
 
 
 def founding_facts(overrides: dict[str, str]) -> Founding | None:
@@ -334,8 +340,8 @@ def _message(ended: Object) -> str | None:
     if not text:
         return None
     try:
-        told = read_json(text)
-        return f"{told['reason']}: {told['message']}"[:_SHOWN]
+        document = read_json(text)
+        return f"{document['reason']}: {document['message']}"[:_SHOWN]
     except (ValueError, KeyError, TypeError):
         return str(text)[:_SHOWN]
 

@@ -38,10 +38,13 @@ async def read_host_capacities(
 
 def takes(node: Object, spec: MetadataQuorumSpec) -> bool:
     """Whether the scheduler would place a member's pod there, by the rules that depend only on the Node."""
-    labels, said = node["metadata"].get("labels") or {}, node.get("spec") or {}
+    labels, node_spec = node["metadata"].get("labels") or {}, node.get("spec") or {}
     if "deletionTimestamp" in node["metadata"] or not _is_ready(node):
         return False
-    taints = [*(said.get("taints") or []), *([_CORDONED] if said.get("unschedulable") else [])]
+    taints = [
+        *(node_spec.get("taints") or []),
+        *([_CORDONED] if node_spec.get("unschedulable") else []),
+    ]
     if not all(_is_tolerated(each, spec.tolerations or []) for each in taints):
         return False
     if not (spec.node_selector or {}).items() <= labels.items():

@@ -24,20 +24,22 @@ async def read_hosts(
     """Hosts of members that should run and are not ready. A host that is ready in the cache is not read again: a
     stale cache delays detection, and no step is based on a ready host.
     """
-    asked = {
+    host_by_place = {
         (each.node_id, each.number): host
         for each in members
         if each.pod is None or each.pod.deleting or not each.pod.ready
         if (host := _host_of(each)) is not None
     }
-    hosts = sorted(set(asked.values()))
+    hosts = sorted(set(host_by_place.values()))
 
     async def read(host: str) -> HostFacts | None:
         seen = await _read(copies, host) if copies is not None else None
         return seen if seen is not None and seen.ready else await _read(api, host)
 
     found = dict(zip(hosts, await asyncio.gather(*map(read, hosts)), strict=True))
-    return {place: seen for place, host in asked.items() if (seen := found[host]) is not None}
+    return {
+        place: seen for place, host in host_by_place.items() if (seen := found[host]) is not None
+    }
 
 
 def _host_of(each: Incarnation) -> str | None:

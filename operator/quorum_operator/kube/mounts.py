@@ -68,16 +68,18 @@ def mount_failure(pod: Object, events: list[Object], volume: str | None) -> Moun
     """A current failure of the PersistentVolume `volume` in the pod's events, or None."""
     if volume is None or _is_past_mounting(pod):
         return None
-    said = [each for each in events if _names(each, volume, pod)]
+    relevant = [each for each in events if _names(each, volume, pod)]
     latest = max(
-        (each for each in said if each.get("reason") in _FAILURES), key=said_at, default=None
+        (each for each in relevant if each.get("reason") in _FAILURES),
+        key=occurred_at,
+        default=None,
     )
     if latest is None or _NOT_ITS_OWN.search(_message(latest)):
         return None
     over = [each for each in events if each.get("reason") in _MOUNTED]
-    over += [each for each in said if each.get("reason") == "SuccessfulAttachVolume"]
-    at = said_at(latest)
-    if any(said_at(each) >= at for each in over):
+    over += [each for each in relevant if each.get("reason") == "SuccessfulAttachVolume"]
+    at = occurred_at(latest)
+    if any(occurred_at(each) >= at for each in over):
         return None
     return MountFailure(_message(latest)[:300], at)
 
@@ -90,10 +92,10 @@ def unusable_volume(pod: Object, volume: str | None) -> str | None:
     for state in (container.get("state", {}), container.get("lastState", {})):
         if "running" in state:
             return None
-        told = state.get("waiting") or state.get("terminated") or {}
-        message = str(told.get("message") or "")
+        details = state.get("waiting") or state.get("terminated") or {}
+        message = str(details.get("message") or "")
         place = re.search(rf"/volumes/kubernetes\.io~[^/]+/{re.escape(volume)}(?![\w.-])", message)
-        if told.get("reason") in _NO_CONTAINER and place and _UNREADABLE.search(message):
+        if details.get("reason") in _NO_CONTAINER and place and _UNREADABLE.search(message):
             return message[:300]
     return None
 
@@ -121,7 +123,7 @@ def _message(event: Object) -> str:
     return str(event.get("message") or "")
 
 
-def said_at(event: Object) -> float:
+def occurred_at(event: Object) -> float:
     """Time of the last occurrence: by the API server's clock if available, else by the reporter's."""
     meta = event["metadata"]
     stamps = [each["time"] for each in meta.get("managedFields") or [] if each.get("time")]

@@ -13,8 +13,8 @@ Object = dict[str, Any]
 
 def node_container(pod: Object) -> Object:
     """The state of the member's container; empty while the kubelet has reported none."""
-    told = (pod.get("status") or {}).get("containerStatuses") or ()
-    return next((each for each in told if each.get("name", CONTAINER) == CONTAINER), {})
+    statuses = (pod.get("status") or {}).get("containerStatuses") or ()
+    return next((each for each in statuses if each.get("name", CONTAINER) == CONTAINER), {})
 
 
 def made_from_template(pod: Object, template: Object) -> list[Object]:

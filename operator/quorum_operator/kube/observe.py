@@ -225,21 +225,21 @@ async def _with_growth(
 ) -> tuple[Incarnation, ...]:
     """Add whether claims that have to grow can be expanded, according to their storage classes."""
     wanted = StorageChoice(spec.storage.size, spec.storage.storage_class_name)
-    asked = {
+    classes = {
         each.claim.storage_class
         for each in incarnations
         if each.claim is not None and each.claim.storage_class and wants_more(each, wanted)
     }
-    if not asked:
+    if not classes:
         return incarnations
-    grow = {name for name in asked if name and await _is_expandable(api, name, copies)}
+    grow = {name for name in classes if name and await _is_expandable(api, name, copies)}
 
-    def told(each: Incarnation) -> Incarnation:
+    def with_expandable(each: Incarnation) -> Incarnation:
         if each.claim is None or each.claim.storage_class not in grow:
             return each
         return replace(each, claim=replace(each.claim, expandable=True))
 
-    return tuple(map(told, incarnations))
+    return tuple(map(with_expandable, incarnations))
 
 
 async def _is_expandable(api: Reads, name: str, copies: Reads | None) -> bool:
@@ -340,8 +340,8 @@ async def _events(
 def _pod(
     pod: Object, events: dict[str, list[Object]], volume: str | None, owned: Object
 ) -> PodFacts:
-    said = events.get(pod["metadata"]["uid"], [])
-    failure = mounts.mount_failure(pod, said, volume)
+    pod_events = events.get(pod["metadata"]["uid"], [])
+    failure = mounts.mount_failure(pod, pod_events, volume)
     seen = facts.pod_facts(pod, failure, mounts.unusable_volume(pod, volume))
     return with_template(seen, pod, owned)
 
@@ -378,7 +378,7 @@ def _incarnations(
                 replicas=int(each["spec"].get("replicas", 1)),
                 uuid=notes.get(names.ANNOTATION_UUID) or None,
                 failed=facts.latch_facts(notes.get(names.ANNOTATION_FAILED)),
-                taken_back=facts.taken_back_facts(notes.get(names.ANNOTATION_TAKEN_BACK)),
+                unlatched_at=facts.unlatched_facts(notes.get(names.ANNOTATION_TAKEN_BACK)),
                 stopped=notes.get(names.ANNOTATION_STOPPED) or None,
                 replaces=facts.replaces_facts(notes.get(names.ANNOTATION_REPLACES)),
                 rebuilt=names.ANNOTATION_REBUILT in notes,

@@ -15,10 +15,10 @@ _WHAT_TO_DO = {
 
 def reason_in(message: str) -> str | None:
     """QuotaExceeded or AdmissionDenied if the message shows it; else None."""
-    said = message.lower()
-    if "exceeded quota" in said or "failed quota" in said:
+    text = message.lower()
+    if "exceeded quota" in text or "failed quota" in text:
         return "QuotaExceeded"
-    if "webhook" in said or "admissionpolicy" in said or "denied the request" in said:
+    if "webhook" in text or "admissionpolicy" in text or "denied the request" in text:
         return "AdmissionDenied"
     return None
 

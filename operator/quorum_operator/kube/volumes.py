@@ -48,9 +48,11 @@ async def _read(api: Reads, claims: list[Object]) -> dict[str, VolumeFacts]:
     found = await asyncio.gather(*(api.get(paths.volume(name)) for name in sorted(selected)))
     volumes = {each["metadata"]["name"]: each for each in found if each is not None}
     ties = {name: facts.ties_of(each, selected[name]) for name, each in volumes.items()}
-    asked = sorted({(tie, selected[name]) for name, mine in ties.items() for tie in mine}, key=str)
-    exist = await asyncio.gather(*(_exists(api, tie, node) for tie, node in asked))
-    there = {each for each, exists in zip(asked, exist, strict=True) if exists}
+    queries = sorted(
+        {(tie, selected[name]) for name, mine in ties.items() for tie in mine}, key=str
+    )
+    exist = await asyncio.gather(*(_exists(api, tie, node) for tie, node in queries))
+    there = {each for each, exists in zip(queries, exist, strict=True) if exists}
     return {
         name: facts.volume_facts(
             volume, ties[name], any((tie, selected[name]) in there for tie in ties[name])

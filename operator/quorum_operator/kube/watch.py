@@ -111,21 +111,21 @@ class Watch:
             except (ApiError, httpx.HTTPError) as error:
                 if isinstance(error, Gone):
                     self._version = None
-                self._say(error)
+                self._log_interruption(error)
                 if isinstance(error, ApiError) and error.status == FORBIDDEN:
                     # A starting API server answers 403 for a moment. If it lasts, an older chart
                     # grants fewer rights, and objects are read live.
                     most_s = FORBIDDEN_RETRY_S
             except (ValueError, KeyError, TypeError) as error:
                 self._version = None  # A retry from the same version would fail again.
-                self._say(error)
+                self._log_interruption(error)
             # A watch that repeatedly ends at once is retried with a growing delay.
             failures = 0 if _now() - begun > LAST_RETRY_S else failures + 1
             await asyncio.sleep(delay_s(failures, FIRST_RETRY_S, most_s) if failures else 0)
 
-    def _say(self, error: Exception) -> None:
-        told = str(error) or type(error).__name__
-        _log.warning("watch interrupted", path=self.collection.path, error=told)
+    def _log_interruption(self, error: Exception) -> None:
+        message = str(error) or type(error).__name__
+        _log.warning("watch interrupted", path=self.collection.path, error=message)
 
     async def _list(self) -> None:
         """List all pages of one version; an expired continue token raises Gone."""

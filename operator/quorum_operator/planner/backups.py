@@ -18,12 +18,12 @@ _SKEW_S = 300.0
 
 @dataclass(frozen=True, slots=True)
 class BackupRun:
-    """A finished Job. `said`: the JSON output of its last pod."""
+    """A finished Job. `output`: the JSON output of its last pod."""
 
     name: str
     ended_at: float
     good: bool
-    said: str = ""
+    output: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +46,13 @@ def carried_on(
         found = found.model_copy(update={"since": text_of(now)})
     good = max((each for each in runs if each.good), key=lambda each: each.ended_at, default=None)
     if good is not None and good.ended_at > _seconds(found.last_success_at):
-        said = _document(good.said)
+        output = _document(good.output)
         found = found.model_copy(
             update={
                 "last_success_at": text_of(good.ended_at),
-                "name": _text(said, "name"),
-                "end_offset": _number(said, "endOffset"),
-                "size_bytes": _number(said, "bytes"),
+                "name": _text(output, "name"),
+                "end_offset": _number(output, "endOffset"),
+                "size_bytes": _number(output, "bytes"),
             }
         )
     failed = [
@@ -61,7 +61,8 @@ def carried_on(
     last = max(failed, key=lambda each: each.ended_at, default=None)
     if last is not None and last.ended_at > _seconds(found.last_failure_at):
         why = (
-            _text(_document(last.said), "error") or f"Job {last.name} has no details: see its pods"
+            _text(_document(last.output), "error")
+            or f"Job {last.name} has no details: see its pods"
         )
         found = found.model_copy(
             update={"last_failure_at": text_of(last.ended_at), "last_failure": why[:_MOST_WORDS]}
@@ -71,17 +72,17 @@ def carried_on(
 
 def _without_future(earlier: BackupStatus, now: float) -> BackupStatus:
     """Remove times in the future, which another client wrote. No backup would count until they have passed."""
-    told = {
+    times = {
         name: getattr(earlier, name) for name in ("last_success_at", "last_failure_at", "since")
     }
-    future = [name for name, text in told.items() if _seconds(text) > now + _SKEW_S]
+    future = [name for name, text in times.items() if _seconds(text) > now + _SKEW_S]
     return earlier.model_copy(update=dict.fromkeys(future))
 
 
 def is_overdue(seen: BackupsSeen, now: float) -> bool:
     """Whether the last successful backup is too old."""
-    told = seen.status
-    begun = told.last_success_at or told.since
+    status = seen.status
+    begun = status.last_success_at or status.since
     return begun is not None and now - seconds_of(begun) > seen.overdue_after_s
 
 

@@ -15,7 +15,7 @@ RETRY_S = 5.0
 _FIELD = "spec.earlierClaims"
 _NAMED = 8
 _IDENTITY = "ConfigMap"
-_ASKED = "your decision"
+_DECISION = "your decision"
 
 
 def plan_earlier(at: Situation) -> Step | None:
@@ -55,7 +55,7 @@ def _foreign(at: Situation) -> Step | None:
         f"an earlier resource of this name was deleted without its objects: {names}. To adopt them set {_FIELD} to"
         f" {{policy: Adopt, clusterId: {ids or '…'}}}; to start from nothing delete them"
     )
-    return Wait(text, _ASKED, RETRY_S)
+    return Wait(text, _DECISION, RETRY_S)
 
 
 def _blocks(at: Situation, each: ForeignObject) -> bool:
@@ -77,7 +77,7 @@ def _claims(at: Situation) -> Step | None:
             f"a quorum with spec.clusterId {wanted.cluster_id} exists already, on {names}: adopt it with {_FIELD}, or "
             "delete these claims"
         )
-        return Wait(text, _ASKED, RETRY_S)
+        return Wait(text, _DECISION, RETRY_S)
     if not left or wanted.leave_claims:
         return None
     ids = sorted({each.claim.marks.cluster_id for each in left if each.claim.marks.cluster_id})
@@ -86,7 +86,7 @@ def _claims(at: Situation) -> Step | None:
         f" {{policy: Adopt, clusterId: {_list(ids) or '…'}}}; to form a new quorum and keep the claims set it to"
         f" {{policy: Leave}}; otherwise delete them"
     )
-    return Wait(text, _ASKED, RETRY_S)
+    return Wait(text, _DECISION, RETRY_S)
 
 
 def _adopt(at: Situation, cluster_id: str, left: tuple[LoneClaim, ...]) -> Step:
@@ -96,7 +96,7 @@ def _adopt(at: Situation, cluster_id: str, left: tuple[LoneClaim, ...]) -> Step:
             f"{_FIELD} names the cluster {cluster_id}, but no claim of that cluster can be adopted: correct clusterId, "
             "bring such a claim back, or remove the field"
         )
-        return Wait(text, _ASKED, RETRY_S)
+        return Wait(text, _DECISION, RETRY_S)
     index = max(each.claim.marks.formation or 1 for each in mine)
     reason = f"{_FIELD} confirms that the cluster {cluster_id} is adopted, with {len(mine)} claims"
     return RebuildIdentity(
@@ -122,8 +122,8 @@ def earlier_claims(at: Situation) -> tuple[LoneClaim, ...]:
 def doubts(at: Situation) -> tuple[tuple[LoneClaim, str], ...]:
     """Claims that may hold a voter, and why they are not used automatically."""
     rebuilding = Rebuilding(at)
-    told = rebuilding.told_voters
-    missing = None if told is None else told - at.by_key.keys()
+    voters = rebuilding.reported_voters
+    missing = None if voters is None else voters - at.by_key.keys()
     ids = {key.id for key in missing or ()}
     found = []
     for each in at.seen.lone_claims:

@@ -15,12 +15,11 @@ from quorum_operator.planner.growth import grows_to, wants_more
 from quorum_operator.planner.identity_rebuilding import plan_missing_identity
 from quorum_operator.planner.member_problems import LEFT
 from quorum_operator.planner.placement import shortage
-from quorum_operator.planner.refusals import told
+from quorum_operator.planner.refusals import reported_refusals
 from quorum_operator.planner.situation import Situation
 from quorum_operator.planner.step import Nothing, Step, Wait
-from quorum_operator.planner.tls_migration import is_migrating
-from quorum_operator.planner.tls_migration import told as told_of_tls
-from quorum_operator.planner.updates import told as told_of_update
+from quorum_operator.planner.tls_migration import is_migrating, migration_message
+from quorum_operator.planner.updates import rollout_state
 from quorum_operator.quorum_loss_crd import QuorumLossStatus
 from quorum_operator.status_crd import MemberStatus, Phase
 from quorum_operator.tls_crd import TlsMode
@@ -98,7 +97,7 @@ class Finding:
     message: str
 
 
-def judge(
+def all_findings(
     at: Situation,
     phase: Phase,
     loss: QuorumLossStatus | None,
@@ -255,25 +254,25 @@ def _even(at: Situation) -> Finding:
 
 
 def _refused(at: Situation) -> Finding:
-    found = sorted(told(at.seen), key=lambda each: (each.since, each.subject))
-    said = [f"{each.step} of {each.subject}: {each.message}" for each in found]
+    found = sorted(reported_refusals(at.seen), key=lambda each: (each.since, each.subject))
+    messages = [f"{each.step} of {each.subject}: {each.message}" for each in found]
     reasons = [each.reason for each in found]
     for each in at.current:
         if each.not_made is not None and each.replicas > 0 and each.failed is None:
             reasons.append(each.not_made.reason)
-            said.append(f"pod of StatefulSet/{each.name}: {each.not_made.message}")
+            messages.append(f"pod of StatefulSet/{each.name}: {each.not_made.message}")
     token = [each.pod.name for each in at.current if each.pod and each.pod.token_refused_since]
     if token:
         reasons.append(TOKEN_REFUSED)
-        said.append(
+        messages.append(
             f"{', '.join(token)}: the node rejects the admin token of the Secret. A node reads a changed token within "
             "two minutes; a node of an older version is restarted for it when all voters are live. If that does not "
             "happen, restore the earlier token in the Secret, or delete these pods one by one"
         )
-    if not said:
+    if not messages:
         return Finding(REFUSED, False, "NothingRefused", "nothing is refused")
-    more = f"; and {len(said) - 4} more" if len(said) > 4 else ""
-    return Finding(REFUSED, True, reasons[0], "; ".join(said[:4]) + more)
+    more = f"; and {len(messages) - 4} more" if len(messages) > 4 else ""
+    return Finding(REFUSED, True, reasons[0], "; ".join(messages[:4]) + more)
 
 
 def _foreign(at: Situation) -> Finding:
@@ -316,7 +315,7 @@ def _tls_under_way(at: Situation) -> Finding | None:
     found = at.seen.certificates
     problems = f". {'; '.join(found.problems)}" if found is not None and found.problems else ""
     return Finding(
-        TLS_READY, False, "GoingBack" if back else "Migrating", told_of_tls(at) + problems
+        TLS_READY, False, "GoingBack" if back else "Migrating", migration_message(at) + problems
     )
 
 
@@ -332,11 +331,11 @@ def tls_ready(found: CertificatesSeen | None) -> Finding:
         message = f"{found.refused}. Existing certificates stay in use"
         return Finding(TLS_READY, False, "WriteRefused", message)
     if not found.usable:
-        told = "; ".join(filter(None, [found.waits, *found.problems]))
-        return Finding(TLS_READY, False, "Issuing", f"certificates are being issued: {told}")
+        details = "; ".join(filter(None, [found.waits, *found.problems]))
+        return Finding(TLS_READY, False, "Issuing", f"certificates are being issued: {details}")
     if found.waits or found.problems:
-        told = "; ".join(filter(None, [found.waits, *found.problems]))
-        return Finding(TLS_READY, True, "Renewing", f"each member has a certificate; {told}")
+        details = "; ".join(filter(None, [found.waits, *found.problems]))
+        return Finding(TLS_READY, True, "Renewing", f"each member has a certificate; {details}")
     of = "the issuer" if found.by_others else f"authority {found.authority}"
     message = f"each member has a certificate of {of}"
     return Finding(TLS_READY, True, "CertificatesIssued", message)
@@ -364,8 +363,8 @@ def tls_blocked(found: CertificatesSeen | None) -> Finding:
             else "no certificates"
         )
         return Finding(TLS_BLOCKED, False, "NothingBlocked", message)
-    told = "; ".join(each.message for each in found.troubles)
-    return Finding(TLS_BLOCKED, True, found.troubles[0].reason, told)
+    details = "; ".join(each.message for each in found.troubles)
+    return Finding(TLS_BLOCKED, True, found.troubles[0].reason, details)
 
 
 def backup_current(seen: BackupsSeen | None, now: float) -> Finding:
@@ -373,31 +372,31 @@ def backup_current(seen: BackupsSeen | None, now: float) -> Finding:
     if seen is None:
         message = "spec.backup is not set: the metadata exists only on the members' volumes"
         return Finding(BACKUP_CURRENT, False, "Disabled", message)
-    told = seen.status
-    last = f"the last successful backup is {told.name or 'of'} {told.last_success_at}"
-    if told.last_success_at is None:
+    status = seen.status
+    last = f"the last successful backup is {status.name or 'of'} {status.last_success_at}"
+    if status.last_success_at is None:
         last = "there is no successful backup yet"
-    failed = f"; the last run failed at {told.last_failure_at}: {told.last_failure}"
+    failed = f"; the last run failed at {status.last_failure_at}: {status.last_failure}"
     if seen.refused:
         return Finding(BACKUP_CURRENT, False, "Refused", f"{seen.refused}; {last}")
     if is_overdue(seen, now):
-        why = failed if told.failures else "; see the CronJob and its Jobs"
+        why = failed if status.failures else "; see the CronJob and its Jobs"
         return Finding(
             BACKUP_CURRENT,
             False,
             "Overdue",
             f"{last}, which exceeds spec.backup.overdueAfterSeconds{why}",
         )
-    if told.failures:
+    if status.failures:
         return Finding(BACKUP_CURRENT, False, "LastRunFailed", last + failed)
-    if told.last_success_at is None:
+    if status.last_success_at is None:
         message = "the first backup is written at the next scheduled time"
         return Finding(BACKUP_CURRENT, False, "FirstPending", message)
     return Finding(BACKUP_CURRENT, True, "BackupRecent", last)
 
 
 def _updated(at: Situation) -> Finding:
-    behind = told_of_update(at)
+    behind = rollout_state(at)
     if behind is None:
         return Finding(
             UPDATED,

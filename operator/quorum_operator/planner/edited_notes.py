@@ -36,7 +36,7 @@ def true_replica(at: Situation, each: Incarnation) -> str | None:
     uuid = _witnessed(at, each)
     if uuid is None or each.uuid in (None, uuid):
         return None
-    if not (_is_voter(at, each, uuid) or _says_so(each, uuid)):
+    if not (_is_voter(at, each, uuid) or _agree_on(each, uuid)):
         return None
     # Otherwise another replica with that UUID answered at this pod's former address.
     noted = {one.uuid for one in at.seen.incarnations}
@@ -49,7 +49,7 @@ def _is_voter(at: Situation, each: Incarnation, uuid: str) -> bool:
     return committed and Key(each.node_id, uuid) in at.voters and each.key not in at.voters
 
 
-def _says_so(each: Incarnation, uuid: str) -> bool:
+def _agree_on(each: Incarnation, uuid: str) -> bool:
     """Whether claim and process agree."""
     marked = None if each.claim is None else each.claim.marks.uuid
     return each.report is not None and marked == each.report.uuid == uuid

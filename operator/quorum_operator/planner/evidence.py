@@ -46,8 +46,8 @@ def proof(incarnation: Incarnation) -> Sign | None:
     pod, report = incarnation.pod, incarnation.report
     claim, volume = incarnation.claim, incarnation.volume
     if pod is not None and pod.exit_code == ExitCode.STORAGE_FAILED:
-        told = pod.exit_message or f"exit code {pod.exit_code}"
-        return Sign("StorageFailed", f"{pod.name}: {told}", since=pod.exit_at)
+        details = pod.exit_message or f"exit code {pod.exit_code}"
+        return Sign("StorageFailed", f"{pod.name}: {details}", since=pod.exit_at)
     if report is not None and report.storage == "failed":
         return Sign("StorageFailed", report.storage_detail or "reported by the node")
     if volume is not None and volume.phase == "Failed":
@@ -57,8 +57,8 @@ def proof(incarnation: Incarnation) -> Sign | None:
     # A missing claim proves nothing: it may not have been created yet. When a new, empty claim
     # replaces one that was in use, the process reports a new replica UUID.
     if incarnation.uuid is not None and report is not None and report.uuid != incarnation.uuid:
-        told = f"the volume held {incarnation.uuid} and now holds {report.uuid}"
-        return Sign(REPLICA_REPLACED, told)
+        details = f"the volume held {incarnation.uuid} and now holds {report.uuid}"
+        return Sign(REPLICA_REPLACED, details)
     return None
 
 
@@ -66,18 +66,18 @@ def circumstance(incarnation: Incarnation, now: float) -> Sign | None:
     """An indirect sign, or None. A member whose process answers has its volume."""
     if incarnation.report is not None:
         return None
-    return host_gone(incarnation) or _mount_fails(incarnation.pod, now)
+    return deleted_host(incarnation) or _mount_fails(incarnation.pod, now)
 
 
-def host_gone(incarnation: Incarnation) -> Sign | None:
+def deleted_host(incarnation: Incarnation) -> Sign | None:
     """The sign that the Node objects of all hosts of a local volume are deleted, or None."""
     volume = incarnation.volume
     if volume is None or not volume.hosts or volume.hosts_exist:
         return None
-    told = (
+    details = (
         f"volume {volume.name} is local to {', '.join(volume.hosts)}, whose Node object was deleted"
     )
-    return Sign(HOST_DELETED, told, volume.name)
+    return Sign(HOST_DELETED, details, volume.name)
 
 
 def _mount_fails(pod: PodFacts | None, now: float) -> Sign | None:
@@ -96,8 +96,8 @@ def _mount_fails(pod: PodFacts | None, now: float) -> Sign | None:
         return None
     if pod.waiting_reason is not None and pod.waiting_reason not in _BEFORE_THE_CONTAINER:
         return None  # the kubelet creates a container only after all volumes are mounted
-    told = pod.mount_failure or "the volume can't be mounted"
-    return Sign(VOLUME_NOT_MOUNTED, f"{pod.name}: {told}", pod.uid)
+    details = pod.mount_failure or "the volume can't be mounted"
+    return Sign(VOLUME_NOT_MOUNTED, f"{pod.name}: {details}", pod.uid)
 
 
 def latch(sign: Sign, now: float) -> FailureLatch:

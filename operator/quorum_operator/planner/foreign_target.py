@@ -7,7 +7,7 @@ started, as an observer, since it is needed in any case.
 """
 
 from quorum_operator.desired.names import TOKEN_FILE
-from quorum_operator.planner.membership import create_newcomer
+from quorum_operator.planner.membership import create_new_member
 from quorum_operator.planner.observed import QuorumView
 from quorum_operator.planner.situation import Situation
 from quorum_operator.planner.step import CreateMember, Step, Wait
@@ -20,7 +20,7 @@ def hold_for_target(at: Situation) -> Step | None:
     view = at.view
     if view is None or view.target_voters is None:
         return None
-    created = create_newcomer(at, successors_only=True)
+    created = create_new_member(at, successors_only=True)
     if isinstance(created, CreateMember):
         return created
     return Wait(

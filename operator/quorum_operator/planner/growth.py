@@ -14,6 +14,6 @@ def grows_to(each: Incarnation, wanted: StorageChoice) -> bool:
 
 def wants_more(each: Incarnation, wanted: StorageChoice) -> bool:
     """Whether a larger size of the same class is wanted."""
-    have, asked = value_of(each.storage.size), value_of(wanted.size)
+    have, wanted_size = value_of(each.storage.size), value_of(wanted.size)
     same = each.storage.storage_class == wanted.storage_class
-    return same and have is not None and asked is not None and asked > have
+    return same and have is not None and wanted_size is not None and wanted_size > have

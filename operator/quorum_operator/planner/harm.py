@@ -25,7 +25,7 @@ from quorum_operator.planner.step import (
     Step,
     Unlatch,
 )
-from quorum_operator.planner.taking_back import may_be_taken_back, successors, turned_out_wrong
+from quorum_operator.planner.unlatching import may_be_unlatched, refutation, successors
 
 UNCONFIRMED = "no majority confirms a leader"
 
@@ -46,7 +46,7 @@ def harm(at: Situation, step: Step) -> str | None:
         case LatchFailure(target, latch):
             return _of_latch(at, _incarnation(at, target.name), latch.reason)
         case Unlatch(target):
-            return _of_taking_back(at, _incarnation(at, target.name))
+            return _of_unlatching(at, _incarnation(at, target.name))
         case ScaleToZero(target, why):
             return _of_stop(at, _incarnation(at, target.name), why)
         case DeleteIncarnation(target) | DiscardVolume(target):
@@ -67,15 +67,15 @@ def _of_latch(at: Situation, each: Incarnation, reason: str) -> str | None:
     formed = at.identity is None or at.identity.formed
     if at.view is None:
         return UNCONFIRMED if formed else None
-    if each.key in at.heard:
+    if each.key in at.in_contact:
         return f"{each.name} fetches from the leader"
     return _runs(each, reason)
 
 
-def _of_taking_back(at: Situation, each: Incarnation) -> str | None:
+def _of_unlatching(at: Situation, each: Incarnation) -> str | None:
     if at.view is None:
         return UNCONFIRMED
-    if turned_out_wrong(at, each) is None or not may_be_taken_back(at, each):
+    if refutation(at, each) is None or not may_be_unlatched(at, each):
         return f"{each.name} is marked failed"
     running = [other for other in successors(at, each) if other.replicas > 0 or other.pod]
     return f"{running[0].name} has not stopped" if running else None
@@ -98,11 +98,11 @@ def _of_stop(at: Situation, each: Incarnation, why: str) -> str | None:
     view = at.view
     if view is None:
         return None if why.startswith(FENCED) else UNCONFIRMED
-    if at.may_be_heard(each):
+    if at.may_be_in_contact(each):
         return f"{each.name} may be the voter {each.node_id} that the leader hears"
     if each.key not in at.voters:
         return f"an uncommitted voter change may concern {each.name}" if _moves(at) else None
-    if each.key in at.heard:
+    if each.key in at.in_contact:
         return f"{each.name} still fetches from the leader: it is replaced as a voter before it is stopped"
     if why.startswith(FENCED):
         return f"{each.name} is a voter of a quorum with a confirmed leader"
@@ -123,7 +123,7 @@ def _of_deletion(at: Situation, each: Incarnation) -> str | None:
         return UNCONFIRMED
     if each.key in at.voters:
         return f"{each.name} is a voter"
-    if each.failed is not None and (each.pod is not None or each.key in at.heard):
+    if each.failed is not None and (each.pod is not None or each.key in at.in_contact):
         return f"{each.name} runs"
     return f"an uncommitted voter change may concern {each.name}" if _moves(at) else None
 
@@ -136,12 +136,12 @@ def _of_removal(at: Situation, key: Key) -> str | None:
     if key == at.view.leader:
         return f"voter {key.id} is the leader: leadership is transferred first"
     leader = at.by_key.get(at.view.leader)
-    if key in at.live and leader is not None and _goes(leader):
+    if key in at.live and leader is not None and _is_ending(leader):
         return f"the pod of {leader.name}, which leads, is gone or terminating"
     return remove_gate(at.view, key, at.target)
 
 
-def _goes(each: Incarnation) -> bool:
+def _is_ending(each: Incarnation) -> bool:
     """Whether its pod is missing or terminating. The leader counts itself as live until its process ends, and counts an
     ended voter as live for a moment.
     """
@@ -158,7 +158,9 @@ def _of_restart(at: Situation, pod: str, pod_uid: str) -> str | None:
     if key is None or key not in at.live:
         return None
     if each.recovery is None:
-        going = [e.name for e in at.current if e.key in at.voters and e is not each and _goes(e)]
+        going = [
+            e.name for e in at.current if e.key in at.voters and e is not each and _is_ending(e)
+        ]
         if going:
             return f"the pod of voter {going[0]} is gone or terminating"
         return restart_gate(view, key, at.target)

@@ -17,7 +17,7 @@ from quorum_operator.planner.step import RebuildIdentity, Step, Wait
 from quorum_operator.planner.tls_stage import TlsStage, stage_left
 
 RETRY_S = 5.0
-_GONE = "the identity ConfigMap is missing or damaged"
+_MISSING = "the identity ConfigMap is missing or damaged"
 
 
 def plan_missing_identity(at: Situation) -> Step:
@@ -25,7 +25,7 @@ def plan_missing_identity(at: Situation) -> Step:
     left = IdentityLeft(at)
     problem = left.problem
     if problem is not None:
-        return Wait(f"{_GONE}: {problem}", "the identity", RETRY_S)
+        return Wait(f"{_MISSING}: {problem}", "the identity", RETRY_S)
     cluster_id, founding = left.cluster_id, left.founding
     assert cluster_id is not None
     return RebuildIdentity(
@@ -33,7 +33,7 @@ def plan_missing_identity(at: Situation) -> Step:
         cluster_id=cluster_id,
         founding=founding,
         formed=founding is None or not left.is_forming,
-        reason=f"{_GONE}: {left.proof}",
+        reason=f"{_MISSING}: {left.proof}",
         network_policy=left.network_policy,
         tls=left.tls,
         migration=left.migration,
@@ -47,7 +47,7 @@ class IdentityLeft:
     at: Situation
 
     @cached_property
-    def told(self) -> dict[str, str]:
+    def cluster_ids(self) -> dict[str, str]:
         """Cluster ids by their sources."""
         at = self.at
         found = {each.name: each.cluster_id for each in at.current}
@@ -61,7 +61,7 @@ class IdentityLeft:
     @cached_property
     def cluster_id(self) -> str | None:
         """The cluster id that all sources agree on."""
-        ids = set(self.told.values())
+        ids = set(self.cluster_ids.values())
         return ids.pop() if len(ids) == 1 else None
 
     @cached_property
@@ -148,8 +148,10 @@ class IdentityLeft:
     def problem(self) -> str | None:
         """What is missing, and what to do; None if the identity can be recreated."""
         at = self.at
-        if len(set(self.told.values())) > 1:
-            named = ", ".join(f"{name}: {told}" for name, told in sorted(self.told.items()))
+        if len(set(self.cluster_ids.values())) > 1:
+            named = ", ".join(
+                f"{name}: {found}" for name, found in sorted(self.cluster_ids.items())
+            )
             return f"conflicting cluster ids were found ({named}). Remove the objects that do not belong to this quorum"
         if at.seen.wanted.adopt is not None and self.cluster_id == at.seen.wanted.adopt:
             return None

@@ -17,13 +17,13 @@ from quorum_operator.status_crd import KeptVolumeStatus
 
 def plan_discard(at: Situation) -> Step | None:
     """The next volume to delete; of several the one that failed first."""
-    if not _is_whole(at):
+    if not _is_complete(at):
         return None
     for each in sorted(at.current, key=_failed_at):
         due = _due_at(at, each)
         if due is None or at.now < due or each.replicas > 0 or each.pod is not None:
             continue
-        if each.key in at.voters or each.key in at.heard:
+        if each.key in at.voters or each.key in at.in_contact:
             continue
         target = Target(each.name, each.uid, each.resource_version)
         why = f"{each.name} failed at {text_of(_failed_at(each))}, longer ago than spec.storage.keepFailedFor"
@@ -35,22 +35,22 @@ def plan_discard(at: Situation) -> Step | None:
 
 def kept_volumes(at: Situation) -> list[KeptVolumeStatus]:
     """All kept volumes of this resource, including earlier formations, the oldest first."""
-    found = [_told(at, each) for each in at.seen.incarnations if each.failed and each.claim]
+    found = [_status_of(at, each) for each in at.seen.incarnations if each.failed and each.claim]
     for lone in at.own_claims:
         failed = lone.claim.marks.failed
         if failed is not None:
-            told = KeptVolumeStatus(
+            status = KeptVolumeStatus(
                 pvc=lone.claim.name,
                 id=lone.node_id,
                 incarnation=lone.number,
                 reason=failed.reason,
                 failed_at=text_of(failed.at),
             )
-            found.append(told)
+            found.append(status)
     return sorted(found, key=lambda each: (each.failed_at, each.id, each.incarnation))
 
 
-def _told(at: Situation, each: Incarnation) -> KeptVolumeStatus:
+def _status_of(at: Situation, each: Incarnation) -> KeptVolumeStatus:
     assert each.failed is not None
     assert each.claim is not None
     due = _due_at(at, each) if each in at.current else None
@@ -77,10 +77,10 @@ def _due_at(at: Situation, each: Incarnation) -> float | None:
     return each.failed.at + keep_s
 
 
-def _is_whole(at: Situation) -> bool:
+def _is_complete(at: Situation) -> bool:
     """Whether all wanted voters are live, and no change is in progress."""
     view = at.view
     if view is None or not view.formed or view.pending_change or not view.voters_committed:
         return False
-    whole = at.live == at.voters and len(at.voters) == at.target
-    return whole and not at.leaving and not at.slots
+    complete = at.live == at.voters and len(at.voters) == at.target
+    return complete and not at.leaving and not at.slots

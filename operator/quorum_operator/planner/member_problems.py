@@ -5,7 +5,7 @@ Owns the texts and their order: the first that applies is the cause of the follo
 """
 
 from quorum_node.exit_codes import ExitCode
-from quorum_operator.planner.evidence import host_gone
+from quorum_operator.planner.evidence import deleted_host
 from quorum_operator.planner.observed import Incarnation, PodFacts, ReplicaView
 
 RECORDS_LOST = "RecordsLost"
@@ -67,9 +67,9 @@ def member_problem(each: Incarnation, unreachable: str | None = None) -> str | N
         return f"Unreachable: {unreachable}"
     if each.claim is not None and each.claim.deleting:
         return "ClaimTerminating"
-    pod, gone = each.pod, host_gone(each)
-    if gone is not None and each.report is None:
-        return f"{gone.reason}: {gone.evidence}"
+    pod, deleted = each.pod, deleted_host(each)
+    if deleted is not None and each.report is None:
+        return f"{deleted.reason}: {deleted.evidence}"
     if pod is None and each.held_by:
         return f"{NO_POD}: {_held(f'StatefulSet/{each.name}', each.held_by)}"
     if pod is None:
@@ -105,9 +105,9 @@ def why_not_running(pod: PodFacts) -> str | None:
     """
     if pod.mount_failure is not None:
         return pod.mount_failure
-    said = None if pod.running else pod.exit_message
+    message = None if pod.running else pod.exit_message
     if pod.waiting_reason in (None, _RESTARTED_AGAIN):
-        return said or pod.waiting_reason or pod.exit_reason
+        return message or pod.waiting_reason or pod.exit_reason
     return pod.waiting_reason
 
 

@@ -40,7 +40,7 @@ def plan_membership(at: Situation) -> Step | None:
     assert view is not None
     if not at.leaving and not at.slots:
         return None
-    created = create_newcomer(at)
+    created = create_new_member(at)
     if isinstance(created, CreateMember):
         return created
     blocked = change_gate(view)
@@ -51,11 +51,13 @@ def plan_membership(at: Situation) -> Step | None:
     if not at.slots or (at.leaving and len(at.voters) > at.target):
         return _remove(at, view)
     if not at.caught_up:
-        return created or _wait_for_newcomers(at)
+        return created or _wait_for_new_members(at)
     return _add_or_remove(at, view)
 
 
-def create_newcomer(at: Situation, *, successors_only: bool = False) -> CreateMember | Wait | None:
+def create_new_member(
+    at: Situation, *, successors_only: bool = False
+) -> CreateMember | Wait | None:
     """The step that creates a missing member, which starts as an observer; a Wait if something prevents it."""
     identity = at.identity
     assert identity is not None
@@ -79,7 +81,7 @@ def create_newcomer(at: Situation, *, successors_only: bool = False) -> CreateMe
             formation=identity.index,
             founder=False,
             replaces=slot.replaces,
-            reason=_newcomer_reason(at, slot),
+            reason=_new_member_reason(at, slot),
         )
         if held(at.seen, step) is None:
             return step
@@ -91,26 +93,26 @@ def create_newcomer(at: Situation, *, successors_only: bool = False) -> CreateMe
     return Wait(invalid, "the spec", 5.0) if invalid is not None and barred and not begun else None
 
 
-def _newcomer_reason(at: Situation, slot: Slot) -> str:
+def _new_member_reason(at: Situation, slot: Slot) -> str:
     for entry in at.leaving:
         if entry.key.id == slot.node_id:
             return f"member {slot.node_id} needs a successor: {entry.why.value}"
     return f"the spec asks for {at.target} voters, {len(at.staying)} are present"
 
 
-def _wait_for_newcomers(at: Situation) -> Wait | None:
+def _wait_for_new_members(at: Situation) -> Wait | None:
     """Wait with growing intervals; changes of their pods wake the operator anyway."""
-    newcomers = [slot.incarnation for slot in at.slots if slot.incarnation is not None]
-    if not newcomers:
+    new_members = [slot.incarnation for slot in at.slots if slot.incarnation is not None]
+    if not new_members:
         # The change is delayed before any member was created, and other steps continue.
         return None
-    youngest = max((each.created_at for each in newcomers), default=at.now)
+    youngest = max((each.created_at for each in new_members), default=at.now)
     waited_s = max(at.now - youngest, 0.0)
-    running = any(each.pod is not None and each.pod.running for each in newcomers)
+    running = any(each.pod is not None and each.pod.running for each in new_members)
     first_s = RETRY_CATCH_UP_S if running else RETRY_NOT_RUNNING_S
     return Wait(
         "new members catch up as observers",
-        "not caught up yet: " + ", ".join(map(_with_obstacle, newcomers)),
+        "not caught up yet: " + ", ".join(map(_with_obstacle, new_members)),
         min(max(first_s, waited_s * RETRY_CATCH_UP_SHARE), RETRY_CATCH_UP_MOST_S),
     )
 
@@ -147,8 +149,8 @@ def _add_or_remove(at: Situation, view: QuorumView) -> Step | None:
     if first_leaving is not None and (first_leaving.dead or first_leaving.key not in at.live):
         return _remove(at, view)
     absent = ", ".join(str(key.id) for key in sorted(at.voters - at.live))
-    told = f"{blocked}; not live: {absent}" if absent else blocked
-    return Wait("a caught-up member waits to become a voter", told, RETRY_LIVE_S)
+    obstacle = f"{blocked}; not live: {absent}" if absent else blocked
+    return Wait("a caught-up member waits to become a voter", obstacle, RETRY_LIVE_S)
 
 
 def _may_go_first(at: Situation, view: QuorumView) -> bool:
@@ -165,7 +167,7 @@ def _may_go_first(at: Situation, view: QuorumView) -> bool:
 def _add(at: Situation, view: QuorumView) -> Step | None:
     alone = len(at.caught_up) == 1 and len(at.slots) > 1
     if alone and view.formed and len(view.voters) % 2 == 1 and not at.leaving:
-        return _wait_for_newcomers(at)
+        return _wait_for_new_members(at)
     first = next(slot for slot in at.caught_up if not at.stands_twice(slot.node_id))
     incarnation = first.incarnation
     assert incarnation is not None

@@ -52,7 +52,7 @@ def _lost_records(status: MetadataQuorumStatus, earlier: MetadataQuorumStatus) -
     ]
 
 
-_TOLD = {
+_EVENTS = {
     CANNOT_START: (f"Member{CANNOT_START}", "; this is not treated as a disk failure"),
     NO_POD: ("PodRefused", ""),
 }
@@ -67,13 +67,13 @@ def _obstacles(status: MetadataQuorumStatus, earlier: MetadataQuorumStatus) -> l
         for each in of.members:
             text = each.condition or ""
             word, reason, *_ = [*text.split(": ", 2), "", ""]
-            if word in _TOLD and reason:
+            if word in _EVENTS and reason:
                 found[each.id, each.incarnation, word, reason] = text
         return found
 
     before = shown(earlier)
     return [
-        News("Warning", _TOLD[place[2]][0], f"member {place[0]}: {text}{_TOLD[place[2]][1]}")
+        News("Warning", _EVENTS[place[2]][0], f"member {place[0]}: {text}{_EVENTS[place[2]][1]}")
         for place, text in shown(status).items()
         if place not in before
     ]
@@ -108,11 +108,11 @@ def _backups(status: MetadataQuorumStatus, earlier: MetadataQuorumStatus) -> lis
 def _blocked(status: MetadataQuorumStatus, earlier: MetadataQuorumStatus) -> list[News]:
     """An object in spec.tls can't be used, or can be used again; once per message."""
 
-    def told(of: MetadataQuorumStatus) -> tuple[str, str]:
+    def problem(of: MetadataQuorumStatus) -> tuple[str, str]:
         holds = (each for each in of.conditions if each.type == TLS_BLOCKED)
         return next(((e.reason, e.message) for e in holds if e.status == "True"), ("", ""))
 
-    now, before = told(status), told(earlier)
+    now, before = problem(status), problem(earlier)
     if now == before:
         return []
     if not now[0]:

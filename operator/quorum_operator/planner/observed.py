@@ -307,7 +307,7 @@ class Incarnation:
     host: HostFacts | None = None  # only for a member whose pod is not ready
     unreachable_since: float | None = None
     """Time since which it is unreachable, from the last status."""
-    taken_back: tuple[float, ...] = ()  # times at which failure marks were revoked
+    unlatched_at: tuple[float, ...] = ()  # times at which failure marks were revoked
     stopped: str | None = None  # why the operator scaled it to zero
     replaces: int | None = None
     """Number of the failed incarnation that this one replaces."""
@@ -420,7 +420,7 @@ class Refusal:
     retry_at: float
     since: float
     times: int = 1  # consecutive refusals
-    tell: bool = True
+    reported: bool = True
     """Whether it is reported, or expected to pass within moments."""
 
 

@@ -21,7 +21,7 @@ from quorum_operator.planner.observed import Incarnation, Observation
 from quorum_operator.planner.placement import plan_held_move
 from quorum_operator.planner.rebuilding import plan_rebuild
 from quorum_operator.planner.recovery import may_start_again, plan_recovery
-from quorum_operator.planner.refusals import goes_on, held, next_attempt, waiting_for
+from quorum_operator.planner.refusals import held, may_continue, next_attempt, waiting_for
 from quorum_operator.planner.restart import is_unable_to_start, plan_idle_restart, plan_restart
 from quorum_operator.planner.situation import FENCED, Situation
 from quorum_operator.planner.step import (
@@ -41,11 +41,15 @@ from quorum_operator.planner.step import (
     Wait,
 )
 from quorum_operator.planner.suspicion import lasting, plan_suspicion
-from quorum_operator.planner.taking_back import plan_taking_back
 from quorum_operator.planner.tls_migration import plan_next_stage, plan_way_back
 from quorum_operator.planner.tls_stage import first_stage
-from quorum_operator.planner.updates import plan_update, plan_urgent_update, plan_verdict
-from quorum_operator.planner.updates import told as told_of_update
+from quorum_operator.planner.unlatching import plan_unlatching
+from quorum_operator.planner.updates import (
+    plan_canary_result,
+    plan_update,
+    plan_urgent_update,
+    rollout_state,
+)
 
 Rule = Callable[[Situation], Step | None]
 
@@ -62,7 +66,7 @@ def plan(seen: Observation) -> Step:
         refusal = held(seen, step)
         if refusal is None:
             return _until_next_attempt(seen, step)
-        if rule in _IN_ORDER or not goes_on(situation, step):
+        if rule in _IN_ORDER or not may_continue(situation, step):
             return waiting_for(seen, refusal)
     return _until_next_attempt(seen, Nothing(_settled(situation)))
 
@@ -80,7 +84,7 @@ def _settled(at: Situation) -> str:
         if each.key in at.voters
     ]
     parts += [f"{text}, but the member fetches from the leader" for text in doubtful]
-    update = told_of_update(at)
+    update = rollout_state(at)
     return "; ".join([*parts, *filter(None, [away.advice(), update and update[1]])])
 
 
@@ -133,7 +137,7 @@ def _proof(at: Situation, each: Incarnation) -> evidence.Sign | None:
         return None
     # If the old replica still fetches, or the answer is from another cluster, another process
     # answered at the pod's former address.
-    return None if each.key in at.heard or _is_foreign(at, each) else sign
+    return None if each.key in at.in_contact or _is_foreign(at, each) else sign
 
 
 def _is_foreign(at: Situation, each: Incarnation) -> bool:
@@ -151,19 +155,19 @@ def _paused(at: Situation) -> Step | None:
         return None
     drift = [f"{each.kind}/{each.name}" for each in seen.label_drift]
     put_off = tuple(dict.fromkeys([*drift, *seen.stale_objects]))
-    told = f"; changes made by others are not reverted: {_some(put_off)}" if put_off else ""
-    return Nothing(f"spec.paused is set: no changes are made{told}")
+    suffix = f"; changes made by others are not reverted: {_some(put_off)}" if put_off else ""
+    return Nothing(f"spec.paused is set: no changes are made{suffix}")
 
 
 def _identity(at: Situation) -> Step | None:
     """The step for the identity. While a deleted one waits for answers of members, apply the objects that they need."""
     step = plan_identity(at)
-    waits = isinstance(step, Wait) and at.identity is None and _is_as_asked(at)
+    waits = isinstance(step, Wait) and at.identity is None and _matches_tls_mode(at)
     objects = _objects(at) if waits else None
     return step if objects is None else objects
 
 
-def _is_as_asked(at: Situation) -> bool:
+def _matches_tls_mode(at: Situation) -> bool:
     """Whether all members were created with or without certificates as the spec asks of a new quorum. Without an
     identity only the spec determines their objects.
     """
@@ -284,7 +288,7 @@ def _stop_failed(at: Situation) -> Step | None:
             return None
         why = each.failed.reason
         doubtful = why in evidence.CIRCUMSTANCES and not at.seen.wanted.repair_enabled
-        if each.key in at.voters and (doubtful or each.key in at.heard):
+        if each.key in at.voters and (doubtful or each.key in at.in_contact):
             return None
         return ScaleToZero(target(each), why, f"{each.name} failed ({why}); its volume is kept")
 
@@ -294,11 +298,11 @@ def _stop_failed(at: Situation) -> Step | None:
 def _update_idle(at: Situation) -> Step | None:
     """Update templates of pods that can't start, new members first, because an old template may be the cause."""
     idle = [each for each in at.current if is_unable_to_start(each)]
-    return _first(at, (_update_of(at, each) for each in at.newcomers_first(idle)))
+    return _first(at, (_update_of(at, each) for each in at.non_voters_first(idle)))
 
 
 def _update(at: Situation) -> Step | None:
-    return _first(at, (_update_of(at, each) for each in at.newcomers_first(at.current)))
+    return _first(at, (_update_of(at, each) for each in at.non_voters_first(at.current)))
 
 
 def _update_of(at: Situation, each: Incarnation) -> Step | None:
@@ -369,8 +373,8 @@ def _rules() -> Iterator[Rule]:
     yield _restore_notes
     yield plan_edited_notes
     yield _record_uuid
-    yield plan_taking_back
-    yield plan_verdict
+    yield plan_unlatching
+    yield plan_canary_result
     yield plan_urgent_update
     yield _stop_failed
     yield _start

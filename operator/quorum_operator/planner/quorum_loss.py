@@ -222,8 +222,8 @@ class QuorumLoss:
             for key, incarnation in self._others
         ]
         return (
-            f"{self._count()}. Answering: {'; '.join(answers) or 'nobody'}. Not answering:"
-            f" {'; '.join(lost) or 'nobody'}. Bring members or their volumes back. Meanwhile the operator stops, "
+            f"{self._count()}. Answering: {'; '.join(answers) or 'none'}. Not answering:"
+            f" {'; '.join(lost) or 'none'}. Bring members or their volumes back. Meanwhile the operator stops, "
             f"removes, replaces and deletes nothing. {self._way_out()}"
         )
 
@@ -241,15 +241,17 @@ class QuorumLoss:
         return _volume(lone.claim) + (f", {bars}" if bars else "")
 
     def _way_out(self) -> str:
-        offer, said = self.offer, self._at.seen.wanted.recovery
+        offer, confirmed = self.offer, self._at.seen.wanted.recovery
         if offer is None:
             return f"No recovery is offered: {self.no_offer}"
         text = (
             "If that is impossible: set spec.recovery to the value of status.quorumLoss.offer to start a recovery. It "
             f"loses all records committed beyond offset {offer.end_offset}"
         )
-        other = said is not None and said != offer
-        return text + (f"; its current value {tuple(said or ())} has no effect" if other else "")
+        other = confirmed is not None and confirmed != offer
+        return text + (
+            f"; its current value {tuple(confirmed or ())} has no effect" if other else ""
+        )
 
     def _count(self) -> str:
         if not self.voters:

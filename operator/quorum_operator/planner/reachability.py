@@ -18,7 +18,7 @@ from quorum_operator.planner.times import text_of
 if TYPE_CHECKING:
     from quorum_operator.planner.situation import Situation
 
-NEWCOMER_AWAY_S = 60.0
+NEW_MEMBER_AWAY_S = 60.0
 """Time after which an unreachable new member, which has no data yet, is replaced by one elsewhere."""
 LOOK_AGAIN_S = 10.0
 
@@ -52,7 +52,7 @@ class Reachability:
 
     def _unreachable(self, each: Incarnation) -> Unreachable | None:
         host = each.host
-        if host is None or host.ready or each.report is not None or each.key in self._at.heard:
+        if host is None or host.ready or each.report is not None or each.key in self._at.in_contact:
             return None
         since = self._at.now if each.unreachable_since is None else each.unreachable_since
         return Unreachable(each, host, since)
@@ -64,10 +64,10 @@ class Reachability:
         found = [each for each in self.unreachable.values() if each.incarnation.key in voters]
         return tuple(sorted(found, key=lambda each: (each.since, each.incarnation.node_id)))
 
-    def is_abandoned(self, newcomer: Incarnation) -> bool:
+    def is_abandoned(self, new_member: Incarnation) -> bool:
         """Whether a new member on an unreachable host is given up, which loses nothing."""
-        found = self.unreachable.get(newcomer.name)
-        return found is not None and self._at.now - found.since >= NEWCOMER_AWAY_S
+        found = self.unreachable.get(new_member.name)
+        return found is not None and self._at.now - found.since >= NEW_MEMBER_AWAY_S
 
     def replaced(self, others_dead: bool) -> Key | None:
         """The voter to replace now, if any; `others_dead`: another voter is lost for a different reason."""
@@ -130,13 +130,13 @@ class Reachability:
             for each in self.unreachable.values()
         ]
         after_s = self._at.seen.wanted.unreachable_after_s
-        told = (
+        advice = (
             "It continues when its host is back. To replace it now list it in spec.retire; to replace members of "
             "unreachable hosts automatically, set spec.repair.unreachableAfterSeconds"
             if after_s is None
             else f"It continues when its host is back, and is replaced after {after_s:.0f} s"
         )
-        return f"{'; '.join(named)}. {told}"
+        return f"{'; '.join(named)}. {advice}"
 
 
 def _time(at: float) -> str:

@@ -43,7 +43,7 @@ class Rebuilding:
         self._at = at
 
     @cached_property
-    def told_voters(self) -> frozenset[Key] | None:
+    def reported_voters(self) -> frozenset[Key] | None:
         """All voters in a confirmed description, or else in an answering log. None: unknown."""
         if self._at.view is not None:
             return self._at.voters
@@ -56,7 +56,7 @@ class Rebuilding:
         if under_way(self._at) is not None:
             return ()
         sound = [each for each in self._at.seen.lone_claims if self.objection(each) is None]
-        voters = self.told_voters
+        voters = self.reported_voters
         if voters is not None:
             return tuple(each for each in sound if each.key in voters)
         taken = Counter(each.node_id for each in sound)

@@ -36,7 +36,7 @@ from quorum_operator.planner.step import (
     Wait,
 )
 
-RETRY_GONE_S = 0.5
+RETRY_DELETED_S = 0.5
 RETRY_SURVIVOR_S = 0.5
 
 
@@ -75,9 +75,9 @@ def _seal(at: Situation) -> Step | None:
             continue
         for each in at.current:
             if each.failed is None and each.stopped == fence_text(done):
-                told = f"the quorum was recovered from {done.name}"
-                latch = FailureLatch(FENCED, told, at.now, at.now)
-                return LatchFailure(_target(each), latch, f"{each.name}: {FENCED} ({told})")
+                evidence = f"the quorum was recovered from {done.name}"
+                latch = FailureLatch(FENCED, evidence, at.now, at.now)
+                return LatchFailure(_target(each), latch, f"{each.name}: {FENCED} ({evidence})")
     return None
 
 
@@ -126,7 +126,7 @@ def _stop(survivor: Incarnation) -> Step | None:
         return ScaleToZero(_target(survivor), FENCED, f"{survivor.name} failed during its recovery")
     if survivor.pod is not None:
         return Wait(
-            "the other members start again", f"{survivor.pod.name} must be gone", RETRY_GONE_S
+            "the other members start again", f"{survivor.pod.name} must be gone", RETRY_DELETED_S
         )
     return None
 
@@ -143,15 +143,15 @@ def _disarm(at: Situation, survivor: Incarnation) -> Step | None:
 
 
 def _begin(at: Situation) -> Step | None:
-    said = at.seen.wanted.recovery
-    if said is None or not is_lost(at) or said != QuorumLoss(at).offer:
+    confirmed = at.seen.wanted.recovery
+    if confirmed is None or not is_lost(at) or confirmed != QuorumLoss(at).offer:
         return None
-    each = at.by_key.get(Key(said.id, said.uuid))
+    each = at.by_key.get(Key(confirmed.id, confirmed.uuid))
     if each is None or each.uuid is None:
         return None
-    text = f"{said.uuid}:{said.epoch}:{said.end_offset}"
+    text = f"{confirmed.uuid}:{confirmed.epoch}:{confirmed.end_offset}"
     reason = (
-        f"confirmed: the quorum is recovered from {each.name}; records committed beyond offset {said.end_offset} are "
+        f"confirmed: the quorum is recovered from {each.name}; records committed beyond offset {confirmed.end_offset} are "
         "lost"
     )
     return BeginRecovery(_target(each), text, reason)
@@ -186,7 +186,7 @@ def _fence(at: Situation, survivor: Incarnation) -> Step | None:
         "the other members' pods must be gone before the survivor is changed",
         f"{names}; if a host is down, switch it off for good and delete its Node object, or force-delete the pod. An "
         "old voter that still runs there could split the quorum",
-        RETRY_GONE_S,
+        RETRY_DELETED_S,
     )
 
 
@@ -210,8 +210,8 @@ def _with_its_template(at: Situation, survivor: Incarnation, what: str) -> Step 
 
 def _process_of(survivor: Incarnation) -> str:
     pod = survivor.pod
-    said = None if pod is None else pod.exit_message or pod.waiting_reason
-    return said or "its process is starting"
+    message = None if pod is None else pod.exit_message or pod.waiting_reason
+    return message or "its process is starting"
 
 
 def _target(each: Incarnation) -> Target:

@@ -108,7 +108,7 @@ def held(seen: Observation, step: Step) -> Refusal | None:
     return None
 
 
-def goes_on(at: "Situation", step: Step) -> bool:
+def may_continue(at: "Situation", step: Step) -> bool:
     """Whether the rules after a held step may run, because they do not depend on it."""
     if isinstance(step, steps.RecordFormed):
         # The last initial voter may join only after this is written (design, Safety).
@@ -131,6 +131,6 @@ def next_attempt(seen: Observation) -> Refusal | None:
     return min(coming, key=lambda each: each.retry_at, default=None)
 
 
-def told(seen: Observation) -> tuple[Refusal, ...]:
+def reported_refusals(seen: Observation) -> tuple[Refusal, ...]:
     """Refusals to report, without those expected to pass within moments."""
-    return tuple(each for each in seen.refusals if each.tell)
+    return tuple(each for each in seen.refusals if each.reported)

@@ -22,7 +22,7 @@ def plan_idle_restart(at: Situation) -> Step | None:
     them.
     """
     back: Step | None = None
-    for each in at.newcomers_first(at.current):
+    for each in at.non_voters_first(at.current):
         pod = each.pod
         if pod is None or not is_unable_to_start(each) or not _is_replaceable(at, each):
             continue

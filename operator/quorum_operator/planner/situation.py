@@ -170,7 +170,7 @@ class Situation:
         mine = [each for each in self.seen.incarnations if each.formation == self.index]
         return tuple(sorted(mine, key=lambda each: (each.node_id, each.number)))
 
-    def newcomers_first(self, members: Iterable[Incarnation]) -> list[Incarnation]:
+    def non_voters_first(self, members: Iterable[Incarnation]) -> list[Incarnation]:
         """Sort members that are not voters before voters."""
         return sorted(members, key=lambda each: each.key in self.voters)
 
@@ -196,7 +196,7 @@ class Situation:
         return live_voters(self.view) if self.view is not None else frozenset()
 
     @cached_property
-    def heard(self) -> frozenset[Key | None]:
+    def in_contact(self) -> frozenset[Key | None]:
         """Replicas that fetch from the confirmed leader, caught up or not, and the leader itself."""
         view = self.view
         if view is None:
@@ -291,18 +291,18 @@ class Situation:
         """Voters that stay."""
         return self.voters - {entry.key for entry in self.leaving}
 
-    def _newcomer(self, node_id: int) -> Incarnation | None:
+    def _new_member(self, node_id: int) -> Incarnation | None:
         """The new incarnation for this id, if it exists."""
         mine = [each for each in self.current if each.node_id == node_id]
         if not mine:
             return None
         newest = mine[-1]
         voter = newest.key is not None and newest.key in self.voters
-        gone = newest.failed is not None or newest.stopped is not None
+        ended = newest.failed is not None or newest.stopped is not None
         leaving = self._loses_claim(newest)
         other = self.is_on_other_storage(newest)
         away = self.target_is_the_specs and self.reachability.is_abandoned(newest)
-        return None if voter or gone or leaving or other or away else newest
+        return None if voter or ended or leaving or other or away else newest
 
     @cached_property
     def slots(self) -> tuple[Slot, ...]:
@@ -326,11 +326,11 @@ class Situation:
             for each in self.current
             if each.node_id not in taken and each.node_id not in retire
         ]
-        waiting = sorted({each for each in free if self._newcomer(each) is not None})
+        waiting = sorted({each for each in free if self._new_member(each) is not None})
         unused = (each for each in count(1) if each not in taken | retire | set(waiting))
         ids = [*succeeded, *waiting][:needed]
         ids += [next(unused) for _ in range(needed - len(ids))]
-        return tuple(Slot(each, self._newcomer(each), self._replaces(each)) for each in ids)
+        return tuple(Slot(each, self._new_member(each), self._replaces(each)) for each in ids)
 
     def _replaces(self, node_id: int) -> int | None:
         away = {entry.key for entry in self.leaving if entry.why is Why.UNREACHABLE}
@@ -368,24 +368,26 @@ class Situation:
     @cached_property
     def leftovers(self) -> tuple[Incarnation, ...]:
         """Incarnations that are neither voters, new members nor failed."""
-        newcomers = {slot.incarnation.name for slot in self.slots if slot.incarnation is not None}
+        new_members = {slot.incarnation.name for slot in self.slots if slot.incarnation is not None}
         return tuple(
             each
             for each in self.current
             if each.failed is None
-            and each.name not in newcomers
+            and each.name not in new_members
             and (each.key is None or each.key not in self.voters)
-            and not self.may_be_heard(each)
+            and not self.may_be_in_contact(each)
         )
 
-    def may_be_heard(self, each: Incarnation) -> bool:
+    def may_be_in_contact(self, each: Incarnation) -> bool:
         """Whether it may be a voter that fetches from the leader and belongs to no known StatefulSet: its process does not
         answer, and its recorded replica UUID may be missing or wrong.
         """
         if each.report is not None or each.pod is None or each.key in self.voters:
             return False
-        heard = (key for key in self.voters if key in self.heard and key not in self.by_key)
-        return any(key.id == each.node_id for key in heard)
+        unmatched = (
+            key for key in self.voters if key in self.in_contact and key not in self.by_key
+        )
+        return any(key.id == each.node_id for key in unmatched)
 
     def next_number(self, node_id: int) -> int:
         """The number of this member's next incarnation; claim names are never reused."""
@@ -403,15 +405,15 @@ class Situation:
     def recent_failures(self, within_s: float = 3600.0) -> int:
         """Number of members that failed or were replaced recently, including revoked failures."""
         places: set[tuple[int, int]] = set()
-        taken_back = 0
+        unlatched = 0
         for each in self.seen.incarnations:
             if each.replaces is not None and self.now - each.created_at < within_s:
                 places.add((each.node_id, each.replaces))
             failed = each.failed
             if failed is not None and failed.reason != FENCED and self.now - failed.at < within_s:
                 places.add((each.node_id, each.number))
-            taken_back += sum(1 for at in each.taken_back if self.now - at < within_s)
-        return len(places) + taken_back
+            unlatched += sum(1 for at in each.unlatched_at if self.now - at < within_s)
+        return len(places) + unlatched
 
 
 def is_without_claim(each: Incarnation, now: float) -> bool:

@@ -7,7 +7,7 @@ lost while they can't be observed: cluster id, number of voters, epochs.
 import math
 
 from quorum_node.quorum_arithmetic import tolerance
-from quorum_operator.planner.conditions import Finding, judge
+from quorum_operator.planner.conditions import Finding, all_findings
 from quorum_operator.planner.kept_volumes import kept_volumes
 from quorum_operator.planner.member_problems import is_disk_full, lost_records, member_problem
 from quorum_operator.planner.observed import Incarnation, Key, Observation
@@ -63,7 +63,7 @@ def build_status(
         quorum_loss=loss,
         conditions=[
             condition_of(finding, earlier.conditions, generation=seen.generation, now=seen.now)
-            for finding in judge(at, phase, loss, step, members)
+            for finding in all_findings(at, phase, loss, step, members)
         ],
         repairs=_repairs(at, earlier),
         tls=_tls(at),

@@ -53,10 +53,10 @@ def plan_next_stage(at: Situation) -> Step | None:
 
 def is_migrating(at: Situation) -> bool:
     """Whether a migration is in progress or about to start."""
-    stage, asked = at.tls_stage, at.seen.wanted.tls_mode
+    stage, mode = at.tls_stage, at.seen.wanted.tls_mode
     if at.identity is None or not at.identity.formed or stage is TlsStage.CLOSED:
         return False
-    return stage is not TlsStage.PLAIN or asked in (TlsMode.MIGRATING, TlsMode.MANAGED)
+    return stage is not TlsStage.PLAIN or mode in (TlsMode.MIGRATING, TlsMode.MANAGED)
 
 
 def awaits(at: Situation) -> str | None:
@@ -87,7 +87,7 @@ def awaits(at: Situation) -> str | None:
     return None
 
 
-def told(at: Situation) -> str:
+def migration_message(at: Situation) -> str:
     """Message with the stage, what it waits for, and how to go back."""
     stage = at.tls_stage
     if at.seen.wanted.tls_mode is TlsMode.DISABLED:

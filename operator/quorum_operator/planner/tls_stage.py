@@ -30,24 +30,24 @@ class TlsStage(StrEnum):
     @property
     def takes_both(self) -> bool:
         """Whether TLS and clear text are accepted."""
-        return self in TOLD
+        return self in MIGRATION_VALUES
 
 
-TOLD: Mapping[TlsStage, str] = {TlsStage.ACCEPTING: "accept", TlsStage.DIALLING: "dial"}
+MIGRATION_VALUES: Mapping[TlsStage, str] = {TlsStage.ACCEPTING: "accept", TlsStage.DIALLING: "dial"}
 """Value of MIGRATION at each stage."""
 
 
-def first_stage(asked: TlsMode | None) -> TlsStage:
-    """Return the TLS stage of a new quorum. `asked`: the mode in its spec. There is nothing to migrate. All callers
+def first_stage(mode: TlsMode | None) -> TlsStage:
+    """Return the TLS stage of a new quorum. `mode`: the mode in its spec. There is nothing to migrate. All callers
     without an identity use this rule.
     """
-    return TlsStage.PLAIN if (asked or DEFAULT_MODE) is TlsMode.DISABLED else TlsStage.CLOSED
+    return TlsStage.PLAIN if (mode or DEFAULT_MODE) is TlsMode.DISABLED else TlsStage.CLOSED
 
 
 def stage_of_process(overrides: Mapping[str, str]) -> TlsStage:
     """Stage of a process with these properties."""
-    for stage, told in TOLD.items():
-        if overrides.get(MIGRATION) == told:
+    for stage, value in MIGRATION_VALUES.items():
+        if overrides.get(MIGRATION) == value:
             return stage
     secured = overrides.get("admin.listener", "").startswith("https://")
     return TlsStage.CLOSED if secured else TlsStage.PLAIN

@@ -28,7 +28,7 @@ _CANT_START = frozenset(
 )
 
 
-def plan_verdict(at: Situation) -> Step | None:
+def plan_canary_result(at: Situation) -> Step | None:
     """The result of the canary. Also removes the record if spec.update was removed, and renews it if the spec was
     reverted.
     """
@@ -108,7 +108,7 @@ def restart_hold(at: Situation, each: Incarnation) -> str | None:
     return None if failed and each.name == record.canary else update.hold  # type: ignore[union-attr]
 
 
-def told(at: Situation) -> tuple[str, str] | None:
+def rollout_state(at: Situation) -> tuple[str, str] | None:
     """Why not all members run the spec's revision, as reason and message; None if they do."""
     update, record = at.seen.update, _record(at)
     behind = [each.name for each in _running(at) if _is_behind(at, each)]
@@ -130,12 +130,12 @@ def told(at: Situation) -> tuple[str, str] | None:
             "wait"
         )
         return "Soaking", message
-    rest = f"not updated yet: {', '.join(behind) or 'none'}"
+    pending = f"not updated yet: {', '.join(behind) or 'none'}"
     if update.hold is not None:
-        message = f"{rest}; {update.hold}. Members that can't start are updated anyway"
+        message = f"{pending}; {update.hold}. Members that can't start are updated anyway"
         return "Held", message
     if record.tried == update.tried:
-        return "RollingOut", rest
+        return "RollingOut", pending
     return "Waiting", f"the update waits: {_unsettled(at) or 'it is about to start'}"
 
 
@@ -238,16 +238,16 @@ def _failure(at: Situation, update: UpdateWanted, canary: Incarnation) -> str | 
     if pod is None or not _has_the_update(at, canary):
         return None
     if pod.exit_code is not None:
-        said = pod.exit_message or pod.exit_reason
+        details = pod.exit_message or pod.exit_reason
         return f"its container ended with exit code {pod.exit_code}" + (
-            f" ({said})" if said else ""
+            f" ({details})" if details else ""
         )
     unready_since = max(pod.created_at, pod.not_ready_since or pod.created_at)
     if not pod.ready and at.now - unready_since >= limit:
-        said = (
+        details = (
             ": ".join(filter(None, [pod.waiting_reason, pod.waiting_message])) or pod.unschedulable
         )
-        return f"it was not ready for {limit:g} s" + (f" ({said})" if said else "")
+        return f"it was not ready for {limit:g} s" + (f" ({details})" if details else "")
     proven_at = _ready_since(at, update, pod) + update.soak_s
     if (
         pod.ready
@@ -273,10 +273,10 @@ def _ready_since(at: Situation, update: UpdateWanted, pod: PodFacts) -> float:
     time is limited: from a clock that is behind, the soak time would end at once; from one that is ahead, it would
     never begin.
     """
-    told = pod.ready_since if pod.ready_since is not None else at.now
-    if told > at.now:
-        told = min(pod.created_at + update.timeout_s, at.now)
-    return max(told, pod.created_at)
+    since = pod.ready_since if pod.ready_since is not None else at.now
+    if since > at.now:
+        since = min(pod.created_at + update.timeout_s, at.now)
+    return max(since, pod.created_at)
 
 
 def _is_caught_up(at: Situation, each: Incarnation) -> bool:

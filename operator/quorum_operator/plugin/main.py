@@ -116,18 +116,18 @@ def _parser() -> argparse.ArgumentParser:
         each.add_argument("--context")
         each.add_argument("--kubeconfig")
     made["watch"].add_argument("--interval", type=_positive, default=2.0)
-    made["watch"].add_argument("--count", type=_whole)
-    made["replace"].add_argument("id", type=_whole, metavar="ID")
-    made["transfer"].add_argument("--to", type=_whole)
+    made["watch"].add_argument("--count", type=_integer)
+    made["replace"].add_argument("id", type=_integer, metavar="ID")
+    made["transfer"].add_argument("--to", type=_integer)
     logs = made["logs"]
-    logs.add_argument("--id", type=_whole)
+    logs.add_argument("--id", type=_integer)
     logs.add_argument("-f", "--follow", action="store_true")
-    logs.add_argument("--tail", type=_whole, default=100)
+    logs.add_argument("--tail", type=_integer, default=100)
     logs.add_argument("--previous", action="store_true")
     return parser
 
 
-def _whole(text: str) -> int:
+def _integer(text: str) -> int:
     try:
         return int(text)
     except ValueError:

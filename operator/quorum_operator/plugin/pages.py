@@ -15,7 +15,7 @@ USUAL = dict.fromkeys(
     ("Ready", "Formed", "QuorumConfirmed", "TlsReady", "BackupCurrent", "Updated"), "True"
 )
 """Conditions that are True in a healthy quorum; the others are False."""
-_SAID_ELSEWHERE = {"Ready", "Progressing", "Degraded"}
+_SHOWN_ELSEWHERE = {"Ready", "Progressing", "Degraded"}
 """Conditions shown elsewhere: in the lines Voters and Plan, and below each member."""
 _ALL_IS_WELL = {
     ("TlsReady", "Disabled"),
@@ -67,7 +67,7 @@ def members_page(quorum: Object, width: int = WIDTH) -> list[str]:
     lines: list[str] = []
     for each in members:
         suspected = each.get("suspected")
-        told = [
+        rows = [
             ("Member", f"{_number(each)} {each.get('role') or 'role unknown'}"),
             ("Voter", _yes(each.get("voter"))),
             ("Ready", _yes(each.get("ready"))),
@@ -79,11 +79,11 @@ def members_page(quorum: Object, width: int = WIDTH) -> list[str]:
             ("Condition", each.get("condition") or "well"),
         ]
         if each.get("unreachableSince"):
-            told.append(("Away since", each["unreachableSince"]))
+            rows.append(("Away since", each["unreachableSince"]))
         if suspected:
             sign = f"{suspected['reason']} of {suspected['subject']} since {suspected['since']}"
-            told.append(("Suspected", sign))
-        lines += [*([""] if lines else []), *fields(told, width)]
+            rows.append(("Suspected", sign))
+        lines += [*([""] if lines else []), *fields(rows, width)]
     return lines
 
 
@@ -164,16 +164,16 @@ def _without_status(meta: Object, width: int) -> list[str]:
 def _summary(quorum: Object) -> list[tuple[str, str]]:
     meta, spec, status = quorum["metadata"], quorum.get("spec") or {}, quorum["status"]
     phase = status["phase"]
-    told = [("Phase", ": ".join(filter(None, [phase, PHASES.get(phase, "")])))]
+    rows = [("Phase", ": ".join(filter(None, [phase, PHASES.get(phase, "")])))]
     if phase == "Paused":
-        told.append(("", f"To resume: kubectl quorum resume {meta['name']} -n {meta['namespace']}"))
+        rows.append(("", f"To resume: kubectl quorum resume {meta['name']} -n {meta['namespace']}"))
     behind = status.get("observedGeneration")
     if behind is not None and behind < meta.get("generation", 0):
-        told.append(("", "The operator has not seen the latest change of the spec yet."))
+        rows.append(("", "The operator has not seen the latest change of the spec yet."))
     if meta.get("deletionTimestamp"):
-        told.append(("", f"Deleted at {meta['deletionTimestamp']}."))
+        rows.append(("", f"Deleted at {meta['deletionTimestamp']}."))
     wanted = spec.get("replicas")
-    told.append(
+    rows.append(
         (
             "Voters",
             f"{status.get('voters', 0)} of {wanted} wanted; {status.get('readyReplicas', 0)} members ready",
@@ -183,13 +183,13 @@ def _summary(quorum: Object) -> list[tuple[str, str]]:
     confirmed = (
         f"{leader['id']} in epoch {leader['epoch']}" if leader else "no majority confirms one"
     )
-    told += [("Leader", confirmed), ("Tolerance", _tolerance(status)), ("Plan", _plan(status))]
-    told.append(("Cluster id", status.get("clusterId") or "not chosen yet"))
+    rows += [("Leader", confirmed), ("Tolerance", _tolerance(status)), ("Plan", _plan(status))]
+    rows.append(("Cluster id", status.get("clusterId") or "not chosen yet"))
     tls = status.get("tls")
     if tls:
         due = f"; the next is renewed at {tls['renewalAt']}" if tls.get("renewalAt") else ""
-        told.append(("TLS", f"{tls['mode']}, authority {tls.get('authority') or '-'}{due}"))
-    return told
+        rows.append(("TLS", f"{tls['mode']}, authority {tls.get('authority') or '-'}{due}"))
+    return rows
 
 
 def _tolerance(status: Object) -> str:
@@ -252,7 +252,7 @@ def _conditions(status: Object, width: int) -> list[str]:
     for each in status.get("conditions") or []:
         name, value = each["type"], each["status"]
         well = value == USUAL.get(name, "False") or (name, each["reason"]) in _ALL_IS_WELL
-        if well or name in _SAID_ELSEWHERE:
+        if well or name in _SHOWN_ELSEWHERE:
             continue
         lines.append(f"  {name}={value} ({each['reason']})")
         lines += [*paragraph(each["message"], width, 4), f"    See {_PAGES}/{name}.md"]

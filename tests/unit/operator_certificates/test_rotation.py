@@ -37,7 +37,7 @@ class Rotation(RuleBasedStateMachine):
 
     @initialize(requested=st.booleans())
     def begun(self, requested: bool) -> None:
-        self.world.rotation_asked = requested
+        self.world.rotation_requested = requested
 
     @rule(acts=st.lists(turns, min_size=25, max_size=60))
     def repeated_work(self, acts: list[tuple[str, str]]) -> None:
@@ -92,7 +92,7 @@ class Rotation(RuleBasedStateMachine):
 
     @rule()
     def another_authority_is_requested(self) -> None:
-        self.world.rotation_asked = True
+        self.world.rotation_requested = True
 
     @rule(name=names)
     def leaf_secret_is_deleted(self, name: str) -> None:
@@ -233,7 +233,7 @@ def test_authority_expired_after_six_years_is_replaced_by_a_new_one() -> None:
 def test_silent_member_delays_the_authority_but_not_leaf_renewals_of_others() -> None:
     world = settled()
     world.running[NAMES[2]].silent = True
-    world.rotation_asked = True
+    world.rotation_requested = True
     world.work(20)
     step = world.plan()
     assert isinstance(step, steps.WaitFor)
@@ -251,7 +251,7 @@ def test_silent_member_delays_the_authority_but_not_leaf_renewals_of_others() ->
 def test_authority_that_a_silent_member_may_still_present_stays_trusted() -> None:
     """It trusts both, and was cut off from the operator before it loaded its new certificate."""
     world = settled()
-    world.rotation_asked = True
+    world.rotation_requested = True
     while not isinstance(world.plan(), steps.BeginSigning):
         world.carry_out(world.plan())
         for name in NAMES:
@@ -324,7 +324,7 @@ def test_member_that_needs_a_pair_of_the_next_authority_to_start_does_not_block_
 
 def test_brokers_without_the_next_authority_block_it_until_shortly_before_expiry() -> None:
     world = settled()
-    world.rotation_asked = True
+    world.rotation_requested = True
     world.work(3)
     seen = world.seen()
 

@@ -11,7 +11,7 @@ from quorum_operator.kube import facts
 from quorum_operator.planner.observed import Identity
 from quorum_operator.planner.tls_stage import (
     MIGRATION,
-    TOLD,
+    MIGRATION_VALUES,
     TlsStage,
     first_stage,
     stage_left,
@@ -130,7 +130,7 @@ def arguments(stage: TlsStage) -> dict[str, str]:
 
 def test_migration_values_of_operator_and_node_agree() -> None:
     assert security.MIGRATION.name == MIGRATION
-    assert {*TOLD.values(), "none"} == {each.value for each in Migration}
+    assert {*MIGRATION_VALUES.values(), "none"} == {each.value for each in Migration}
 
 
 @pytest.mark.parametrize("stage", list(TlsStage))

@@ -41,7 +41,7 @@ def test_clock_follows_the_server_independent_of_the_local_clock(
         at += there_s
         date = formatdate(int(SERVER_AT + at), usegmt=True)
         at += back_s
-        clock.told(date, begun)
+        clock.observe(date, begun)
         assert abs(clock.now() - (SERVER_AT + at)) <= 1.0 + there_s + back_s
     before = clock.now()
     at += 30.0
@@ -57,7 +57,7 @@ def test_responses_of_a_steady_server_adjust_the_clock_by_less_than_its_resoluti
     clock = ServerClock(lambda: at, lambda: 0.0)
     for pause_s in pauses:
         at += pause_s
-        clock.told(formatdate(int(SERVER_AT + at), usegmt=True), clock.begin())
+        clock.observe(formatdate(int(SERVER_AT + at), usegmt=True), clock.begin())
         shown.append(clock.now() - at)
     assert max(shown) - min(shown) <= 1.0
     assert shown[-1] == pytest.approx(SERVER_AT, abs=1.0)
@@ -66,14 +66,14 @@ def test_responses_of_a_steady_server_adjust_the_clock_by_less_than_its_resoluti
 def test_clock_follows_a_server_whose_clock_was_changed() -> None:
     clock = ServerClock(lambda: 100.0, lambda: 0.0)
     for set_to in (SERVER_AT, SERVER_AT - 500, SERVER_AT + 500):
-        clock.told(formatdate(int(set_to), usegmt=True), 100.0)
+        clock.observe(formatdate(int(set_to), usegmt=True), 100.0)
         assert clock.now() == pytest.approx(set_to, abs=1.0)
 
 
 @pytest.mark.parametrize("date", [None, "", "soon", "Thu, 99 Foo 2026 00:00:00 GMT"])
 def test_malformed_date_header_is_ignored(date: str | None) -> None:
     clock = ServerClock(lambda: 5.0, lambda: 7.0)
-    clock.told(date, 5.0)
+    clock.observe(date, 5.0)
     assert clock.now() == 7.0
 
 

@@ -36,7 +36,9 @@ def observation(third: Incarnation, *, refused: bool = False, **seen: object) ->
     members = (member(1), member(2), third)
     well = third.pod is not None and third.pod.ready
     voters = tuple(ReplicaView(Key(n, f"u{n}"), n < 3 or well, n < 3 or well) for n in (1, 2, 3))
-    refusal = Refusal("UpdateMember", "StatefulSet/q-3-1", "Conflict", "", NOW + 9, NOW, tell=False)
+    refusal = Refusal(
+        "UpdateMember", "StatefulSet/q-3-1", "Conflict", "", NOW + 9, NOW, reported=False
+    )
     found = observation_of(
         members,
         view_of(voters),

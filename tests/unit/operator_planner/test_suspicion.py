@@ -22,8 +22,8 @@ from quorum_operator.planner.observed import (
 from quorum_operator.planner.plan import plan
 from quorum_operator.planner.status import build_status
 from quorum_operator.planner.step import LatchFailure, ScaleToZero, Step, Wait
+from quorum_operator.resource_facts import suspicions
 from quorum_operator.status_crd import MetadataQuorumStatus
-from quorum_operator.told_by_resource import suspicions
 from support.observed_quorum import NOW, STORAGE, observation_of, sound_member, view_of
 
 SETTINGS = settings(max_examples=150, deadline=None, derandomize=True)
@@ -228,12 +228,12 @@ def test_paused_quorum_latches_no_circumstance() -> None:
 @SETTINGS
 @given(
     latched=st.integers(0, 3),
-    taken_back=st.integers(0, 3),
+    unlatched=st.integers(0, 3),
     replaced=st.integers(0, 2),
     old=st.booleans(),
 )
 def test_each_failure_of_the_last_hour_counts_once_against_the_limit(
-    latched: int, taken_back: int, replaced: int, old: bool
+    latched: int, unlatched: int, replaced: int, old: bool
 ) -> None:
     """Also those that nothing has replaced yet, and those that were taken back."""
     at = NOW - (3601 if old else 600)
@@ -252,12 +252,12 @@ def test_each_failure_of_the_last_hour_counts_once_against_the_limit(
         member(node_id, number=2, name=f"q-{node_id}-2", created_at=at, replaces=1)
         for node_id in range(10, 10 + min(replaced, latched))
     ]
-    second = member(2, taken_back=(at,) * taken_back)
+    second = member(2, unlatched_at=(at,) * unlatched)
     seen = observation(
         [member(1), second, DOWN], silent=frozenset({3}), max_replacements_per_hour=3
     )
     seen = replace(seen, incarnations=(*seen.incarnations, *gone, *replacements))
-    expected = old or latched + taken_back < 3
+    expected = old or latched + unlatched < 3
     assert isinstance(plan(seen), LatchFailure) == expected
 
 

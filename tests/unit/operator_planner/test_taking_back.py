@@ -72,9 +72,9 @@ def test_host_that_returns_before_the_replacement_keeps_its_voter(
     settle(model)
     assert (key in model.current_voters()) == (twins == [key])
     assert (victim.failed is None) == (twins == [key])
-    taken_back = [each for each in model.steps if isinstance(each, Unlatch)]
-    assert len(taken_back) == (twins == [key])
-    if taken_back:
+    unlatched = [each for each in model.steps if isinstance(each, Unlatch)]
+    assert len(unlatched) == (twins == [key])
+    if unlatched:
         assert len(model.sets) == replicas, "the replacement was not removed"
 
 

@@ -25,8 +25,8 @@ from quorum_operator.planner.plan import plan
 from quorum_operator.planner.situation import Situation
 from quorum_operator.planner.status import build_status
 from quorum_operator.planner.times import text_of
+from quorum_operator.resource_facts import unreachable_since
 from quorum_operator.status_crd import MetadataQuorumStatus
-from quorum_operator.told_by_resource import unreachable_since
 from support.model_rules import majority
 from support.observed_quorum import NOW, STORAGE, observation_of, view_of
 

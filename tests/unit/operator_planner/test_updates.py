@@ -34,8 +34,8 @@ from quorum_operator.planner.step import (
     UpdateMember,
     changes_something,
 )
-from quorum_operator.planner.updates import told, update_status
-from quorum_operator.told_by_resource import update_wanted, wanted_by
+from quorum_operator.planner.updates import rollout_state, update_status
+from quorum_operator.resource_facts import update_wanted, wanted_by
 from support.observed_quorum import sound_member, sound_pod, view_of
 
 pytestmark = pytest.mark.requirement("OP-10")
@@ -159,11 +159,11 @@ class World:
         return found
 
     def reason(self) -> str:
-        behind = told(Situation(self.seen()))
+        behind = rollout_state(Situation(self.seen()))
         return behind[0] if behind is not None else "AllMembersUpdated"
 
     def message(self) -> str:
-        return (told(Situation(self.seen())) or ("", ""))[1]
+        return (rollout_state(Situation(self.seen())) or ("", ""))[1]
 
     def _member(self, node_id: int) -> stateful_set.Member:
         return stateful_set.Member(node_id, 1, self.identity)

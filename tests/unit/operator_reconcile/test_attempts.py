@@ -20,7 +20,7 @@ def test_alternating_values_are_not_contested() -> None:
     """Five replacements in a row: the number of members that have to be ready goes up and down."""
     attempts = Attempts()
     last = written(attempts, ["3", "4"] * CONTESTED_TIMES)
-    assert not [each for each in attempts.refusals(1, last) if each.tell]
+    assert not [each for each in attempts.refusals(1, last) if each.reported]
     assert not attempts.refusals(1, last + 1.0), "the next write was delayed"
 
 
@@ -29,7 +29,7 @@ def test_repeated_identical_writes_are_contested() -> None:
     attempts = Attempts()
     last = written(attempts, ["3"] * CONTESTED_TIMES)
     (reported,) = attempts.refusals(1, last)
-    assert reported.tell
+    assert reported.reported
     assert (reported.reason, reported.subject, reported.times) == (
         "Contested",
         BUDGET,

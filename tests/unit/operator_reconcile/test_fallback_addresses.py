@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
+from quorum_operator.fallback_addresses import PERIOD_S
 from quorum_operator.kube import paths
-from quorum_operator.other_ways import PERIOD_S
 from quorum_operator.planner.observed import NodeReport
 from quorum_operator.quorum_client import Described
 from support.in_memory_kube_api import (

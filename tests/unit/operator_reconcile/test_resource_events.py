@@ -22,7 +22,7 @@ class Resource:
 
     async def reconcile(self, namespace: str, name: str) -> Next:
         self.reconciles += 1
-        return Next(gone=not self.there)
+        return Next(finished=not self.there)
 
 
 def body(phase: str | None = None, **changes: Any) -> dict[str, Any]:
@@ -76,7 +76,7 @@ async def test_deleted_quorum_is_forgotten_and_a_restored_one_is_new() -> None:
     operator.quorum_changed(*PLACE, body())
     await until(lambda: resource.reconciles)
     resource.there = False
-    operator.quorum_changed(*PLACE, body(), gone=True)
+    operator.quorum_changed(*PLACE, body(), deleted=True)
     await until(lambda: not workers.has(*PLACE))
     assert not operator._generations
     resource.there = True
@@ -93,17 +93,17 @@ async def test_reassignment_whose_final_phase_is_cleared_begins_anew(
     """Watches may merge two changes to one event."""
     resource = Resource()
     operator, workers = operator_of(resource)
-    operator.reassignment_changed(*PLACE, body(), gone=False)
+    operator.reassignment_changed(*PLACE, body(), deleted=False)
     await until(lambda: resource.reconciles)
     resource.there = False  # ended
     workers.wake(*PLACE)
     await until(lambda: not workers.has(*PLACE))
     if final_seen:
-        operator.reassignment_changed(*PLACE, body(phase), gone=False)
+        operator.reassignment_changed(*PLACE, body(phase), deleted=False)
         assert not operator._reassigned, "started again at a change of the holder"
     assert not workers.has(*PLACE)
     resource.there = True
     before = resource.reconciles
-    operator.reassignment_changed(*PLACE, body(), gone=False)
+    operator.reassignment_changed(*PLACE, body(), deleted=False)
     await until(lambda: resource.reconciles > before)
     await workers.stop()

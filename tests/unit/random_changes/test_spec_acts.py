@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from quorum_operator.crd import MetadataQuorumSpec
-from quorum_operator.told_by_resource import unusable_windows, update_wanted
+from quorum_operator.resource_facts import unusable_windows, update_wanted
 from support.envtest.kube_api import Json
 from support.random_changes import spec_acts, update_acts
 from support.random_changes.act import Act, Drawn

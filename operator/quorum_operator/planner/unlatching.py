@@ -14,14 +14,14 @@ from quorum_operator.planner.observed import Incarnation
 from quorum_operator.planner.situation import Situation
 from quorum_operator.planner.step import ScaleToZero, Step, Target, Unlatch, Wait
 
-RETRY_GONE_S = 0.5
+RETRY_DELETED_S = 0.5
 
 
-def plan_taking_back(at: Situation) -> Step | None:
+def plan_unlatching(at: Situation) -> Step | None:
     """The next step of revoking a failure mark, or None."""
     for each in at.current:
-        why = turned_out_wrong(at, each)
-        if why is None or each.failed is None or not may_be_taken_back(at, each):
+        why = refutation(at, each)
+        if why is None or each.failed is None or not may_be_unlatched(at, each):
             continue
         for successor in successors(at, each):
             if successor.replicas > 0:
@@ -29,7 +29,7 @@ def plan_taking_back(at: Situation) -> Step | None:
                 return ScaleToZero(_target(successor), "not needed", reason)
             if successor.pod is not None:
                 reason = f"the failure mark of {each.name} is removed: {why}"
-                return Wait(reason, f"{successor.pod.name} must be gone", RETRY_GONE_S)
+                return Wait(reason, f"{successor.pod.name} must be gone", RETRY_DELETED_S)
         reason = (
             f"{each.name}: {each.failed.reason} ({each.failed.evidence}) no longer holds: {why}"
         )
@@ -37,7 +37,7 @@ def plan_taking_back(at: Situation) -> Step | None:
     return None
 
 
-def turned_out_wrong(at: Situation, each: Incarnation) -> str | None:
+def refutation(at: Situation, each: Incarnation) -> str | None:
     """Why the sign of this failure mark no longer holds; None if it may still hold."""
     latch, pod, volume = each.failed, each.pod, each.volume
     if latch is None or latch.reason not in evidence.CIRCUMSTANCES:
@@ -48,13 +48,13 @@ def turned_out_wrong(at: Situation, each: Incarnation) -> str | None:
     # For a pod that is gone or terminating, the leader's report refers to the past.
     if pod is None or pod.deleting or not pod.running:
         return None
-    if each.key in at.heard:
+    if each.key in at.in_contact:
         return f"{each.name} fetches from the leader"
     runs = not of_host and pod.exit_code is None
     return f"the container of {pod.name} runs" if runs else None
 
 
-def may_be_taken_back(at: Situation, each: Incarnation) -> bool:
+def may_be_unlatched(at: Situation, each: Incarnation) -> bool:
     """Whether it is a voter of the committed set, its successor is not, and no change is pending."""
     view = at.view
     if view is None or view.pending_change or not view.voters_committed:

@@ -9,7 +9,7 @@ from quorum_operator.planner.observed import Incarnation, Key
 _ORDER = {"leader": 0, "follower": 1, "observer": 2}
 
 
-def asked_pods(incarnations: Iterable[Incarnation], leader: Key | None = None) -> list[str]:
+def pods_to_query(incarnations: Iterable[Incarnation], leader: Key | None = None) -> list[str]:
     """Addresses of running pods: the `leader` first if it is known, then by their reported role."""
     running = [each for each in incarnations if each.pod is not None and each.pod.running]
     running.sort(
@@ -24,7 +24,7 @@ def asked_pods(incarnations: Iterable[Incarnation], leader: Key | None = None) -
     return [each.pod.ip for each in running if each.pod is not None and each.pod.ip is not None]
 
 
-def asked_addresses(cluster: Cluster, incarnations: tuple[Incarnation, ...]) -> list[str]:
+def addresses_to_query(cluster: Cluster, incarnations: tuple[Incarnation, ...]) -> list[str]:
     """Addresses of members of the current formation that have answered, and of pods whose StatefulSets were deleted."""
     index = current_formation(incarnations)
     if index is None:
@@ -33,4 +33,4 @@ def asked_addresses(cluster: Cluster, incarnations: tuple[Incarnation, ...]) -> 
     answering = [
         each for each in incarnations if each.report is not None and each.formation == index
     ]
-    return asked_pods(answering) + [stray.ip for stray in cluster.strays]
+    return pods_to_query(answering) + [stray.ip for stray in cluster.strays]

@@ -18,12 +18,12 @@ PERIOD_S = 10.0
 _NO_ADDRESS = {"", "None"}
 
 
-class OtherWays:
+class FallbackAddresses:
     """Fallbacks for one quorum. Times are seconds of a monotonic clock."""
 
     def __init__(self) -> None:
         self._addresses: tuple[str, ...] = ()
-        self._asked_at = float("-inf")
+        self._queried_at = float("-inf")
         self._works = False
 
     async def describe(
@@ -38,28 +38,30 @@ class OtherWays:
         now: float,
     ) -> Described:
         """`described`, or a confirmed description from a fallback, requested now and not cached."""
-        asked = tuple(each.pod.ip for each in incarnations if each.pod is not None and each.pod.ip)
+        addresses = tuple(
+            each.pod.ip for each in incarnations if each.pod is not None and each.pod.ip
+        )
         if described.view is not None:
-            self._addresses, self._works = asked, False
+            self._addresses, self._works = addresses, False
             return described
         identity = max(cluster.identities, key=lambda each: each.index, default=None)
         cluster_id = identity.cluster_id if identity is not None else seen.cluster_id
         if cluster_id is None or (identity is not None and not identity.formed):
             return described
-        if not self._works and now - self._asked_at < PERIOD_S:
+        if not self._works and now - self._queried_at < PERIOD_S:
             return described
-        self._asked_at = now
+        self._queried_at = now
         silent = [
             each.pod.ip
             for each in incarnations
             if each.pod is not None and each.pod.ip and each.report is None
         ]
-        answering = set(asked) - set(silent)
+        answering = set(addresses) - set(silent)
         others = [*silent, *self._addresses, *await _services(reads, owner)]
         ways = [each for each in dict.fromkeys(others) if each not in answering]
-        told = await describe_newest(nodes, ways, seen) if ways else described
-        self._works = told.view is not None and told.view.cluster_id == cluster_id
-        return told if self._works else described
+        found = await describe_newest(nodes, ways, seen) if ways else described
+        self._works = found.view is not None and found.view.cluster_id == cluster_id
+        return found if self._works else described
 
 
 async def _services(reads: Reads, owner: Owner) -> list[str]:

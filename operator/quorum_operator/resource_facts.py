@@ -25,7 +25,7 @@ M = TypeVar("M", bound=BaseModel)
 
 def wanted_by(spec: MetadataQuorumSpec) -> Wanted:
     """The parts of a spec that the planner needs."""
-    said, earlier = spec.recovery, spec.earlier_claims
+    recovery, earlier = spec.recovery, spec.earlier_claims
     return Wanted(
         replicas=spec.replicas,
         storage=StorageChoice(spec.storage.size, spec.storage.storage_class_name),
@@ -42,31 +42,33 @@ def wanted_by(spec: MetadataQuorumSpec) -> Wanted:
         keep_failed_s=spec.storage.keep_failed_s,
         restores=spec.restore_from is not None,
         tls_mode=spec.tls.mode if spec.tls is not None else None,
-        recovery=Confirmation(said.id, said.uuid, said.epoch, said.end_offset) if said else None,
+        recovery=Confirmation(recovery.id, recovery.uuid, recovery.epoch, recovery.end_offset)
+        if recovery
+        else None,
     )
 
 
 def update_wanted(spec: MetadataQuorumSpec, now: float) -> UpdateWanted | None:
     """The update settings of the spec; `now`: seconds since 1970."""
-    said = spec.update
-    if said is None:
+    update = spec.update
+    if update is None:
         return None
     return UpdateWanted(
         revision=revision.wanted(spec),
-        attempt=said.attempt,
-        soak_s=float(said.soak_seconds),
-        timeout_s=float(said.canary_timeout_seconds),
-        hold=_update_hold(said, now),
+        attempt=update.attempt,
+        soak_s=float(update.soak_seconds),
+        timeout_s=float(update.canary_timeout_seconds),
+        hold=_update_hold(update, now),
     )
 
 
-def _update_hold(said: UpdateSpec, now: float) -> str | None:
-    if said.paused:
+def _update_hold(update: UpdateSpec, now: float) -> str | None:
+    if update.paused:
         return "spec.update.paused is set"
-    if not said.windows:
+    if not update.windows:
         return None
     try:
-        return update_windows.hold(said.windows, now)
+        return update_windows.hold(update.windows, now)
     except ValueError as error:
         return f"spec.update.windows can't be used: {error}"
 
@@ -95,9 +97,11 @@ def newest_seen(earlier: MetadataQuorumStatus) -> Seen:
 def suspicions(earlier: MetadataQuorumStatus, now: float) -> dict[tuple[int, int], Suspicion]:
     """Indirect signs of failures with their start, by member id and incarnation."""
     return {
-        (each.id, each.incarnation): Suspicion(told.reason, told.subject, _past(told.since, now))
+        (each.id, each.incarnation): Suspicion(
+            suspected.reason, suspected.subject, _past(suspected.since, now)
+        )
         for each in earlier.members
-        if (told := each.suspected) is not None and each.incarnation is not None
+        if (suspected := each.suspected) is not None and each.incarnation is not None
     }
 
 
