@@ -95,11 +95,11 @@ CASES: dict[str, tuple[Callable[[], Data | None], float, Reason, str]] = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_each_invalid_case_has_its_own_message(case: str) -> None:
-    made, later_s, reason, says = CASES[case]
+    made, later_s, reason, text = CASES[case]
     found = check(made(), NOW_S + later_s)
     assert isinstance(found, Problem)
     assert found.reason is reason
-    assert says in found.message
+    assert text in found.message
     assert found.message.startswith("Secret space/demo-1-1-tls")
     assert "The operator issues a new one" in found.message
 
@@ -137,9 +137,9 @@ def test_authority_is_valid_by_its_name_and_self_signature() -> None:
     other = checks.check_authority("demo-ca-2", data, OWNER, 2, NOW_S)
     assert isinstance(other, Problem)
     assert other.reason is Reason.WRONG_AUTHORITY
-    gone = checks.check_authority("demo-ca-1", None, OWNER, 1, NOW_S)
-    assert isinstance(gone, Problem)
-    assert "takes over once all members trust it" in gone.message
+    problem = checks.check_authority("demo-ca-1", None, OWNER, 1, NOW_S)
+    assert isinstance(problem, Problem)
+    assert "takes over once all members trust it" in problem.message
 
 
 def test_truncated_bundle_is_rejected_instead_of_shortened() -> None:

@@ -111,8 +111,8 @@ def test_chain_must_end_at_the_trusted_authority() -> None:
     assert pem.anchor_of((leaf, other), (one,)) == one
     assert pem.anchor_of((leaf,), (one,)) is None
     assert pem.anchor_of((leaf, one), (one,)) is None
-    stranger = given(authority("Root", **TIMES)).certificate
-    assert pem.anchor_of((leaf, other), (stranger,)) is None
+    unrelated = given(authority("Root", **TIMES)).certificate
+    assert pem.anchor_of((leaf, other), (unrelated,)) is None
 
 
 def test_certificate_without_signing_rights_is_rejected_as_authority() -> None:

@@ -46,7 +46,7 @@ def secret(text: bytes) -> dict[str, Any]:
     return {"kind": "Secret", "data": {"ca.crl": b64encode(text).decode()}}
 
 
-def judged(
+def result_of(
     requested: RevokedSpec | None, *found: dict[str, Any] | None, earlier: tuple[str, ...] = ()
 ) -> tuple[str | None, list[str]]:
     """The file, and the reasons of what is wrong."""
@@ -62,38 +62,38 @@ def refused(text: str | None) -> set[x509.Certificate]:
 
 
 def test_spec_without_revocations_keeps_the_existing_file() -> None:
-    assert judged(None, earlier=("12ab\n",)) == (None, [])
+    assert result_of(None, earlier=("12ab\n",)) == (None, [])
 
 
 def test_revocation_file_is_not_empty_without_revocations() -> None:
     """A node takes an empty one for a file that is being written."""
-    text, troubles = judged(spec())
+    text, troubles = result_of(spec())
     assert text
     assert (refused(text), troubles) == (set(), [])
 
 
 @pytest.mark.parametrize("form", ["{:x}", "{:X}", "serial={:X}", "00:{:x}"])
 def test_serial_is_accepted_in_every_common_notation(form: str) -> None:
-    text, troubles = judged(spec(form.format(ONE.serial_number)))
+    text, troubles = result_of(spec(form.format(ONE.serial_number)))
     assert (refused(text), troubles) == ({ONE}, [])
-    assert text == judged(spec(f"{ONE.serial_number:x}"))[0]
+    assert text == result_of(spec(f"{ONE.serial_number:x}"))[0]
 
 
 def test_serials_and_lists_from_secrets_and_config_maps_are_merged_into_one_file() -> None:
     both = spec(f"{ONE.serial_number:x}", lists=LISTS)
-    text, troubles = judged(both, config_map(crl(CA, TWO)), secret(b"words\n" + crl(CA, THREE)))
+    text, troubles = result_of(both, config_map(crl(CA, TWO)), secret(b"words\n" + crl(CA, THREE)))
     assert (refused(text), troubles) == ({ONE, TWO, THREE}, [])
     lines = config_map(f"{TWO.serial_number:x}  # stolen".encode())
-    assert refused(judged(both, lines, secret(b""))[0]) == {ONE, TWO}
-    of_other = judged(spec(lists=LISTS[:1]), config_map(crl(OTHER, TWO)))[0]
+    assert refused(result_of(both, lines, secret(b""))[0]) == {ONE, TWO}
+    of_other = result_of(spec(lists=LISTS[:1]), config_map(crl(OTHER, TWO)))[0]
     assert refused(of_other) == set(), "a list holds for its own issuer"
 
 
 def test_file_content_is_independent_of_the_order_of_its_sources() -> None:
     one, two = crl(CA, ONE), crl(OTHER, TWO)
     serials = ("0a", "0b")
-    text = judged(spec(*serials, lists=LISTS), config_map(one), secret(two))[0]
-    assert judged(spec(*reversed(serials), lists=LISTS), config_map(two), secret(one))[0] == text
+    text = result_of(spec(*serials, lists=LISTS), config_map(one), secret(two))[0]
+    assert result_of(spec(*reversed(serials), lists=LISTS), config_map(two), secret(one))[0] == text
 
 
 BAD: dict[str, tuple[dict[str, Any] | None, str]] = {
@@ -111,17 +111,17 @@ BAD: dict[str, tuple[dict[str, Any] | None, str]] = {
 def test_unreadable_entries_are_reported_and_revoked_certificates_stay_revoked(case: str) -> None:
     there, reason = BAD[case]
     requested = spec(lists=LISTS[:1])
-    before = judged(requested, config_map(crl(CA, TWO)))[0]
+    before = result_of(requested, config_map(crl(CA, TWO)))[0]
     assert before is not None
     hurried = spec(f"{ONE.serial_number:x}", lists=LISTS[:1])
-    text, troubles = judged(hurried, there, earlier=(before, before))
+    text, troubles = result_of(hurried, there, earlier=(before, before))
     assert troubles == [reason]
     assert refused(text) == {ONE, TWO}, "a list without a next update counts"
-    assert refused(judged(hurried, config_map(crl(CA)), earlier=(before,))[0]) == {ONE}
+    assert refused(result_of(hurried, config_map(crl(CA)), earlier=(before,))[0]) == {ONE}
 
 
 def test_oversized_serial_is_skipped_and_the_others_are_kept() -> None:
-    text, troubles = judged(spec("1" * 41, f"{ONE.serial_number:x}"))
+    text, troubles = result_of(spec("1" * 41, f"{ONE.serial_number:x}"))
     assert (refused(text), troubles) == ({ONE}, ["RevokedUnreadable"])
 
 
@@ -130,12 +130,12 @@ def test_lists_beyond_the_secret_size_limit_are_reported_and_serials_are_kept(
 ) -> None:
     monkeypatch.setattr(module, "MOST_BYTES", 300)
     requested = spec(f"{ONE.serial_number:x}", lists=LISTS[:1])
-    text, troubles = judged(requested, config_map(crl(CA, TWO)))
+    text, troubles = result_of(requested, config_map(crl(CA, TWO)))
     assert (refused(text), troubles) == ({ONE}, ["RevokedTooLong"])
 
 
 def test_unknown_entries_in_a_member_secret_are_dropped() -> None:
-    text, _ = judged(spec("0a", lists=LISTS[:1]), None, earlier=("nonsense\n", "0b\n"))
+    text, _ = result_of(spec("0a", lists=LISTS[:1]), None, earlier=("nonsense\n", "0b\n"))
     assert text is not None
     assert "nonsense" not in text
     assert load_revoked(text.encode(), "").serials == {10, 11}

@@ -21,8 +21,8 @@ from quorum_operator.planner.tls_stage import TlsStage
 from quorum_operator.pod_template_crd import PodTemplateSpec
 
 OWNER = Owner("demo", "space", "uid-1")
-ASKED = BackupSpec(schedule="@daily", claim_name="backups", keep=3)
-SPEC = MetadataQuorumSpec(backup=ASKED)
+BACKUP = BackupSpec(schedule="@daily", claim_name="backups", keep=3)
+SPEC = MetadataQuorumSpec(backup=BACKUP)
 RESTORE = MetadataQuorumSpec(
     cluster_id="c", restore_from=RestoreFromSpec(claim_name="backups", path="demo")
 )
@@ -37,14 +37,14 @@ def pod_of(made: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.requirement("OP-10")
 def test_job_arguments_are_accepted_by_the_backup_program() -> None:
-    (container,) = pod_of(backup.build(OWNER, SPEC, ASKED, secured=True))["spec"]["containers"]
+    (container,) = pod_of(backup.build(OWNER, SPEC, BACKUP, secured=True))["spec"]["containers"]
     assert container["command"] == ["quorum-backup"]
     parsed = _parser().parse_args(container["args"])
     assert str(parsed.target) == "/backup/demo"
     assert parsed.keep == 3
     assert "demo-bootstrap.space.svc:9093" in parsed.bootstrap
     assert str(parsed.tls) == "/etc/metadataquorum-tls"
-    plain = pod_of(backup.build(OWNER, SPEC, ASKED, secured=False))["spec"]
+    plain = pod_of(backup.build(OWNER, SPEC, BACKUP, secured=False))["spec"]
     assert "--tls" not in plain["containers"][0]["args"]
     assert [each["name"] for each in plain["volumes"]] == ["backup"]
 
@@ -52,7 +52,7 @@ def test_job_arguments_are_accepted_by_the_backup_program() -> None:
 @pytest.mark.requirement("OP-10")
 def test_backup_pods_have_client_labels_and_no_member_labels() -> None:
     """Else a Service would send writes to them, and a disruption budget count them."""
-    made = backup.build(OWNER, SPEC, ASKED, secured=True)
+    made = backup.build(OWNER, SPEC, BACKUP, secured=True)
     labels = pod_of(made)["metadata"]["labels"]
     assert labels.keys().isdisjoint({LABEL_NAME, LABEL_INSTANCE})
     policy = network_policy.build(OWNER, SPEC, TlsStage.CLOSED)["spec"]
@@ -79,7 +79,7 @@ def test_archiver_has_a_certificate_when_backups_are_configured() -> None:
         ("backup", Role.ARCHIVER),
     ]
     assert len(others_of(MetadataQuorumSpec())) == 1
-    (volume,) = pod_of(backup.build(OWNER, SPEC, ASKED, secured=True))["spec"]["volumes"][1:]
+    (volume,) = pod_of(backup.build(OWNER, SPEC, BACKUP, secured=True))["spec"]["volumes"][1:]
     assert volume["secret"]["secretName"] == "demo-backup-tls"
 
 

@@ -180,7 +180,7 @@ def test_service_port_reaches_a_migrating_pod_in_both_stages() -> None:
 
 
 @pytest.mark.parametrize(
-    ("left", "goes_on"),
+    ("left", "continues_at"),
     [
         ((), TlsStage.PLAIN),
         ((TlsStage.PLAIN, TlsStage.ACCEPTING), TlsStage.ACCEPTING),
@@ -190,6 +190,6 @@ def test_service_port_reaches_a_migrating_pod_in_both_stages() -> None:
     ],
 )
 def test_stage_is_inferred_from_members_when_the_identity_is_missing(
-    left: tuple[TlsStage, ...], goes_on: TlsStage
+    left: tuple[TlsStage, ...], continues_at: TlsStage
 ) -> None:
-    assert stage_left(left) is goes_on
+    assert stage_left(left) is continues_at

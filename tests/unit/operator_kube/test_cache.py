@@ -20,23 +20,23 @@ LIVE: Json = {"metadata": {"name": "live"}}
 
 
 class Live:
-    """The connection to the API server; `asked` are the requests sent to it."""
+    """The connection to the API server; `requested` are the requests sent to it."""
 
     def __init__(self) -> None:
-        self.asked: list[str] = []
+        self.requested: list[str] = []
 
     async def get(self, path: str) -> Json | None:
-        self.asked.append(path)
+        self.requested.append(path)
         return LIVE
 
     async def find(
         self, path: str, *, labels: str | None = None, fields: str | None = None
     ) -> list[Json]:
-        self.asked.append(f"{path}?{labels or ''}&{fields or ''}")
+        self.requested.append(f"{path}?{labels or ''}&{fields or ''}")
         return [LIVE]
 
     async def names(self, path: str) -> frozenset[str]:
-        self.asked.append(path)
+        self.requested.append(path)
         return frozenset({"live"})
 
 
@@ -106,21 +106,21 @@ def test_cached_objects_are_served_from_the_cache() -> None:
     path = paths.namespaced("pods", "n")
     assert env.find(path, labels=OWNER.selector) == ["q-1-1-0"]
     assert env.get(f"{path}/q-1-1-0") is not None
-    assert env.live.asked == []
+    assert env.live.requested == []
 
 
 def test_object_that_lost_its_label_is_read_by_name() -> None:
     env = Env()
     path = paths.namespaced("pods", "n", "q-1-1-0")
     assert env.get(path) is LIVE
-    assert env.live.asked == [path]
+    assert env.live.requested == [path]
 
 
 def test_missing_object_of_a_fully_watched_collection_is_reported_missing_from_the_cache() -> None:
     env = Env()
     assert env.get(paths.volume("gone")) is None
     assert env.find(paths.NODES, fields="metadata.name=gone") == []
-    assert env.live.asked == []
+    assert env.live.requested == []
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_nodes_are_found_by_name_by_label_value_and_by_label_existence() -> None
     assert env.find(paths.NODES, labels="zone=a") == ["h1"]
     assert env.find(paths.NODES, labels="zone") == ["h1"]
     assert env.find(paths.NODES, labels="zone=b") == []
-    assert env.live.asked == []
+    assert env.live.requested == []
 
 
 @pytest.mark.requirement("OP-03")
@@ -172,7 +172,7 @@ def test_named_namespaces_each_have_a_cache_and_no_other_namespace_is_watched() 
     env.put(PODS, pod("q-1-1-0"), "n")
     assert env.find(paths.namespaced("pods", "n"), labels=OWNER.selector) == ["q-1-1-0"]
     assert env.find(paths.namespaced("pods", "m"), labels=OWNER.selector) == []
-    assert env.live.asked == []
+    assert env.live.requested == []
     assert env.find(paths.namespaced("pods", "x"), labels=OWNER.selector) == ["live"]
     watched = {watch.collection.path for watch in env.cache._watches.values()}
     assert "/api/v1/namespaces/n/pods" in watched

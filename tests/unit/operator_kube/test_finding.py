@@ -22,7 +22,7 @@ from support.member_objects import MemberObjects, Object
 
 OWNER = Owner("q", "space", "uid-q")
 PLACES = {(1, 1), (2, 1), (3, 1)}
-NOBODY: frozenset[Place] = frozenset()
+NO_MEMBERS: frozenset[Place] = frozenset()
 KINDS = [(0,), (1,), (2,), (0, 1), (1, 2), (0, 2)]
 EDITS = ("removed", "another quorum's", "no number")
 
@@ -33,7 +33,7 @@ def three() -> tuple[MemberObjects, dict[int, tuple[Object, Object, Object]]]:
     return api, {node_id: api.add_member(OWNER, node_id) for node_id in (1, 2, 3)}
 
 
-def found(api: MemberObjects, known: frozenset[Place] = NOBODY, *, wide: bool = False) -> Parts:
+def found(api: MemberObjects, known: frozenset[Place] = NO_MEMBERS, *, wide: bool = False) -> Parts:
     return asyncio.run(find_parts(api, OWNER, known=known, wide=wide))
 
 
@@ -158,8 +158,8 @@ def test_foreign_object_with_a_member_name_is_reported_and_never_adopted() -> No
     api, _ = three()
     foreign, _, _ = api.add_member(Owner("q", "space", "uid-of-the-one-before"), 3, 2)
     foreign["metadata"].pop("ownerReferences")
-    stranger = {"metadata": {"name": "q-2-1-0", "labels": {}}, "spec": {"containers": [{}]}}
-    api.add("space", "pods", stranger)
+    foreign_pod = {"metadata": {"name": "q-2-1-0", "labels": {}}, "spec": {"containers": [{}]}}
+    api.add("space", "pods", foreign_pod)
     seen = cluster(api)
     assert [(each.kind, each.name, each.owners) for each in seen.foreign_objects] == [
         ("StatefulSet", "q-3-2", ""),

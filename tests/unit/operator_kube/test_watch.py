@@ -40,7 +40,7 @@ def bookmark(version: int) -> bytes:
     return event("BOOKMARK", {"metadata": {"resourceVersion": str(version)}})
 
 
-def gone() -> Json:
+def expired() -> Json:
     return {
         "kind": "Status",
         "code": 410,
@@ -62,26 +62,26 @@ Part = bytes | type[Hang] | type[Cut]
 
 @dataclass
 class Server:
-    """Responds in the order given; `asked` are the queries. A request without a prepared response hangs."""
+    """Responds in the order given; `requested` are the queries. A request without a prepared response hangs."""
 
     lists: deque[Json | int] = field(default_factory=deque)
     watches: deque[list[Part] | int] = field(default_factory=deque)
-    asked: list[Json] = field(default_factory=list)
+    requested: list[Json] = field(default_factory=list)
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         query = dict(request.query)
-        self.asked.append(query)
+        self.requested.append(query)
         if "watch" in query:
             return await self._watch(request)
         reported = self.lists.popleft()
         if isinstance(reported, int):
-            return web.json_response({**gone(), "code": reported}, status=reported)
+            return web.json_response({**expired(), "code": reported}, status=reported)
         return web.json_response(reported)
 
     async def _watch(self, request: web.Request) -> web.StreamResponse:
         parts = self.watches.popleft() if self.watches else [Hang]
         if isinstance(parts, int):
-            return web.json_response({**gone(), "code": parts}, status=parts)
+            return web.json_response({**expired(), "code": parts}, status=parts)
         response = web.StreamResponse()
         await response.prepare(request)
         for part in parts:
@@ -99,7 +99,7 @@ class Server:
     @property
     def versions(self) -> list[str]:
         """The resource version at the start of each watch."""
-        return [query["resourceVersion"] for query in self.asked if "watch" in query]
+        return [query["resourceVersion"] for query in self.requested if "watch" in query]
 
 
 @asynccontextmanager
@@ -153,11 +153,11 @@ async def test_long_list_is_read_in_chunks_with_one_selector() -> None:
         await until(lambda: server.versions)
     assert names(watch) == ["x", "y"]
     assert sorted(reported) == [("new", "x"), ("new", "y")]
-    first, second, followed = server.asked[:3]
+    first, second, followed = server.requested[:3]
     assert (first["limit"], second["limit"]) == (str(module.CHUNK),) * 2
     assert "continue" not in first
     assert second["continue"] == "more"
-    assert {query["labelSelector"] for query in server.asked} == {"a=b"}
+    assert {query["labelSelector"] for query in server.requested} == {"a=b"}
     assert (followed["resourceVersion"], followed["allowWatchBookmarks"]) == ("7", "true")
 
 
@@ -177,9 +177,11 @@ async def test_events_during_a_watch_interruption_are_delivered_without_a_list()
 
 
 @pytest.mark.requirement("OP-03")
-@pytest.mark.parametrize("told_by", ["status", "event"])
-async def test_expired_version_causes_a_list_and_deleted_objects_are_removed(told_by: str) -> None:
-    refused: Any = 410 if told_by == "status" else [event("ERROR", gone())]
+@pytest.mark.parametrize("reported_by", ["status", "event"])
+async def test_expired_version_causes_a_list_and_deleted_objects_are_removed(
+    reported_by: str,
+) -> None:
+    refused: Any = 410 if reported_by == "status" else [event("ERROR", expired())]
     server = Server(
         deque(
             [
@@ -213,7 +215,7 @@ async def test_expired_continue_token_restarts_the_list() -> None:
     async with watching(server) as (watch, _):
         await until(watch.is_current)
         assert names(watch) == ["y"], "pages of two lists were mixed"
-    assert "continue" not in server.asked[2]
+    assert "continue" not in server.requested[2]
 
 
 @pytest.mark.requirement("OP-03")

@@ -48,8 +48,8 @@ def reconcile(model: RecoveryModel, times: int = 1) -> None:
 def settle(model: RecoveryModel) -> None:
     for _ in range(400):
         reconcile(model)
-        whole = len(model.live()) == len(model.current_voters()) == model.wanted.replicas
-        if whole and isinstance(model.steps[-1], Nothing):
+        complete = len(model.live()) == len(model.current_voters()) == model.wanted.replicas
+        if complete and isinstance(model.steps[-1], Nothing):
             return
     raise AssertionError("\n".join(str(each) for each in model.steps[-12:]))
 

@@ -30,11 +30,11 @@ def settled() -> Observation:
 
 
 def wanting(seen: Observation, storage: StorageChoice, *, expandable: bool) -> Observation:
-    def told(each: Incarnation) -> Incarnation:
+    def with_expandable(each: Incarnation) -> Incarnation:
         assert each.claim is not None
         return replace(each, claim=replace(each.claim, expandable=expandable))
 
-    members = tuple(map(told, seen.incarnations))
+    members = tuple(map(with_expandable, seen.incarnations))
     return replace(seen, incarnations=members, wanted=replace(seen.wanted, storage=storage))
 
 

@@ -52,10 +52,10 @@ def restart(node_id: int) -> RestartMember:
     return RestartMember(f"q-{node_id}-1-0", f"pod-{node_id}", 1, "", "")
 
 
-@pytest.mark.parametrize("how", ["told to go", "gone"])
+@pytest.mark.parametrize("how", ["terminating", "gone"])
 def test_no_follower_restarts_while_the_leader_pod_terminates(how: str) -> None:
     """A leader counts itself as live as long as its process answers."""
-    leader = member(1, deleting=True) if how == "told to go" else replace(member(1), pod=None)
+    leader = member(1, deleting=True) if how == "terminating" else replace(member(1), pod=None)
     at = Situation(seen(leader, member(2), member(3)))
     assert harm(at, restart(2)) is not None
     assert harm(Situation(seen(member(1), member(2), member(3))), restart(2)) is None
@@ -95,11 +95,11 @@ def test_member_that_may_be_a_heard_voter_is_not_stopped(uuid: str | None) -> No
         assert not stops_a_member(step, "q-3-1"), step
         if not isinstance(step, CreateMember):
             break
-        newcomer = replace(
+        new_member = replace(
             member(step.node_id), number=step.number, name=f"q-{step.node_id}-{step.number}"
         )
-        newcomer = replace(newcomer, uuid=None, report=None, replaces=step.replaces)
-        found = replace(found, incarnations=(*found.incarnations, newcomer))
+        new_member = replace(new_member, uuid=None, report=None, replaces=step.replaces)
+        found = replace(found, incarnations=(*found.incarnations, new_member))
 
 
 def test_member_that_is_certainly_no_voter_is_stopped() -> None:

@@ -93,8 +93,8 @@ class PartitionedHost(RecoveryModel):
     def settle(self) -> None:
         for _ in range(80):
             steps = self.reconcile(10)
-            whole = len(self.live()) == len(self.current_voters()) == self.wanted.replicas
-            if whole and isinstance(steps[-1], Nothing):
+            complete = len(self.live()) == len(self.current_voters()) == self.wanted.replicas
+            if complete and isinstance(steps[-1], Nothing):
                 return
         raise AssertionError(f"not settled: {self.current_voters()} {self.steps[-5:]}")
 

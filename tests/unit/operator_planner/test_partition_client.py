@@ -87,8 +87,8 @@ async def test_failed_describe_returns_the_reason(tmp_path: Path) -> None:
         refused = await client.describe(IPS, "wrong", TARGETS)
         assert isinstance(refused, Answer)
         assert refused.code == "UNAUTHORIZED"
-        nobody = await client.describe([], TOKEN, TARGETS)
-        assert nobody == Answer(False, "NO_ANSWER", "no pod of the quorum is running")
+        no_pod = await client.describe([], TOKEN, TARGETS)
+        assert no_pod == Answer(False, "NO_ANSWER", "no pod of the quorum is running")
         moves.node.hosted.request_shutdown()
         gone = await client.describe(IPS, TOKEN, TARGETS)
         assert isinstance(gone, Answer)

@@ -326,8 +326,12 @@ def test_circumstance_must_last_and_the_leader_must_not_hear_the_voter(
 
 
 def test_report_from_a_reused_address_marks_no_member_as_failed() -> None:
-    stranger = NodeReport("x", "c1", "observer", True, True, "ok")
-    members = [member(1, 1, "a"), member(2, 1, "b"), replace(member(3, 1, "c"), report=stranger)]
+    foreign_report = NodeReport("x", "c1", "observer", True, True, "ok")
+    members = [
+        member(1, 1, "a"),
+        member(2, 1, "b"),
+        replace(member(3, 1, "c"), report=foreign_report),
+    ]
     seen = observed(Wanted(3, STORAGES[0]), members, {"a", "b", "c"}, set())
     assert isinstance(plan(seen), steps.Nothing)
     assert seen.view is not None

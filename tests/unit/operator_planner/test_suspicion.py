@@ -61,7 +61,7 @@ class Finding:
     after_s: float
     shows: str | None
     pod: int
-    heard: bool
+    in_contact: bool
     confirmed: bool
     ago_s: float
 
@@ -71,7 +71,7 @@ LOOKS = st.builds(
     after_s=st.sampled_from([0.5, 5.0, 12.0, 31.0]),
     shows=st.sampled_from([*["mount"] * 5, "host", "unusable", None]),
     pod=st.sampled_from([1, 1, 1, 1, 1, 2]),
-    heard=st.sampled_from([False] * 7 + [True]),
+    in_contact=st.sampled_from([False] * 7 + [True]),
     confirmed=st.sampled_from([True] * 7 + [False]),
     ago_s=st.sampled_from([0.0, 5.0, 170.0, -170.0]),
 )
@@ -108,12 +108,12 @@ def test_no_latch_without_a_failure_that_was_observed_to_last(
     for look in looks:
         now += look.after_s
         members = [third(look, now) if n == 3 else member(n) for n in range(1, size + 1)]
-        silent = frozenset() if look.heard else frozenset({3})
+        silent = frozenset() if look.in_contact else frozenset({3})
         seen = observation(members, now=now, silent=silent)
         if not look.confirmed:
             seen = replace(seen, view=None)
         sign = (look.shows, None if look.shows == "host" else look.pod)
-        if look.shows is None or (look.heard and look.confirmed):
+        if look.shows is None or (look.in_contact and look.confirmed):
             since = None
         elif since is None or since[0] != sign:
             since = (sign, now) if look.confirmed else None

@@ -129,7 +129,7 @@ def minorities(size: int) -> list[set[int]]:
     return [set(some) for count in range(1, most + 1) for some in combinations(ids, count)]
 
 
-def asked(size: int, away: set[int], why: str, order: ReplacementOrder) -> Small:
+def model_with_outage(size: int, away: set[int], why: str, order: ReplacementOrder) -> Small:
     wanted = Wanted(size, SMALL, replacement_order=order)
     if why == "retired":
         return Small(size, away, replace(wanted, retire=frozenset(away)))
@@ -155,7 +155,7 @@ def test_retirement_of_an_unreachable_member_completes(
     size: int, why: str, order: ReplacementOrder
 ) -> None:
     for away in minorities(size):
-        small = asked(size, away, why, order)
+        small = model_with_outage(size, away, why, order)
         step = small.run()
         assert not isinstance(step, steps.Wait), (away, step)
         assert len(small.voters) == small.wanted.replicas, (away, step)
@@ -192,8 +192,8 @@ def on_host(each: Incarnation, since: float | None, *, zone_is_away: bool = Fals
 def away_since(
     size: int, ids: set[int], seconds: float, *, zone_is_away: bool = False, **wanted: object
 ) -> Small:
-    asked_for: dict[str, object] = {"unreachable_after_s": AFTER_S, **wanted}
-    small = Small(size, ids, Wanted(size, SMALL, **asked_for))  # type: ignore[arg-type]
+    settings: dict[str, object] = {"unreachable_after_s": AFTER_S, **wanted}
+    small = Small(size, ids, Wanted(size, SMALL, **settings))  # type: ignore[arg-type]
     for each in ids:
         there = small.members[each, 1]
         small.members[each, 1] = on_host(there, NOW - seconds, zone_is_away=zone_is_away)

@@ -12,7 +12,7 @@ def at(text: str) -> float:
     return datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()
 
 
-def said(start: str, minutes: int = 60, zone: str = "UTC") -> UpdateWindowSpec:
+def window_spec(start: str, minutes: int = 60, zone: str = "UTC") -> UpdateWindowSpec:
     return UpdateWindowSpec(start=start, duration_minutes=minutes, time_zone=zone)
 
 
@@ -34,7 +34,7 @@ def said(start: str, minutes: int = 60, zone: str = "UTC") -> UpdateWindowSpec:
 def test_window_opens_by_schedule_and_closes_after_its_duration(
     start: str, minutes: int, zone: str, opens: str
 ) -> None:
-    now, window = at("2026-11-25T23:00"), update_windows.window(said(start, minutes, zone))
+    now, window = at("2026-11-25T23:00"), update_windows.window(window_spec(start, minutes, zone))
     found = window.next_start(now)
     assert found == at(opens)
     assert not window.is_open(found - 1)
@@ -46,16 +46,16 @@ def test_window_opens_by_schedule_and_closes_after_its_duration(
 
 @pytest.mark.requirement("OP-10")
 def test_window_over_midnight_is_open_on_the_next_day() -> None:
-    window = update_windows.window(said("0 23 * * fri", 180))
+    window = update_windows.window(window_spec("0 23 * * fri", 180))
     assert window.is_open(at("2026-11-28T01:59"))
     assert not window.is_open(at("2026-11-28T02:00"))
 
 
 @pytest.mark.requirement("OP-10")
 def test_start_skipped_by_a_clock_change_is_an_hour_later_and_a_repeated_one_counts_once() -> None:
-    spring = update_windows.window(said("30 2 29 3 *", 30, "Europe/Berlin"))
+    spring = update_windows.window(window_spec("30 2 29 3 *", 30, "Europe/Berlin"))
     assert spring.next_start(at("2026-03-28T12:00")) == at("2026-03-29T01:30"), "3:30 summer time"
-    autumn = update_windows.window(said("30 2 25 10 *", 30, "Europe/Berlin"))
+    autumn = update_windows.window(window_spec("30 2 25 10 *", 30, "Europe/Berlin"))
     first = autumn.next_start(at("2026-10-24T12:00"))
     assert first == at("2026-10-25T00:30"), "2:30 summer time"
     assert not autumn.is_open(at("2026-10-25T01:30"))
@@ -63,13 +63,13 @@ def test_start_skipped_by_a_clock_change_is_an_hour_later_and_a_repeated_one_cou
 
 @pytest.mark.requirement("OP-10")
 def test_one_open_window_suffices_and_the_next_one_is_named() -> None:
-    windows = [said("0 2 * * sat"), said("0 4 * * sun")]
+    windows = [window_spec("0 2 * * sat"), window_spec("0 4 * * sun")]
     assert update_windows.hold(windows, at("2026-11-28T02:30")) is None
     assert update_windows.hold(windows, at("2026-11-29T04:30")) is None
     reported = update_windows.hold(windows, at("2026-11-28T03:00"))
     assert reported is not None
     assert "2026-11-29T04:00:00Z" in reported
-    never = update_windows.hold([said("0 0 30 2 *")], at("2026-11-28T03:00"))
+    never = update_windows.hold([window_spec("0 0 30 2 *")], at("2026-11-28T03:00"))
     assert never is not None
     assert "none of them opens" in never
 
@@ -92,4 +92,4 @@ def test_invalid_schedule_is_rejected_with_a_message(text: str) -> None:
 def test_unknown_time_zone_is_rejected_with_a_message() -> None:
     for zone in ("Nowhere/Else", "../etc/passwd", "/etc/passwd"):
         with pytest.raises(ValueError, match="time zone"):
-            update_windows.window(said("* * * * *", 1, zone))
+            update_windows.window(window_spec("* * * * *", 1, zone))

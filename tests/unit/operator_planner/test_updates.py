@@ -68,7 +68,7 @@ class World:
         self.identity = Identity(1, "c1", 1, "u1", 3, formed=True)
         self.members = {node_id: Member() for node_id in (1, 2, 3)}
         self.leader = 1
-        self.said: dict[str, Any] = {}
+        self.fields: dict[str, Any] = {}
         self.restarted: list[int] = []
         self.ask(**spec)
         for node_id, member in self.members.items():
@@ -76,8 +76,8 @@ class World:
             member.made_from = self._hashes(node_id).restart_hash
 
     def ask(self, **spec: Any) -> None:
-        self.said |= spec
-        self.spec = MetadataQuorumSpec.model_validate(self.said)
+        self.fields |= spec
+        self.spec = MetadataQuorumSpec.model_validate(self.fields)
 
     def seen(self) -> Observation:
         voters = tuple(
@@ -415,8 +415,8 @@ def test_repair_uses_the_proven_template_and_ignores_windows() -> None:
     step = plan(replace(seen, incarnations=latched))
     assert isinstance(step, CreateMember), step
     assert step.node_id == 3
-    newcomer = stateful_set.Member(3, 2, world.identity)
-    proven_image = stateful_set.build(OWNER, world.spec, newcomer)["spec"]["template"]["spec"]
+    new_member = stateful_set.Member(3, 2, world.identity)
+    proven_image = stateful_set.build(OWNER, world.spec, new_member)["spec"]["template"]["spec"]
     assert proven_image["containers"][0]["image"] == "r/n:1"
 
 

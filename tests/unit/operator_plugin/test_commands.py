@@ -293,4 +293,7 @@ def test_edited_pod_name_is_no_option_of_kubectl(
     kubectl.put(resource)
     assert main.main(arguments) == 1
     assert kubectl.changes == []
-    assert "there is no pod" in (told := capsys.readouterr().err) or "can't be transferred" in told
+    assert (
+        "there is no pod" in (message := capsys.readouterr().err)
+        or "can't be transferred" in message
+    )

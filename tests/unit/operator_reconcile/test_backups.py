@@ -61,7 +61,7 @@ def ended(
         }
 
 
-def told(api: InMemoryKubeApi) -> tuple[str, str, str]:
+def condition_of(api: InMemoryKubeApi) -> tuple[str, str, str]:
     found = api.condition("BackupCurrent")
     return found["status"], found["reason"], found["message"]
 
@@ -76,7 +76,7 @@ def test_quorum_without_backups_creates_and_reads_no_backup_objects() -> None:
     api.refuse = lambda verb, path: requested.append(path)
     reconcile(api)
     assert not [path for path in requested if "/batch/" in path]
-    assert told(api)[:2] == ("False", "Disabled")
+    assert condition_of(api)[:2] == ("False", "Disabled")
     assert "backup" not in api.status
 
 
@@ -86,7 +86,7 @@ def test_cron_job_is_created_repaired_and_removed(api: InMemoryKubeApi) -> None:
     made = api.objects[CRON_JOB]
     assert made["metadata"]["ownerReferences"] == [OWNER.reference()]
     assert made["spec"]["schedule"] == "30 2 * * *"
-    assert told(api)[:2] == ("False", "FirstPending")
+    assert condition_of(api)[:2] == ("False", "FirstPending")
     made["spec"]["concurrencyPolicy"] = "Allow"
     reconcile(api)
     assert api.objects[CRON_JOB]["spec"]["concurrencyPolicy"] == "Forbid"
@@ -96,11 +96,11 @@ def test_cron_job_is_created_repaired_and_removed(api: InMemoryKubeApi) -> None:
     api.change_spec(paused=True, backup=None)
     reconcile(api)
     assert CRON_JOB in api.objects, "an object was changed while the quorum is paused"
-    assert "when spec.paused is false" in told(api)[2]
+    assert "when spec.paused is false" in condition_of(api)[2]
     api.change_spec(paused=False)
     reconcile(api)
     assert CRON_JOB not in api.objects
-    assert told(api)[:2] == ("False", "Disabled")
+    assert condition_of(api)[:2] == ("False", "Disabled")
     assert api.status.get("backup") is None
 
 
@@ -109,14 +109,14 @@ def test_successful_and_failed_backups_are_reported(api: InMemoryKubeApi) -> Non
     summary: dict[str, object] = {"name": "backup-1", "endOffset": 47, "bytes": 1234}
     ended(api, "demo-backup-1", True, 7200, summary)
     reconcile(api)
-    status, reason, message = told(api)
+    status, reason, message = condition_of(api)
     assert (status, reason) == ("True", "BackupRecent")
     assert "backup-1" in message
     assert (api.status["backup"]["endOffset"], api.status["backup"]["sizeBytes"]) == (47, 1234)
     ended(api, "demo-backup-2", False, 3600, {"error": "no leader answered within 60 s"})
     ended(api, "demo-backup-3", False, 1800, None)
     reconcile(api)
-    status, reason, message = told(api)
+    status, reason, message = condition_of(api)
     assert (status, reason) == ("False", "LastRunFailed")
     assert "BackoffLimitExceeded: it has reached the limit" in message, "a Job without a pod"
     assert api.status["backup"]["failures"] == 2
@@ -127,7 +127,7 @@ def test_successful_and_failed_backups_are_reported(api: InMemoryKubeApi) -> Non
     assert api.status["backup"]["name"] == "backup-1"
     ended(api, "demo-backup-4", True, 60, {"name": "backup-4", "endOffset": 50, "bytes": 1})
     reconcile(api)
-    assert told(api)[:2] == ("True", "BackupRecent")
+    assert condition_of(api)[:2] == ("True", "BackupRecent")
     assert reasons(api) == ["BackupWritten", "BackupFailed", "BackupWritten"]
 
 
@@ -136,7 +136,7 @@ def test_outdated_backup_is_reported(api: InMemoryKubeApi) -> None:
     ended(api, "demo-backup-1", True, 7200, {"name": "backup-1"})
     api.change_spec(backup={**BACKUP, "overdueAfterSeconds": 3600})
     reconcile(api)
-    status, reason, message = told(api)
+    status, reason, message = condition_of(api)
     assert (status, reason) == ("False", "Overdue")
     assert "which exceeds spec.backup.overdueAfterSeconds" in message
 
@@ -153,8 +153,8 @@ def test_rejected_or_foreign_objects_are_reported_and_other_steps_continue(
     api.objects[CRON_JOB] = foreign
     reconcile(api)
     assert api.objects[CRON_JOB] == foreign
-    assert told(api)[1] == "Refused"
-    assert "not owned by this resource" in told(api)[2]
+    assert condition_of(api)[1] == "Refused"
+    assert "not owned by this resource" in condition_of(api)[2]
     del api.objects[CRON_JOB]
 
     def forbidden(verb: str, path: str) -> None:
@@ -165,7 +165,7 @@ def test_rejected_or_foreign_objects_are_reported_and_other_steps_continue(
     service = f"/api/v1/namespaces/{SPACE}/services/demo-admin"
     del api.objects[service]
     reconcile(api)
-    assert "cronjobs.batch is forbidden" in told(api)[2]
+    assert "cronjobs.batch is forbidden" in condition_of(api)[2]
     assert service in api.objects
 
 
@@ -181,7 +181,7 @@ def test_missing_object_store_secret_is_reported(api: InMemoryKubeApi) -> None:
     path = f"/api/v1/namespaces/{SPACE}/secrets/{{}}".format
     reconcile(api)
     assert CRON_JOB in api.objects, "it runs as soon as they exist"
-    status, reason, message = told(api)
+    status, reason, message = condition_of(api)
     assert (status, reason) == ("False", "Refused")
     assert message.startswith(
         "Secret/credentials (spec.backup.objectStore.credentialsSecretName) does not exist: create it with the "
@@ -192,15 +192,18 @@ def test_missing_object_store_secret_is_reported(api: InMemoryKubeApi) -> None:
     del kept["data"]["AWS_SECRET_ACCESS_KEY"]  # type: ignore[attr-defined]
     api.objects[path("credentials")] = kept
     reconcile(api)
-    assert "has no AWS_SECRET_ACCESS_KEY" in told(api)[2]
+    assert "has no AWS_SECRET_ACCESS_KEY" in condition_of(api)[2]
     kept["data"] = data
     reconcile(api)
-    assert "Secret/authority (spec.backup.objectStore.caSecretName) does not exist" in told(api)[2]
+    assert (
+        "Secret/authority (spec.backup.objectStore.caSecretName) does not exist"
+        in condition_of(api)[2]
+    )
     api.objects[path("authority")] = {
         "metadata": {"name": "authority", "namespace": SPACE},
         "data": {"ca.crt": "eA=="},
     }
     reconcile(api)
-    assert told(api)[:2] == ("False", "FirstPending")
+    assert condition_of(api)[:2] == ("False", "FirstPending")
     for value in data.values():
         assert value not in json.dumps([api.objects[CRON_JOB], api.status, api.events])

@@ -53,7 +53,9 @@ def watched(env: Env, revert: Revert) -> int:
         (_cut_bundle, "Secret/demo-2-1-tls"),
     ],
 )
-def test_reverted_write_is_repeated_ever_more_slowly_and_told(revert: Revert, named: str) -> None:
+def test_reverted_write_is_repeated_with_growing_delay_and_reported(
+    revert: Revert, named: str
+) -> None:
     env = Env()
     env.settle()
     env.api.events.clear()

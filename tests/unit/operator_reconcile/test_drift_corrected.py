@@ -103,9 +103,9 @@ def test_identity_without_data_is_recreated(damage: dict[str, str] | None) -> No
     """A user deleted it and created another one of that name."""
     api = running_quorum(3)
     before = api.objects[IDENTITY]["data"]["clusterId"]
-    whole = dict(api.objects[IDENTITY]["data"])
+    undamaged = dict(api.objects[IDENTITY]["data"])
     if damage and "founderId" in damage:
-        api.objects[IDENTITY]["data"] = whole | damage
+        api.objects[IDENTITY]["data"] = undamaged | damage
     else:
         api.objects[IDENTITY]["data"] = damage
     reconcile(api, times=4)

@@ -25,18 +25,18 @@ SERVICE_IP = "10.96.0.7"
 
 
 class ReachableNodes(HealthyNodes):
-    """Only these addresses respond; `asked`: all that were queried for a description."""
+    """Only these addresses respond; `queried`: all that were queried for a description."""
 
     def __init__(self, *reachable: str, cluster_id: str = "c1") -> None:
         super().__init__(3)
         self.reachable, self.cluster_id = set(reachable), cluster_id
-        self.asked: list[str] = []
+        self.queried: list[str] = []
 
     async def report(self, ip: str, node_id: int) -> NodeReport | None:
         return await super().report(ip, node_id) if ip in self.reachable else None
 
     async def describe(self, ips: list[str]) -> Described:
-        self.asked += ips
+        self.queried += ips
         reported = await super().describe([each for each in ips if each in self.reachable])
         view = reported.view
         return replace(reported, view=view and replace(view, cluster_id=self.cluster_id))
@@ -82,7 +82,7 @@ def test_quorum_is_lost_when_no_node_of_the_cluster_answers(nodes: ReachableNode
     api = running_quorum()
     api.objects[ADMIN]["spec"]["clusterIP"] = SERVICE_IP
     assert phase_after(api, nodes, seen_before=False) == "QuorumLost"
-    assert SERVICE_IP in nodes.asked
+    assert SERVICE_IP in nodes.queried
 
 
 def test_unreachable_addresses_are_retried_occasionally() -> None:
@@ -92,4 +92,4 @@ def test_unreachable_addresses_are_retried_occasionally() -> None:
     nodes = ReachableNodes()
     repeat(reconciler(api, nodes), 5)
     assert PERIOD_S > 5
-    assert nodes.asked.count(SERVICE_IP) == 1
+    assert nodes.queried.count(SERVICE_IP) == 1

@@ -16,7 +16,7 @@ from support.secured_quorum import Env, bundle_in, leaf_in, leaf_path, secret_pa
 MEMBERS = (1, 2, 3)
 REQUESTS = paths.namespaced("certificates", SPACE)
 TRUST = paths.namespaced("configmaps", SPACE, "issuer-ca")
-ASKED: dict[str, Any] = {
+ISSUED_TLS: dict[str, Any] = {
     "mode": "Managed",
     "issuerRef": {"name": "internal"},
     "trustedCAs": [{"configMap": {"name": "issuer-ca"}}],
@@ -33,7 +33,7 @@ class Issuing:
         self.works = True
         self.trust(self.issuer)
         if begun:
-            self.api.change_spec(tls=ASKED)
+            self.api.change_spec(tls=ISSUED_TLS)
 
     def trust(self, *issuers: ModelledIssuer) -> None:
         data = {"ca.crt": b"".join(each.trust_pem for each in issuers).decode()}
@@ -133,7 +133,7 @@ def test_certificate_of_another_application_is_not_changed() -> None:
     }
     quorum.api.objects[path] = copied(foreign)
     quorum.works = False
-    quorum.api.change_spec(tls=ASKED)
+    quorum.api.change_spec(tls=ISSUED_TLS)
     quorum.looks(4)
     assert quorum.api.objects[path] == foreign
     assert f"{REQUESTS}/demo-3-1-issued" in quorum.api.objects, "the others are requested"
@@ -287,7 +287,7 @@ def test_partial_certificate_of_the_issuer_is_not_used() -> None:
 def test_operator_authority_changes_to_an_issuer_and_back() -> None:
     quorum = Issuing(begun=False)
     quorum.env.settle()
-    quorum.api.change_spec(tls=ASKED)
+    quorum.api.change_spec(tls=ISSUED_TLS)
     quorum.settle()
     assert quorum.trusted() == quorum.signers() == {"CN=Issuer"}
     quorum.api.change_spec(tls={"mode": "Managed", "issuerRef": None, "trustedCAs": None})
@@ -302,7 +302,7 @@ def test_brokers_restart_before_the_operator_authority_is_removed() -> None:
     quorum = Issuing(begun=False)
     quorum.api.change_spec(tls={"mode": "Managed", "identities": [broker]})
     quorum.env.settle()
-    quorum.api.change_spec(tls={**ASKED, "identities": [broker]})
+    quorum.api.change_spec(tls={**ISSUED_TLS, "identities": [broker]})
     quorum.looks(6)
     assert quorum.api.condition("TrustPending")["reason"] == "WaitingForBrokers"
     assert quorum.signers() == {"CN=quorum CA 1,O=demo.space"}
@@ -342,7 +342,9 @@ def test_missing_cert_manager_or_permission_is_reported_once(missing: bool) -> N
 def test_changed_issuer_in_the_spec_is_used() -> None:
     quorum = Issuing()
     quorum.settle()
-    quorum.api.change_spec(tls={**ASKED, "issuerRef": {"name": "other", "kind": "ClusterIssuer"}})
+    quorum.api.change_spec(
+        tls={**ISSUED_TLS, "issuerRef": {"name": "other", "kind": "ClusterIssuer"}}
+    )
     quorum.looks(2)
     refs = {each["spec"]["issuerRef"]["name"] for each in quorum.requests().values()}
     assert refs == {"other"}

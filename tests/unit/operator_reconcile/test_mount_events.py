@@ -60,7 +60,7 @@ def event(uid: str, reason: str, message: str, age_s: float) -> dict[str, Any]:
 
 
 def moved(*reported: tuple[str, str, float]) -> ApiWithEvents:
-    """Member 3 with a pod created a minute ago; `told`: reason, message and age of its events."""
+    """Member 3 with a pod created a minute ago; `reported`: reason, message and age of its events."""
     api = running_quorum(3, repair={"debounceSeconds": 0})
     api.__class__ = ApiWithEvents
     assert isinstance(api, ApiWithEvents)

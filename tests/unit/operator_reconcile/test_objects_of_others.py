@@ -37,7 +37,7 @@ CONTENT: dict[str, dict[str, Any]] = {
     "NetworkPolicy": {"spec": {"podSelector": {"matchLabels": {"app": "theirs"}}}},
 }
 OWNERS: dict[str, list[dict[str, Any]]] = {
-    "nobody's": [],
+    "without owner": [],
     "another's": [{"kind": "Deployment", "name": "theirs", "uid": "other", "controller": True}],
 }
 
@@ -57,7 +57,7 @@ def by_new_operators(api: InMemoryKubeApi, times: int = 5) -> None:
 
 @pytest.mark.parametrize("owners", OWNERS.values(), ids=OWNERS.keys())
 @pytest.mark.parametrize("subject", PATHS)
-def test_it_is_left_alone_and_told(subject: str, owners: list[dict[str, Any]]) -> None:
+def test_it_is_unchanged_and_reported(subject: str, owners: list[dict[str, Any]]) -> None:
     api = running_quorum(3, networkPolicy={"mode": "Enabled"})
     put(api, subject, owners)
     before = copy.deepcopy(api.objects[PATHS[subject]])
@@ -78,7 +78,7 @@ def test_it_is_left_alone_and_told(subject: str, owners: list[dict[str, Any]]) -
 
 
 @pytest.mark.parametrize("subject", sorted(PATHS.keys() - {"Secret/demo-admin"}))
-def test_an_own_object_that_somebody_took_over_comes_back(subject: str) -> None:
+def test_an_own_object_that_another_client_took_over_is_restored(subject: str) -> None:
     """It has the operator's labels or annotation."""
     api = running_quorum(3, networkPolicy={"mode": "Enabled"})
     api.objects[PATHS[subject]]["metadata"]["ownerReferences"] = OWNERS["another's"]

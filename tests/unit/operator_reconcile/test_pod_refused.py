@@ -31,10 +31,10 @@ class SetEvents(InMemoryKubeApi):
         if key != "involvedObject.uid":
             return await super().find(path, labels=labels, fields=fields)
         await self._called("list", path)
-        return [self.said] if uid == self.said["involvedObject"]["uid"] else []
+        return [self.event] if uid == self.event["involvedObject"]["uid"] else []
 
     @property
-    def said(self) -> dict[str, Any]:
+    def event(self) -> dict[str, Any]:
         return {
             "metadata": {"name": "e", "creationTimestamp": time_text(3)},
             "involvedObject": {"uid": self.objects[set_path(3)]["metadata"]["uid"]},

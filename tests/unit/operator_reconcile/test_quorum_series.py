@@ -51,8 +51,8 @@ def test_backup_is_current_unless_one_is_missed(reason: str, current: float) -> 
 def test_unknown_state_has_no_metric_value() -> None:
     metrics = busy()
     metrics.set_status(*QUORUM[1:], MetadataQuorumStatus(phase=Phase.DEGRADED))
-    gone = ("failure_tolerance", "voter_lag_records", "certificate_renewal_time_seconds")
-    for name in (*gone, "last_backup_time_seconds", "backup_current", "update_failed"):
+    removed = ("failure_tolerance", "voter_lag_records", "certificate_renewal_time_seconds")
+    for name in (*removed, "last_backup_time_seconds", "backup_current", "update_failed"):
         assert value(metrics, f"quorum_{name}") is None
     assert value(metrics, "quorum_condition", condition="Ready") is None
 

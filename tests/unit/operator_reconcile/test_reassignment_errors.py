@@ -18,7 +18,7 @@ from support.in_memory_kube_api import NAME, SPACE, InMemoryKubeApi, running_quo
 PATH = paths.namespaced("partitionreassignments", SPACE, "moves")
 DENIED = Forbidden(403, "Forbidden", 'secrets "demo-admin" is forbidden: cannot get resource')
 DOWN = Unavailable(503, "ServiceUnavailable", "the server is unable to handle the request")
-WHOLE: dict[str, Any] = {
+SPEC: dict[str, Any] = {
     "quorum": NAME,
     "partitions": [{"topic": "t", "partition": 0, "replicas": [1]}],
 }
@@ -26,7 +26,7 @@ WHOLE: dict[str, Any] = {
 
 def quorum_with_a_reassignment(**changes: Any) -> InMemoryKubeApi:
     api = running_quorum(3)
-    api._keep(PATH, {"metadata": {"name": "moves", "namespace": SPACE}, "spec": WHOLE, **changes})
+    api._keep(PATH, {"metadata": {"name": "moves", "namespace": SPACE}, "spec": SPEC, **changes})
     return api
 
 
@@ -60,7 +60,7 @@ def refusing(api: InMemoryKubeApi, error: ApiError) -> None:
     api.refuse = refuse
 
 
-def test_an_object_that_the_operator_may_not_read_is_told() -> None:
+def test_an_object_that_the_operator_may_not_read_is_reported() -> None:
     api = quorum_with_a_reassignment()
     refusing(api, DENIED)
     with pytest.raises(Forbidden):
@@ -94,7 +94,7 @@ class Broken(PartitionClient):
         raise KeyError("partitions")
 
 
-def test_a_bug_is_told() -> None:
+def test_a_bug_is_reported() -> None:
     api = quorum_with_a_reassignment()
     with pytest.raises(KeyError):
         reconcile(api, Broken())
@@ -103,8 +103,8 @@ def test_a_bug_is_told() -> None:
     assert "KeyError" in found["message"]
 
 
-def test_a_spec_that_another_version_of_the_definition_let_through_is_told() -> None:
-    api = quorum_with_a_reassignment(spec={**WHOLE, "maxMovingPartitions": 0})
+def test_a_spec_that_another_version_of_the_definition_accepted_is_reported() -> None:
+    api = quorum_with_a_reassignment(spec={**SPEC, "maxMovingPartitions": 0})
     reconcile(api)
     found = condition(api, "Progressing")
     assert (found["reason"], "maxMovingPartitions" in found["message"]) == ("SpecInvalid", True)
@@ -118,7 +118,7 @@ def test_a_spec_that_another_version_of_the_definition_let_through_is_told() -> 
         {"total": "many", "problems": "none", "phase": "Begun"},
     ],
 )
-def test_an_edited_status_is_written_anew(status: dict[str, Any]) -> None:
+def test_an_edited_status_is_written_again(status: dict[str, Any]) -> None:
     api = quorum_with_a_reassignment(status=status)
     reconcile(api)
     assert condition(api, "Progressing")["reason"] == "NoAnswer"

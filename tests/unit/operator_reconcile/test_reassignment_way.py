@@ -54,7 +54,7 @@ def clear_text_calls(api: InMemoryKubeApi, quorums: Any) -> list[str]:
     return called
 
 
-def told(api: InMemoryKubeApi) -> str:
+def condition_of(api: InMemoryKubeApi) -> str:
     found = api.objects[PATH]["status"]["conditions"]
     return next(str(each["reason"]) for each in found if each["type"] == "QuorumReachable")
 
@@ -65,10 +65,10 @@ def test_operator_that_has_just_started_sends_no_token_in_clear_text() -> None:
     with_a_reassignment(env.api)
     operator = env.operator()
     assert clear_text_calls(env.api, operator) == []
-    assert told(env.api) == "QuorumNotReady"
+    assert condition_of(env.api) == "QuorumNotReady"
     env.looks(1, operator)
     assert clear_text_calls(env.api, operator) == []
-    assert told(env.api) != "QuorumNotReady", "its own client is used"
+    assert condition_of(env.api) != "QuorumNotReady", "its own client is used"
 
 
 def test_quorum_whose_certificates_cannot_be_read_gets_no_token_in_clear_text() -> None:

@@ -87,7 +87,7 @@ async def test_deleted_quorum_is_forgotten_and_a_restored_one_is_new() -> None:
 
 @pytest.mark.parametrize("final_seen", [True, False])
 @pytest.mark.parametrize("phase", ["Completed", "Failed", "Cancelled"])
-async def test_reassignment_whose_final_phase_is_cleared_begins_anew(
+async def test_reassignment_whose_final_phase_is_cleared_starts_again(
     phase: str, final_seen: bool
 ) -> None:
     """Watches may merge two changes to one event."""

@@ -71,9 +71,9 @@ class Env:
             quiet = quiet + 1 if len(self.api.writes) == before else 0
             if quiet >= looks:
                 return
-        raise AssertionError(self.told())
+        raise AssertionError(self.message())
 
-    def told(self) -> str:
+    def message(self) -> str:
         found = self.api.condition("TlsReady")
         return f"{found.get('reason')}: {found.get('message')}"
 
@@ -91,7 +91,7 @@ def test_quorum_migrates_to_tls_when_specified() -> None:
     env.ask("Managed")
     env.rest()
     assert env.nodes.seen == [PLAIN, ACCEPTING, DIALLING, CLOSED]
-    assert env.told().startswith("CertificatesIssued")
+    assert env.message().startswith("CertificatesIssued")
     assert env.api.status["tls"]["mode"] == "Managed"
     config = env.api.objects[f"/api/v1/namespaces/{SPACE}/configmaps/demo-config"]
     assert "StandardAuthorizer" in config["data"]["node.properties"]
@@ -131,13 +131,13 @@ def test_migrating_mode_stops_before_the_last_stage_and_can_be_reverted() -> Non
     env.rest()
     assert env.nodes.seen == [PLAIN, ACCEPTING, DIALLING]
     assert env.api.status["tls"]["stage"] == "Dialling"
-    assert "spec.tls.mode: Managed, which disables" in env.told()
-    assert "To go back set spec.tls.mode to Disabled" in env.told()
+    assert "spec.tls.mode: Managed, which disables" in env.message()
+    assert "To go back set spec.tls.mode to Disabled" in env.message()
     assert env.nodes.pod_clients == [], "called over TLS while pods of both stages run"
     env.ask("Disabled")
     env.rest()
     assert env.nodes.seen == [PLAIN, ACCEPTING, DIALLING, ACCEPTING, PLAIN]
-    assert env.told().startswith("Disabled")
+    assert env.message().startswith("Disabled")
     env.ask("Managed")
     env.rest()
     assert env.nodes.seen[-1] is CLOSED
@@ -151,7 +151,7 @@ def test_spec_without_tls_mode_keeps_the_stage() -> None:
     env.ask(None)
     env.rest()
     assert env.stage == "Dialling"
-    assert "spec.tls.mode is not set" in env.told()
+    assert "spec.tls.mode is not set" in env.message()
 
 
 def test_ports_stay_open_for_clear_text_brokers() -> None:
@@ -160,7 +160,7 @@ def test_ports_stay_open_for_clear_text_brokers() -> None:
     env.ask("Managed")
     env.rest()
     assert env.stage == "Dialling"
-    assert "10.9.9.9" in env.told()
+    assert "10.9.9.9" in env.message()
     assert env.api.status["plan"]["step"] == "Wait"
     env.nodes.clear_text = frozenset()
     env.rest()
@@ -175,7 +175,7 @@ def test_member_that_fails_with_certificates_stops_the_migration_and_it_can_be_r
     env.rest()
     stages = [env.nodes.stage(each) for each in (1, 2, 3)]
     assert stages.count(ACCEPTING) == 1, "the other members do not continue"
-    assert "have not restarted for this stage yet" in env.told()
+    assert "have not restarted for this stage yet" in env.message()
     env.ask("Disabled")
     env.rest()
     assert [env.nodes.stage(each) for each in (1, 2, 3)] == [PLAIN] * 3

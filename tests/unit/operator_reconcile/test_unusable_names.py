@@ -44,7 +44,7 @@ def test_the_definition_refuses_it(wrong: str) -> None:
     assert re.search(DNS_NAME, wrong) is None
 
 
-def test_a_certificate_that_can_not_be_made_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_certificate_that_can_not_be_made_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     """And keeps no member from being repaired, whatever the reason is."""
 
     real = issuing.issue

@@ -29,7 +29,7 @@ class TimedReconcile:
         return self._due()
 
 
-def told(metrics: Metrics, name: str) -> float:
+def value_of(metrics: Metrics, name: str) -> float:
     return metrics.registry.get_sample_value(name) or 0.0
 
 
@@ -59,7 +59,7 @@ def test_waiting_time_starts_at_the_due_time(monkeypatch: pytest.MonkeyPatch) ->
     takes = TimedReconcile(5.0, Next)
     metrics = after(takes, 50.0, "abc", ())
     assert takes.begun == [("a", 0.0), ("b", 5.0), ("c", 10.0)]
-    assert (told(metrics, COUNT), told(metrics, SUM)) == (3, 15.0)
+    assert (value_of(metrics, COUNT), value_of(metrics, SUM)) == (3, 15.0)
 
 
 def test_trigger_during_a_reconcile_is_due_when_it_ends(
@@ -70,7 +70,7 @@ def test_trigger_during_a_reconcile_is_due_when_it_ends(
     metrics = after(takes, 50.0, "ab", (1.0, 20.0))
     assert takes.begun == [("a", 0.0), ("b", 5.0), ("a", 10.0), ("a", 20.0)]
     # b waited for a, then a for b: since it had ended.
-    assert (told(metrics, COUNT), told(metrics, SUM)) == (4, 10.0)
+    assert (value_of(metrics, COUNT), value_of(metrics, SUM)) == (4, 10.0)
 
 
 def test_own_limits_and_pauses_do_not_count_as_waiting_for_others(
@@ -79,8 +79,8 @@ def test_own_limits_and_pauses_do_not_count_as_waiting_for_others(
     monkeypatch.setattr(module, "RECONCILES_AT_ONCE", 1)
     monkeypatch.setattr(module, "RECONCILES_PER_S", 0.5)
     metrics = after(TimedReconcile(0.0, lambda: Next(0.5)), 50.0, "a", ())
-    assert told(metrics, COUNT) == 25
-    assert told(metrics, SUM) == 0.0
+    assert value_of(metrics, COUNT) == 25
+    assert value_of(metrics, SUM) == 0.0
 
 
 def test_backoff_after_an_error_does_not_count_as_waiting() -> None:
@@ -88,7 +88,7 @@ def test_backoff_after_an_error_does_not_count_as_waiting() -> None:
         raise Unavailable(503, "ServiceUnavailable", "")
 
     metrics = after(TimedReconcile(0.0, fail), 50.0, "a", (0.5, 1.5, 2.5))
-    assert (told(metrics, COUNT), told(metrics, SUM)) == (1, 0.0)
+    assert (value_of(metrics, COUNT), value_of(metrics, SUM)) == (1, 0.0)
 
 
 @pytest.mark.requirement("OP-03")
