@@ -288,6 +288,42 @@ def test_log_directory_of_another_broker_is_refused_unchanged(tmp_path: Path) ->
         wait_until(lambda: brokers.leader("t", 201) == 201, "it runs on its own directory", 30)
 
 
+@pytest.mark.parametrize("content", [b"", b"\x00\xff\x1b[2J\n" * 20], ids=["empty", "binary"])
+def test_unreadable_identity_of_a_log_directory_ends_the_start_and_is_left_unchanged(
+    content: bytes, tmp_path: Path
+) -> None:
+    with running_brokers(tmp_path, 1) as brokers:
+        node = brokers.nodes[201]
+        brokers.create_topic_at(201, "t", [201], [201])
+        assert node.terminate() == ExitCode.OK
+        meta = brokers.log_folder(201, "t").parent / "meta.properties"
+        meta.write_bytes(content)
+        node.start()
+        assert node.wait_exit(30) == ExitCode.STORAGE_FAILED
+        assert f"{meta} is damaged" in node.log_text
+        assert "\x1b" not in node.log_text
+        assert meta.read_bytes() == content
+
+
+def test_log_directory_with_the_directory_id_of_the_metadata_is_refused(tmp_path: Path) -> None:
+    with running_brokers(tmp_path, 1) as brokers:
+        node = brokers.nodes[201]
+        brokers.create_topic_at(201, "t", [201], [201])
+        assert node.terminate() == ExitCode.OK
+        meta = brokers.log_folder(201, "t").parent / "meta.properties"
+        before = meta.read_text()
+        meta.write_text((node.data_dir / "meta.properties").read_text())
+        node.start()
+        assert node.wait_exit(30) == ExitCode.IDENTITY_MISMATCH
+        assert (
+            f"{meta} has the same directory.id as {node.data_dir / 'meta.properties'}"
+            in node.log_text
+        )
+        meta.write_text(before)
+        node.start()
+        wait_until(lambda: brokers.leader("t", 201) == 201, "it runs on its own directory", 30)
+
+
 def test_synced_damage_in_one_log_ends_the_broker_and_costs_no_record(tmp_path: Path) -> None:
     """As a stock broker ends whose only log directory fails. The other replica has everything, and leads.
 

@@ -34,6 +34,9 @@ from quorum_node.storage.broker.timestamp_search import (
     offset_of_newest,
 )
 from quorum_node.storage.directory_lock import lock_directory
+from quorum_node.storage.errors import WrongDirectory
+from quorum_node.storage.meta_properties import FILE_NAME as META_PROPERTIES
+from quorum_node.storage.meta_properties import read_meta_properties
 
 NO_EPOCH = -1
 UNKNOWN_BYTES = -1
@@ -207,9 +210,20 @@ class OpenDataDirectory:
         self._directory.close(epoch, cleanly=broker_epoch is not None)
 
 
-def open_data_directory(path: Path, node_id: int, cluster_id: str) -> OpenDataDirectory:
-    """Open the directory; an empty one is initialized for this broker. Raises WrongDirectory, StorageFailure or DiskFull."""
+def open_data_directory(
+    path: Path, metadata_path: Path, node_id: int, cluster_id: str
+) -> OpenDataDirectory:
+    """Open the directory; an empty one is initialized for this broker. `metadata_path`: the directory of the metadata log.
+
+    Raises WrongDirectory, StorageFailure or DiskFull.
+    """
     lock_directory(path)
+    meta, metadata = read_meta_properties(path), read_meta_properties(metadata_path)
+    if meta is not None and metadata is not None and meta.directory_id == metadata.directory_id:
+        raise WrongDirectory(
+            f"{path / META_PROPERTIES} has the same directory.id as {metadata_path / META_PROPERTIES}: one is a copy of"
+            " the other. Restore the file in log.dirs, or empty that directory: its replicas are then fetched again. Nothing was changed"
+        )
     return OpenDataDirectory(LogDirectory(path, node_id=node_id, cluster_id=cluster_id))
 
 

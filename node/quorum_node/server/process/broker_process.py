@@ -60,7 +60,7 @@ class BrokerProcess(NodeProcess):
     def _make_role(self, host: ReplicaHost) -> PartitionRole:
         config = self._config
         assert config.broker is not None
-        log_dir, node_id = config.broker.log_dir, config.node_id
+        log_dir, metadata_dir, node_id = config.broker.log_dir, config.data_dir, config.node_id
         self._between_brokers = self._pool(
             f"broker-{node_id}-fetcher", self._secured.dial_brokers(self._broker_at)
         )
@@ -68,7 +68,7 @@ class BrokerProcess(NodeProcess):
             config,
             LedReplica(host),
             lambda: host.describe().cluster_id,
-            lambda cluster_id: open_data_directory(log_dir, node_id, cluster_id),
+            lambda cluster_id: open_data_directory(log_dir, metadata_dir, node_id, cluster_id),
             self._to_controllers(host),
             self._between_brokers,
             self,
