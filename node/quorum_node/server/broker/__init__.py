@@ -1,1 +1,1 @@
-"""The broker on a node: replicas of topics' partitions, their fetchers, its lease, and what its clients ask."""
+"""The broker on a node: replicas of topics' partitions, their fetchers, its lease, and the APIs of its clients."""

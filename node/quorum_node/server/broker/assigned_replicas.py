@@ -1,7 +1,7 @@
-"""All replicas of this broker: applies committed metadata to them.
+"""Applies committed metadata to the replicas of this broker.
 
 Owns the set of replicas, and the order in which the changes of an image are applied: stops first, then settings, then leaders and
-followers. Must not know requests. A replica is created, and its log is opened, when the metadata assigns it to this broker.
+followers. Does not depend on the request APIs. A replica is created, and its log is opened, when the metadata assigns it to this broker.
 Source: the replication design V3, "Broker"; KIP-631; KIP-516.
 """
 
@@ -26,18 +26,18 @@ from quorum_node.server.broker.topic_values import TopicValues
 from quorum_node.storage.errors import DiskFull, StorageFailure
 
 _TICK_SECONDS = 0.1
-"""In seconds, between checks of requests that wait for replication. Every replica is checked once in `_LAG_SHARE` of
+"""Interval between checks of replicas whose requests wait for replication, in seconds. Every replica is checked once in `_LAG_SHARE` of
 replica.lag.time.max.ms.
 """
 _LAG_SHARE = 0.25
 _CHECKPOINT_SECONDS = 5.0
 _MAINTENANCE_SECONDS = 60.0
 _PRODUCERS_SECONDS = 600.0
-"""In seconds, between two checks of a replica for expired producers (producer.id.expiration.check.interval.ms of a stock broker)."""
+"""Interval between two checks of a replica for expired producers, in seconds (a stock broker's producer.id.expiration.check.interval.ms)."""
 
 
 class AssignedReplicas:
-    """The `ReplicaPort` of its replicas. Created when the first image is complete."""
+    """The replicas of this broker, and their `ReplicaPort`. Created when the first image is complete."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class AssignedReplicas:
         self._tick()
 
     def apply(self, image: ClusterImage) -> None:
-        """Apply a later image; any number of changes may lie between."""
+        """Apply a later image, which may differ from the previous one by any number of changes."""
         before, self._image = self._image, image
         if before.configs is not image.configs:
             self._cleaner_values = self._values.cleaner(image.configs)
@@ -134,7 +134,7 @@ class AssignedReplicas:
             replica.take(MetadataChanged(assigned.partition, active))
 
     def _brokers_changed(self, before: BrokersImage, image: ClusterImage) -> None:
-        """Brokers that may join an ISR have changed. Leaders need to know, even if their partitions did not change."""
+        """Pass a change in the set of brokers that may join an ISR to all leaders, even if their partitions did not change."""
         active = _active_brokers(image.brokers)
         if active == _active_brokers(before):
             return
@@ -191,11 +191,11 @@ class AssignedReplicas:
             self._maintenance.add_done_callback(self._maintained)
 
     def _forget_producers(self) -> None:
-        """Without it, each producer that ever wrote would stay in memory and in every snapshot."""
+        """Expire producers. Otherwise, each producer that ever wrote would stay in memory and in every snapshot."""
         now_ms = time.time_ns() // 1_000_000
         if not self._to_forget and self._loop.time() - self._forgotten_at >= _PRODUCERS_SECONDS:
             self._forgotten_at, self._to_forget = self._loop.time(), list(self._replicas)
-        # Some at each checkpoint: all of them at once could block the loop.
+        # Check a part of the replicas at each checkpoint: checking all of them at once could block the loop.
         some = 1 + len(self._replicas) * _CHECKPOINT_SECONDS / _PRODUCERS_SECONDS
         turn, self._to_forget = self._to_forget[: int(some)], self._to_forget[int(some) :]
         for key in turn:
@@ -211,7 +211,7 @@ class AssignedReplicas:
         }
 
     def _retain(self) -> None:
-        """Delete old segments, on leaders and followers alike. Each uses its own clock, and never deletes records that are not committed."""
+        """Delete old segments of leaders and followers, by the clock of this broker. Uncommitted records are never deleted."""
         now_ms = time.time_ns() // 1_000_000
         try:
             for replica in self._replicas.values():
@@ -225,7 +225,7 @@ class AssignedReplicas:
         self._maintenance = None
         failure = done.exception()
         if self._closed:
-            return  # the logs were closed meanwhile, each with its own sync
+            return  # the logs were closed meanwhile, and closing a log syncs it
         if isinstance(failure, StorageFailure | DiskFull):
             self._storage_failed(failure)
         elif failure is not None:

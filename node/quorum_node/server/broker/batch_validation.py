@@ -1,7 +1,7 @@
 """Validates batches of producers for a partition, in the order in which they arrived.
 
-Owns the choice between the event loop and a thread: a batch with many records, or with records that decompress to much, would keep
-all other requests waiting. Must not know what is done with a valid batch.
+Owns the choice between the event loop and a thread: a batch with many records, or with a large decompressed size, would block
+all other requests. Does not append batches.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from quorum_node.storage.broker.codecs import (
 )
 
 MOST_RECORDS_ON_LOOP = 2_000
-"""A few milliseconds of work."""
+"""Validating this number of records takes a few milliseconds."""
 MOST_BYTES_ON_LOOP = 1 << 20
 
 Validated = Callable[[Batch | Refusal], None]
@@ -35,7 +35,7 @@ Validated = Callable[[Batch | Refusal], None]
 def validated(
     batch: Batch, limits: BatchLimits, now_ms: int, most_bytes: int = MOST_BYTES
 ) -> Batch | Refusal:
-    """The batch as it is appended, or why it is refused. `batch`: as `read_produced` returns it; `now_ms`: since the epoch.
+    """The batch in the form to append, or the refusal. `batch`: a result of `read_produced`; `now_ms`: milliseconds since 1970.
 
     Raises ContentTooLarge if the records decompress to more than `most_bytes` and that is less than MOST_BYTES.
     """
@@ -88,7 +88,7 @@ def _within(limits: BatchLimits, batch: Batch) -> Batch | Refusal:
 
 
 class BatchValidation:
-    """`now_ms`: milliseconds since the epoch."""
+    """Validates batches on the loop or on one thread. `now_ms`: returns milliseconds since 1970."""
 
     def __init__(self, now_ms: Callable[[], int]) -> None:
         self._now_ms = now_ms
@@ -97,18 +97,18 @@ class BatchValidation:
         self._closed = False
 
     def close(self) -> None:
-        """Forget what waits, and what a thread works on: the replicas are about to be closed."""
+        """Drop all waiting and running validations, because the replicas are about to be closed."""
         self._closed = True
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     def join(self) -> None:
-        """Wait until the thread has ended, after `close`. Blocks."""
+        """Wait, after `close`, until the thread has ended. Blocks."""
         self._thread.shutdown(wait=True)
 
     def validate(
         self, partition: Hashable, batch: Batch, limits: BatchLimits, then: Validated
     ) -> None:
-        """Call `then` once with the result, possibly before this returns; for one partition in the order of the calls."""
+        """Call `then` once with the result, possibly before this returns. Results of one partition come in the order of the calls."""
         waiting = self._waiting.get(partition)
         if waiting is not None:
             waiting.append((_kept(batch), limits, then))
@@ -121,7 +121,7 @@ class BatchValidation:
         self._in_thread(partition, _kept(batch), limits, then)
 
     def _on_loop(self, batch: Batch, limits: BatchLimits) -> Batch | Refusal | None:
-        """The result, or None if the batch is work for a thread."""
+        """The result, or None if the batch has to be validated on the thread."""
         if batch.end_offset - batch.base_offset > MOST_RECORDS_ON_LOOP:
             return None
         try:
@@ -155,5 +155,5 @@ class BatchValidation:
 
 
 def _kept(batch: Batch) -> Batch:
-    """With bytes of its own: the buffer of the request may be reused."""
+    """A copy of the batch with copied bytes, because the buffer of the request may be reused."""
     return batch._replace(data=bytes(batch.data))  # type: ignore[call-overload]

@@ -1,7 +1,7 @@
-"""The APIs of a broker's listeners: dispatches each request to its handler.
+"""Dispatches each request on a broker's listeners to its handler.
 
-Owns the table of what is served here, and the APIs that need one line. Requests that only the active controller can decide are forwarded
-to it. Knows no sockets.
+Owns the table of the APIs served here, and the handlers of short APIs. Requests that only the active controller can decide are
+forwarded to it. Does not use sockets.
 """
 
 from collections.abc import Mapping
@@ -69,7 +69,7 @@ from quorum_node.server.wire import authentication
 
 
 class BrokerApi:
-    """`handle` is called by the listeners. `static`: topic defaults from the process's configuration."""
+    """The request handler of the listeners. `static`: topic defaults from the process's configuration."""
 
     def __init__(
         self,
@@ -101,11 +101,11 @@ class BrokerApi:
         self._log_dirs = LogDirsApi(replicas, directory)
 
     def close(self) -> None:
-        """Append nothing more."""
+        """Stop appending batches."""
         self._produce.close()
 
     def handle(self, inbound: InboundRequest) -> None:
-        """Answer now or later."""
+        """Authorize and answer the request, now or later."""
         body, guard = inbound.request.body, self._guard
         if guard is None or body is None:
             self._serve(inbound, body, UNRESTRICTED)
@@ -195,12 +195,12 @@ class BrokerApi:
             return InitProducerIdResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         producer_id = self._producer_ids.take()
         if producer_id is None:
-            # The client retries; meanwhile the block arrives.
+            # The client retries; the requested block arrives meanwhile.
             return InitProducerIdResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return InitProducerIdResponse(error_code=0, producer_id=producer_id, producer_epoch=0)
 
     def _may_produce(self, rights: Rights) -> bool:
-        """A principal that may write to any topic may use a producer id."""
+        """Whether the principal may use a producer id: it has IDEMPOTENT_WRITE, or may write to at least one topic."""
         if rights.allows(AclOperation.IDEMPOTENT_WRITE, AclResource.CLUSTER):
             return True
         may = on_topics(rights, AclOperation.WRITE)
@@ -250,7 +250,7 @@ class BrokerApi:
 
 
 def _of_replicas_and_readers(rights: Rights) -> May:
-    """The right that applies to fetches of followers and of consumers."""
+    """The topics that OffsetForLeaderEpoch may read: all for brokers (CLUSTER_ACTION), else those with the right DESCRIBE."""
     if rights.allows(AclOperation.CLUSTER_ACTION, AclResource.CLUSTER):
         return anything
     return on_topics(rights, AclOperation.DESCRIBE)

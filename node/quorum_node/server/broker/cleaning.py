@@ -1,7 +1,7 @@
-"""When compaction runs: one round every log.cleaner.backoff.ms, on a thread of its own.
+"""Schedules compaction: one round every log.cleaner.backoff.ms, on a dedicated thread.
 
-Owns the thread and the pauses. What is compacted, and how, is decided by the storage. A full disk ends the round only: compaction
-acknowledges nothing. Source: Kafka's documentation, "Broker Configs", log.cleaner.*.
+Owns the thread and the pauses. The storage decides which logs are compacted, and how. A full disk ends only the round, because
+compaction does not acknowledge records to clients. Source: Kafka's documentation, "Broker Configs", log.cleaner.*.
 """
 
 import asyncio
@@ -14,11 +14,11 @@ from quorum_node.server.broker.topic_values import CleanerValues
 from quorum_node.storage.errors import DiskFull, StorageFailure
 
 HighWatermarks = dict[tuple[str, int], int]
-"""High watermarks of the logs to compact, by topic and partition."""
+"""The high watermark of each log that may be compacted, by topic and partition."""
 
 
 class Cleaning:
-    """Schedules the rounds; `look` is called often, on the loop's thread."""
+    """Starts compaction rounds. `look` has to be called often, on the loop's thread."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class Cleaning:
         self._closed = False
 
     def look(self, values: CleanerValues, logs: Callable[[], HighWatermarks]) -> None:
-        """Begin a round if one is due."""
+        """Start a round if one is due. `logs`: returns the high watermarks of the logs that may be compacted."""
         is_due = self._loop.time() - self._ended_at >= values.backoff_ms / 1000
         if not values.is_enabled or not is_due or self._round is not None or self._closed:
             return

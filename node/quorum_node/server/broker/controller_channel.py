@@ -1,7 +1,7 @@
-"""Requests of this broker to the active controller.
+"""Sends requests of this broker to the active controller.
 
-Owns finding the active controller: the leader of the metadata log, as this node's replica knows it. Must not know what is requested, nor
-when a request is retried: NOT_CONTROLLER, or a missing answer, is passed to the caller.
+Owns finding the active controller: the leader of the metadata log according to this node's replica. Does not interpret or retry requests:
+NOT_CONTROLLER, or a failure without an answer, is passed to the caller.
 """
 
 from collections.abc import Callable
@@ -20,11 +20,11 @@ class LeaderKnown(Protocol):
     """The local replica of the metadata log."""
 
     def leader(self) -> CurrentLeader:
-        """The leader that this replica knows."""
+        """The current leader according to this replica."""
 
 
 class ControllerChannel:
-    """Allows any number of concurrent requests."""
+    """The channel to the active controller; allows any number of concurrent requests."""
 
     def __init__(
         self,

@@ -1,6 +1,5 @@
 """FindCoordinator: finds the leader of the partition that stores a group or a transactional id.
 
-Must not know what coordinators do.
 Source: the rules of a stock broker for FindCoordinator 0 to 6; KIP-699.
 """
 
@@ -31,7 +30,7 @@ _NOT_YET = "the coordinator is not available yet"
 
 
 class CoordinatorLookup:
-    """`transactions`: finds the coordinators of transactions."""
+    """The handler of FindCoordinator. `transactions`: finds the coordinators of transactions."""
 
     def __init__(
         self,
@@ -46,7 +45,7 @@ class CoordinatorLookup:
         self._transactions = transactions
 
     def find(self, inbound: InboundRequest, body: FindCoordinatorRequest) -> None:
-        """Answered at once."""
+        """Answer at once."""
         listener = inbound.caller.listener
         if inbound.request.version >= _MANY_SINCE:
             found = tuple(self._find(key, body.key_type, listener) for key in body.coordinator_keys)
@@ -77,7 +76,7 @@ class CoordinatorLookup:
             return _refused(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, _NOT_YET)
         topic = self._image().topics.named(name)
         if topic is None and name == OFFSETS_TOPIC:
-            # The topic of transactions is created by a broker that can lead it, on its first request.
+            # The transactions topic is created by a broker that coordinates transactions, on its first request.
             self._creation.create()
         partition = (
             None

@@ -1,4 +1,4 @@
-"""The data directory (`log.dirs`), as replicas see it.
+"""The implementation of `DataDirectory` for the directory in `log.dirs`.
 
 Adapts the files of `quorum_node.storage.broker` to the protocols of `data_log.py`.
 """
@@ -41,7 +41,7 @@ from quorum_node.storage.meta_properties import read_meta_properties
 NO_EPOCH = -1
 UNKNOWN_BYTES = -1
 _STRAY_DELAY_MS = 3_600_000
-"""In milliseconds: a log that no metadata assigns is kept for this time, so that a mistake can be noticed."""
+"""How long a log that the metadata does not assign to this broker is kept, in milliseconds, so that a mistake can be noticed."""
 
 
 class OpenLog:
@@ -50,7 +50,7 @@ class OpenLog:
     def __init__(
         self, log: PartitionLog, high_watermark: int, was_cut: Callable[[PartitionLog], None]
     ) -> None:
-        """`was_cut` is called when the end of the log was removed."""
+        """`was_cut` is called after the end of the log was truncated."""
         self._log = log
         self._high_watermark = high_watermark
         self._was_cut = was_cut

@@ -1,6 +1,6 @@
-"""Storage that a broker needs: the logs of partitions, and their directory.
+"""The storage protocols of a broker: the logs of partitions, and their directory.
 
-Owns the protocols that the storage implements. Must not know files.
+Does not depend on files.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -34,7 +34,7 @@ class CompactionLimits:
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """The outcome for one log: compacted below `end_offset`, or, with a `refusal`, left out until the next start."""
+    """The outcome for one log: compacted below `end_offset`, or, with a `refusal`, skipped until the next start."""
 
     topic_name: str
     partition_id: int
@@ -62,19 +62,19 @@ class DataLog(Protocol):
         """Apply a changed configuration. Existing files follow with the next segment or the next retention check."""
 
     def opened(self) -> OpenedLog:
-        """The state of the log that was found at the start."""
+        """The state of the log when it was opened."""
 
     def append(self, batches: Iterable[Batch]) -> None:
-        """Append batches that have their offsets. They can be read when this returns; they may reach the disk later."""
+        """Append batches with assigned offsets. They can be read when this returns; they may reach the disk later."""
 
     def read(self, offset: int, end_offset: int, max_bytes: int) -> Buffer:
-        """Whole batches, from the one that contains `offset`, below `end_offset`; at least one, if there is one."""
+        """Whole batches, from the one that contains `offset`, below `end_offset`; at least one, unless the range is empty."""
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
         """First offset of the oldest open transaction, above or below the high watermark; None if all transactions are decided."""
 
     def forget_producers(self, now_ms: int, high_watermark: int) -> None:
-        """Drop the state of producers that have not written for a day, and of transactions that are decided. `now_ms`: since 1970."""
+        """Drop the state of producers that have not written for a day, and of decided transactions. `now_ms`: milliseconds since 1970."""
 
     def aborted_between(self, offset: int, end_offset: int) -> tuple[tuple[int, int], ...]:
         """(producer id, first offset) of aborted transactions with records in offset <= o < end_offset."""
@@ -83,13 +83,13 @@ class DataLog(Protocol):
         """Drop all records from `end_offset` on. Returns the producer states that remain."""
 
     def restart_at(self, start_offset: int) -> None:
-        """Drop all records, and continue at `start_offset`."""
+        """Drop all records; the next record is appended at `start_offset`."""
 
     def save_epochs(self, starts: tuple[tuple[int, int], ...]) -> None:
         """Write the leader-epoch-checkpoint."""
 
     def delete_below(self, start_offset: int) -> None:
-        """Records below `start_offset` are no longer served; segments that hold only such records are deleted."""
+        """Stop serving records below `start_offset`, and delete segments that contain only such records."""
 
     def retain(self, high_watermark: int, now_ms: int) -> int | None:
         """Delete the oldest segments that the topic's retention allows. Returns the new start offset, None if nothing was deleted.
@@ -98,10 +98,10 @@ class DataLog(Protocol):
         """
 
     def offset_at(self, timestamp_ms: int, end_offset: int) -> TimedOffset | None:
-        """The first record below `end_offset` with at least this timestamp (milliseconds since 1970); None if there is none."""
+        """The first record below `end_offset` with at least this timestamp (milliseconds since 1970), or None."""
 
     def newest(self, end_offset: int) -> TimedOffset | None:
-        """The first record below `end_offset` that has the largest timestamp; None if there is none."""
+        """The first record below `end_offset` that has the largest timestamp, or None."""
 
 
 class DataDirectory(Protocol):
@@ -131,7 +131,7 @@ class DataDirectory(Protocol):
         """The log of a partition; created if it does not exist."""
 
     def set_aside(self, stray: FoundLog) -> None:
-        """Rename a log that this broker should not have; it is deleted later."""
+        """Rename a log that is not assigned to this broker; it is deleted later."""
 
     def delete(self, topic_name: str, partition_id: int) -> None:
         """Delete the log of a partition that no longer exists: it is renamed at once and deleted later."""
@@ -140,9 +140,9 @@ class DataDirectory(Protocol):
         """Store (topic, partition, high watermark) of all logs for the next start."""
 
     def maintain(self) -> None:
-        """Sync what was appended, so that the next start has less to check, and delete files whose delay has passed.
+        """Sync appended records, so that the next start has less to check, and delete files whose deletion delay has passed.
 
-        May run on another thread than the other methods.
+        May run on a different thread from the other methods.
         """
 
     def compact(
@@ -153,7 +153,7 @@ class DataDirectory(Protocol):
     ) -> None:
         """Compact each of these logs that is due. When the directory is closed, this returns early and drops the unfinished work.
 
-        Runs on a thread of its own, beside all other work, and calls `told` there. Raises StorageFailure or DiskFull.
+        Runs on a separate thread, concurrently with the other methods, and calls `told` on it. Raises StorageFailure or DiskFull.
         """
 
     def close(self, broker_epoch: int | None) -> None:

@@ -38,7 +38,7 @@ class _Part:
     wanted_offset: int = 0
 
     def look(self) -> bool:
-        """Whether the outcome is known: every live replica has followed, or this replica is no longer the leader."""
+        """Check whether the outcome is known: all live replicas have advanced, or this replica is no longer the leader."""
         if self.replica is None:
             return True
         low_watermark = self.replica.core.low_watermark
@@ -53,7 +53,7 @@ class _Part:
 
 
 class DeleteRecordsApi:
-    """Any number of requests can wait; each uses one timer and a watcher at each of its replicas."""
+    """The handler of DeleteRecords. Each waiting request uses one timer, and one watcher per replica."""
 
     def __init__(self, replicas: AssignedReplicas) -> None:
         self._replicas = replicas
@@ -128,7 +128,7 @@ class DeleteRecordsApi:
 
 
 def _are_settled(parts: list[_Part]) -> bool:
-    """Checks each of them."""
+    """Whether all outcomes are known. Updates every part, even after the first one that is not settled."""
     return not [each for each in parts if not each.look()]
 
 
