@@ -1,6 +1,6 @@
-"""Fetch: records for consumers and followers, answered at once or when enough bytes are there.
+"""Fetch: records for consumers and followers, answered at once or when enough bytes are available.
 
-Owns limits and waiting. What a replica may return is the core's decision. Every answer has session id 0: fetch sessions (KIP-227) are not
+Owns limits and waiting. The core decides what a replica may return. Every answer has session id 0: fetch sessions (KIP-227) are not
 supported, so each request has to name all its partitions.
 Source: the rules of a stock broker for Fetch 4 to 18; KIP-74 (at least one batch), KIP-595 (divergence), KIP-951.
 """
@@ -33,7 +33,7 @@ from quorum_node.server.listener.port import InboundRequest
 from quorum_node.storage.broker.batch_walk import batch_at
 
 _MAX_BYTES = 32 << 20
-"""Maximum bytes of records in one answer, whatever was requested; below the maximum that our own followers accept."""
+"""Maximum bytes of records in one answer, regardless of the request. It is below the maximum that this software's followers accept."""
 _MAX_WAIT_MS = 60_000
 _FOLLOWERS_SERVE_SINCE = 11
 """First version in which a follower may serve a consumer (KIP-392)."""
@@ -44,7 +44,7 @@ _READ_COMMITTED = 1
 
 @dataclass(slots=True, eq=False)
 class _Part:
-    """One partition of a request. `answer`: the core's; None if the request failed before the core was asked."""
+    """One partition of a request. `answer`: the core's answer; None if the request was refused before it reached the core."""
 
     topic: FetchTopic
     asked: FetchPartition
@@ -54,11 +54,11 @@ class _Part:
 
     @property
     def replica(self) -> HostedReplica | None:
-        """The local replica, if there is one."""
+        """The local replica, or None."""
         return None if self.found is None else self.found.replica
 
     def answered(self, answer: FetchAnswer) -> None:
-        """The core's answer, which replaces an earlier one."""
+        """Store the core's answer, which replaces an earlier one."""
         self.answer = answer
         if isinstance(answer, RefuseFetch):
             self.error = code_of(answer.error)
@@ -92,17 +92,17 @@ class _Waiting:
                 part.replica.unwatch(self.moved)
 
     def schedule(self) -> bool:
-        """Returns True for the first call since the last check: the caller then schedules a check."""
+        """Return True for the first call since the last check: the caller then schedules a check."""
         was, self.is_scheduled = self.is_scheduled, True
         return not was
 
     def looked(self) -> None:
-        """A check is done: the next change schedules another one."""
+        """Note that a check is done: the next change schedules another one."""
         self.is_scheduled = False
 
 
 class FetchApi:
-    """Any number of requests can wait; each uses one timer and a watcher at each of its replicas."""
+    """The handler of Fetch. Each waiting request uses one timer, and one watcher per replica."""
 
     def __init__(self, replicas: AssignedReplicas, endpoint_to: EndpointTo) -> None:
         self._replicas = replicas
@@ -116,7 +116,7 @@ class FetchApi:
                 FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND, responses=())
             )
             return
-        # Each partition once, the last one counts, as on a stock broker: thousands of repetitions would read as many batches.
+        # Of a repeated partition only the last entry is used, as on a stock broker: thousands of repetitions would read as many batches.
         asked = {
             (topic.topic, topic.topic_id, each.partition): (topic, each)
             for topic in body.topics
@@ -152,7 +152,7 @@ class FetchApi:
         self, inbound: InboundRequest, body: FetchRequest, part: _Part, replica: HostedReplica
     ) -> None:
         asked = part.asked
-        # A negative epoch is none, as for a stock broker.
+        # A negative epoch means no epoch, as for a stock broker.
         leader_epoch = max(asked.current_leader_epoch, NO_EPOCH)
         last_fetched_epoch = max(asked.last_fetched_epoch, NO_EPOCH)
         if _is_consumer(body):
@@ -179,7 +179,7 @@ class FetchApi:
     # -- waiting
 
     def _is_due(self, waiting: _Waiting) -> bool:
-        """Whether to answer now: enough bytes, an error, a divergence, an empty request, or no time left to wait."""
+        """Whether to answer now: enough bytes, an error, a divergence, an empty request, or a wait time of 0."""
         body = waiting.body
         if body.max_wait_ms <= 0 or not waiting.parts:
             return True
@@ -188,7 +188,7 @@ class FetchApi:
             if not isinstance(part.answer, ServeFetch) or part.replica is None:
                 return True
             if part.answer.end_offset > part.answer.fetch_offset:
-                # An estimate: the exact count needs a look-up in the index.
+                # An estimate is enough: the exact count needs a look-up in the index.
                 ready_bytes += min(
                     part.asked.partition_max_bytes,
                     part.replica.bytes_from(part.answer.fetch_offset),
@@ -219,7 +219,7 @@ class FetchApi:
         self._reply(waiting)
 
     def _refresh(self, waiting: _Waiting) -> None:
-        """Ask the cores again. A follower has not fetched again: its progress is reported to the core only if something else changed."""
+        """Update the answers. For a follower of an unchanged leader the core is not stepped, because the follower has not fetched again."""
         for part in waiting.parts:
             replica, answer = part.replica, part.answer
             if replica is None or not isinstance(answer, ServeFetch):
@@ -275,7 +275,7 @@ class FetchApi:
         left_bytes: int,
         is_first: bool,
     ) -> bytes | memoryview:
-        """At least one whole batch for the first partition of an answer; else as many as fit."""
+        """Read whole batches, as many as fit; at least one for the first partition with records in an answer."""
         limit = min(asked.partition_max_bytes, left_bytes)
         if answer.end_offset <= answer.fetch_offset or (limit <= 0 and not is_first):
             return b""
@@ -341,7 +341,7 @@ class FetchApi:
 
 
 def _is_consumer(body: FetchRequest) -> bool:
-    """Brokers' ids are not negative; -1 is a consumer, -2 a consumer that debugs."""
+    """Whether a consumer sent the request: broker ids are not negative; -1 is a consumer, -2 a debugging consumer."""
     return body.fetcher_id < 0
 
 

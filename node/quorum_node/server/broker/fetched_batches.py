@@ -1,7 +1,7 @@
 """Decodes the batches in a leader's answer for the core.
 
-Owns the follower's checks of headers and checksums; that offsets ascend is checked by the core. An incomplete batch at the end is
-dropped. Must not know where the batches go.
+Owns the follower's checks of headers and checksums; the core checks that offsets ascend. An incomplete batch at the end is dropped. Does
+not append batches.
 """
 
 from crc32c import crc32c
@@ -22,11 +22,11 @@ from quorum_node.storage.broker.producer_walk import marker_of
 
 _NO_RECORD = Marker(is_abort=False, coordinator_epoch=-1)
 MAX_FETCHED_BATCHES = 100_000
-"""Maximum number of batches in one answer for one partition: bounds the objects made from its bytes."""
+"""Maximum number of batches in one answer for one partition: limits the number of objects created from its bytes."""
 
 
 def fetched_batches(records: Buffer) -> tuple[Batch, ...]:
-    """Whole batches in their order. Raises CorruptBatch. After compaction a batch may have fewer records than offsets."""
+    """The whole batches, in order. Raises CorruptBatch. After compaction a batch may have fewer records than offsets."""
     view = memoryview(records)
     total, position = len(view), 0
     found: list[Batch] = []

@@ -1,7 +1,7 @@
-"""Fetch requests of followers: one request at a time to each broker that leads partitions replicated here.
+"""Sends the fetch requests of followers: one request at a time to each broker that leads partitions replicated here.
 
-Owns which partitions are fetched from which broker, pauses after errors, and the translation of answers into events. Must not know
-truncation nor ISRs: the cores decide, and ignore late answers.
+Owns which partitions are fetched from which broker, pauses after errors, and the translation of answers into events. The cores
+decide on truncation and ISRs, and ignore late answers.
 Source: KIP-595 (divergence in the answer), KIP-516 (topics by id); the rules of a stock replica fetcher.
 """
 
@@ -50,9 +50,9 @@ from quorum_node.server.broker.hosted_replica import HostedReplica
 from quorum_node.server.peers.port import Peers
 
 _PAUSE_SECONDS = 0.1
-"""In seconds: the pause after an error of one partition, or of a whole request."""
+"""Pause after an error of one partition, or of a whole request, in seconds."""
 _MARGIN_MS = 10_000
-"""In milliseconds: how much longer than the leader's maximum wait an answer may take."""
+"""Time that an answer may take in addition to the leader's maximum wait, in milliseconds."""
 _FATAL: dict[int, BrokerError] = {
     ErrorCode.FENCED_LEADER_EPOCH: BrokerError.FENCED_LEADER_EPOCH,
     ErrorCode.OFFSET_OUT_OF_RANGE: BrokerError.OFFSET_OUT_OF_RANGE,
@@ -64,7 +64,7 @@ EndpointOf = Callable[[int], Endpoint | None]
 
 @dataclass(slots=True)
 class _Leader:
-    """`resting`: partitions that had an error, until their pause is over."""
+    """The fetching from one leader. `resting`: partitions that are paused after an error."""
 
     replicas: dict[PartitionKey, HostedReplica] = field(default_factory=dict)
     resting: set[PartitionKey] = field(default_factory=set)
@@ -78,23 +78,23 @@ class _Leader:
         return not (self.in_flight or self.paused)
 
     def asked(self) -> None:
-        """A request is in flight."""
+        """Note that a request is in flight."""
         self.in_flight = True
 
     def answered(self) -> None:
-        """The request is done."""
+        """Note that the request is done."""
         self.in_flight = False
 
     def pause(self) -> None:
-        """Send no requests for a while."""
+        """Suspend requests."""
         self.paused = True
 
     def resume(self) -> None:
-        """The pause is over."""
+        """Resume requests."""
         self.paused = False
 
     def in_turn(self) -> list[PartitionKey]:
-        """All partitions, starting with a different one each time."""
+        """All partitions, starting with a different one at each call."""
         keys = list(self.replicas)
         self.next_first += 1
         turn = self.next_first % len(keys) if keys else 0
@@ -102,7 +102,7 @@ class _Leader:
 
 
 class Fetchers:
-    """`own`: (broker id, broker epoch) of this run. `endpoint_of`: the endpoint of a broker for other brokers."""
+    """Fetches for all followers here. `own`: (broker id, broker epoch) of this run. `endpoint_of`: a broker's endpoint for other brokers."""
 
     def __init__(
         self,
@@ -124,7 +124,7 @@ class Fetchers:
         self._closed = False
 
     def start(self, replica: HostedReplica, leader_id: int) -> None:
-        """Fetch from that broker from now on, and from no other."""
+        """Fetch this replica only from the broker `leader_id` from now on."""
         self.stop(replica)
         self._leader_of[replica.key] = leader_id
         self._leaders.setdefault(leader_id, _Leader()).replicas[replica.key] = replica
@@ -139,7 +139,7 @@ class Fetchers:
             leader.resting.discard(replica.key)
 
     def look(self, replica: HostedReplica) -> None:
-        """The replica's fetch position may have changed."""
+        """Check whether the replica's fetch position has changed, and fetch if possible."""
         leader_id = self._leader_of.get(replica.key)
         if leader_id is not None:
             self._look_soon(leader_id)
@@ -184,7 +184,7 @@ class Fetchers:
     def _positions(
         self, leader: _Leader
     ) -> dict[PartitionKey, tuple[HostedReplica, FetchPosition]]:
-        """The positions to fetch, starting with a different partition each time, because the bytes of an answer are limited."""
+        """The positions to fetch. They start with a different partition at each call, because the bytes of an answer are limited."""
         found = {}
         for key in leader.in_turn():
             position = leader.replicas[key].core.fetch_position
@@ -243,7 +243,7 @@ class Fetchers:
     def _take_one(
         self, replica: HostedReplica, position: FetchPosition, answer: FetchResponsePartition
     ) -> bool:
-        """Handle the answer for one partition. False: fetch again after a pause."""
+        """Handle the answer for one partition. Returns False if the next fetch has to wait for a pause."""
         if answer.error_code:
             error = _FATAL.get(answer.error_code)
             if error is not None:
@@ -264,7 +264,7 @@ class Fetchers:
         )
         if not batches or replica.core.fetch_position != position:
             return True
-        # None of the batches continues the log. The next answer would come at once, with the same batches.
+        # None of the batches continues the log. Without a pause, the next answer would come at once, with the same batches.
         if batches[0].leader_epoch <= position.leader_epoch:
             why = f"offset {batches[0].base_offset} in epoch {batches[0].leader_epoch} does not follow {position.fetch_offset}"
             self._events.corrupt_fetch(replica, position.leader_id, why)
@@ -286,7 +286,7 @@ class Fetchers:
     # -- start and end of the leader's log
 
     def ask_range(self, replica: HostedReplica, output: AskRange) -> None:
-        """Ask for both offsets, one after the other; retried after a pause as long as the core still needs them."""
+        """Request the start and end offsets, one after the other. Retries after a pause as long as the core needs them."""
 
         def asked(timestamp: int, done: Callable[[int], None]) -> None:
             self._ask_offset(replica, output, timestamp, done)

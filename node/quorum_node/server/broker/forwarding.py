@@ -1,6 +1,6 @@
 """Forwards requests that the active controller decides, in an Envelope, and returns its answers.
 
-Owns the wrapping and the retries with another controller. Must not know what a request asks for.
+Owns the wrapping and the retries with another controller. Does not interpret requests.
 Source: KIP-590.
 """
 
@@ -27,7 +27,7 @@ Refuse = Callable[[Message, ErrorCode, str], Message]
 
 
 class Forwarding:
-    """Allows any number of concurrent requests. `refuse` makes the answer if no controller gives one."""
+    """Forwards any number of concurrent requests. `refuse`: makes the answer if there is none from a controller."""
 
     def __init__(self, channel: ControllerChannel, refuse: Refuse) -> None:
         self._channel = channel
@@ -35,7 +35,7 @@ class Forwarding:
         self._loop = asyncio.get_running_loop()
 
     def forward(self, inbound: InboundRequest, body: Message) -> None:
-        """Answer with the active controller's answer; refuse if there is none in time."""
+        """Reply with the active controller's answer, or with a refusal if there is none in time."""
         request = inbound.request
         frame = encode_request(
             request.api, request.version, request.correlation_id, request.client_id or "", body

@@ -1,4 +1,4 @@
-"""DescribeGroups, ListGroups and DeleteGroups: the administrators' requests to coordinators.
+"""DescribeGroups, ListGroups and DeleteGroups: administrators' requests to group coordinators.
 
 Source: the rules of a stock broker for DescribeGroups 0 to 6, ListGroups 0 to 5 and DeleteGroups 0 to 2; KIP-518, KIP-1043.
 """
@@ -20,20 +20,20 @@ from quorum_node.server.broker.group_errors import group_code
 from quorum_node.server.listener.port import InboundRequest
 
 _NOT_FOUND_SINCE = 6
-"""In earlier versions a group that does not exist is described as dead."""
+"""First version with GROUP_ID_NOT_FOUND; in earlier versions a group that does not exist is described as dead."""
 _CLASSIC = "classic"
 
 
 class GroupAdminApi:
-    """Serves all groups whose coordinator is this broker."""
+    """The handler of these requests, for all groups whose coordinator is this broker."""
 
     def __init__(self, coordinators: GroupCoordinators) -> None:
         self._coordinators = coordinators
 
     def describe(self, inbound: InboundRequest, body: DescribeGroupsRequest) -> None:
-        """Answered at once."""
+        """Answer DescribeGroups at once."""
         version = inbound.request.version
-        # Once each: a large group, repeated thousands of times, would fill the memory.
+        # Repeated names are dropped: a large group, repeated thousands of times, would fill the memory.
         groups = tuple(self._describe(each, version) for each in dict.fromkeys(body.groups))
         inbound.reply(DescribeGroupsResponse(groups=groups))
 
@@ -82,7 +82,7 @@ class GroupAdminApi:
         )
 
     def list(self, inbound: InboundRequest, body: ListGroupsRequest) -> None:
-        """Answered at once. The filters ignore case."""
+        """Answer ListGroups at once. The filters ignore case."""
         states = {each.lower() for each in body.states_filter}
         types = {each.lower() for each in body.types_filter}
         error, found = ErrorCode.NONE, []
@@ -108,7 +108,7 @@ class GroupAdminApi:
         inbound.reply(ListGroupsResponse(error_code=error, groups=tuple(found)))
 
     def delete(self, inbound: InboundRequest, body: DeleteGroupsRequest) -> None:
-        """Answered once all tombstones are stored."""
+        """Answer DeleteGroups once all tombstones are stored."""
         names = tuple(dict.fromkeys(body.groups_names))
         errors: dict[str, GroupError] = {}
 

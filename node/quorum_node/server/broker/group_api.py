@@ -1,4 +1,4 @@
-"""Dispatches the APIs of consumer groups, and the ends of transactions, which may commit offsets, to their handlers."""
+"""Dispatches the APIs of consumer groups, and WriteTxnMarkers, which may commit offsets, to their handlers."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -25,7 +25,7 @@ from quorum_node.server.listener.port import InboundRequest
 
 
 class GroupApi:
-    """The group APIs of one broker."""
+    """The dispatcher of one broker."""
 
     def __init__(self, replicas: AssignedReplicas, coordinators: GroupCoordinators) -> None:
         members = GroupMembersApi(coordinators)
@@ -46,7 +46,7 @@ class GroupApi:
         }
 
     def handle(self, inbound: InboundRequest, body: Message) -> bool:
-        """Answer it now or later; False if the request does not concern groups."""
+        """Answer the request now or later. Returns False if it does not concern groups."""
         handler = self._handlers.get(type(body))
         if handler is not None:
             handler(inbound, body)

@@ -1,7 +1,8 @@
 """The group coordinators of this broker: one for each partition of `__consumer_offsets` that it leads.
 
-Owns when a coordinator starts and stops: with the leadership of its partition, after its log was read. Must not know the wire, nor what
-groups are. Requests that wait when the leadership ends are answered with an error that makes the client look up the coordinator again.
+Owns when a coordinator starts and stops: it starts with the leadership of its partition, after the log was read, and stops when the
+leadership ends. Requests that wait at that time are answered with an error that makes the client look up the coordinator again. Does not
+depend on the wire or on the rules of groups.
 """
 
 import asyncio
@@ -43,11 +44,11 @@ class LedGroups:
         self._is_over = False
 
     def begin(self) -> None:
-        """The log has been read."""
+        """Start serving requests: the log has been read."""
         self.shard = GroupShard(self.table, self._settings)
 
     def ask(self, request: Request, answered: Answered) -> None:
-        """`answered` is called once, possibly before this returns."""
+        """Handle a request. `answered` is called once, possibly before this returns."""
         assert self.shard is not None, "the log was read"
         self._waiting[request.request_id] = request, answered
         self._carry_out(self.shard.step(request, now()))
@@ -58,7 +59,7 @@ class LedGroups:
             self._carry_out(self.shard.passed(now()))
 
     def marker_written(self, producer_id: int, *, commit: bool) -> None:
-        """A transaction ended. Ignored while the log is being read, because it contains the marker as well."""
+        """Apply the end of a transaction. Ignored while the log is being read, because the log contains the marker as well."""
         if self.shard is not None:
             self.shard.marker_written(producer_id, commit=commit)
 
@@ -68,14 +69,14 @@ class LedGroups:
             self._carry_out(self.shard.topics_deleted(names))
 
     def end(self, error: GroupError) -> None:
-        """Another broker leads the partition, or none."""
+        """Answer all waiting requests with `error`, because this leadership of the partition has ended."""
         self._is_over = True
         waiting, self._waiting = self._waiting, {}
         for request, answered in waiting.values():
             answered(refused(request, error))
 
     def _carry_out(self, outputs: list[Output]) -> None:
-        """In order, also if an append is stored at once and produces more outputs."""
+        """Carry out outputs in order, also if an append is stored at once and produces more outputs."""
         self._outputs.extend(outputs)
         if self._is_carrying:
             return
@@ -103,7 +104,7 @@ class LedGroups:
 
 
 class GroupCoordinators:
-    """`storage_failed`: called when a log fails; the process ends soon after."""
+    """The coordinators of all led partitions. `storage_failed`: called when a log fails; the process ends soon after."""
 
     def __init__(
         self,
@@ -128,7 +129,7 @@ class GroupCoordinators:
     # -- the image
 
     def image_changed(self) -> None:
-        """The replicas have applied another image: the partitions that this broker leads may have changed."""
+        """Start and stop coordinators after the replicas have applied another image."""
         topics = self._replicas.image.topics
         if topics is self._topics:
             return
@@ -165,7 +166,7 @@ class GroupCoordinators:
                 self._begin(number, replica)
 
     def _look_at_deletions(self, before: TopicsImage, topics: TopicsImage) -> None:
-        """Includes topics that were created again under the same name: the committed offsets refer to other records."""
+        """Drop the offsets of deleted topics, also of those recreated under the same name, where an offset refers to another record."""
         gone = frozenset(
             name for name, number in before.ids.items() if topics.ids.get(name) != number
         )
@@ -217,7 +218,7 @@ class GroupCoordinators:
         return iter(self._led.values())
 
     def marker_written(self, partition_id: int, producer_id: int, *, commit: bool) -> None:
-        """A transaction ended in a partition of __consumer_offsets."""
+        """Apply the end of a transaction in a partition of __consumer_offsets."""
         led = self._led.get(partition_id)
         if led is not None:
             led.marker_written(producer_id, commit=commit)
@@ -233,7 +234,7 @@ class GroupCoordinators:
         return GroupError.COORDINATOR_LOAD_IN_PROGRESS if led.shard is None else led
 
     def ask(self, request: Request, answered: Answered) -> None:
-        """`answered` is called once, possibly before this returns."""
+        """Pass a request to the coordinator of its group. `answered` is called once, possibly before this returns."""
         led = self.of(request.group_id)
         if isinstance(led, GroupError):
             answered(refused(request, led))

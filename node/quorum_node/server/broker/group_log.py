@@ -1,6 +1,7 @@
 """The log of a coordinator: one partition of `__consumer_offsets`, as its leader reads and writes it.
 
-Owns the conversion between records and batches, and reading a log in pieces so that the loop is not blocked. Must not know groups.
+Owns the conversion between records and batches, and reading a log in pieces so that the loop is not blocked. Does not depend on the rules
+of groups.
 """
 
 import asyncio
@@ -30,7 +31,7 @@ from quorum_node.storage.broker.stored_records import decoded_records
 from quorum_node.storage.broker.time_of_day import time_of_day_ms
 
 _PIECE_BYTES = 256 << 10
-"""Bytes that are read between two turns of the loop."""
+"""Bytes that are read in one turn of the loop."""
 _ALL_REPLICAS = -1
 _NOT_STORED = {
     BrokerError.NONE: GroupError.NONE,
@@ -41,7 +42,7 @@ _NOT_STORED = {
     BrokerError.NOT_LEADER_OR_FOLLOWER: GroupError.NOT_COORDINATOR,
     BrokerError.KAFKA_STORAGE_ERROR: GroupError.NOT_COORDINATOR,
 }
-"""For all other errors: the records are too large."""
+"""The errors of a failed append. All other errors mean that the records are too large: UNKNOWN_SERVER_ERROR."""
 
 
 class UnreadableLog(Exception):
@@ -54,14 +55,14 @@ def now() -> Now:
 
 
 class GroupLog:
-    """`timeout_ms`: maximum time that an append waits for the ISR."""
+    """The log of one coordinator. `timeout_ms`: maximum time that an append waits for the ISR."""
 
     def __init__(self, replica: HostedReplica, timeout_ms: int) -> None:
         self._replica = replica
         self._timeout_ms = timeout_ms
 
     async def load(self, table: GroupTable) -> int:
-        """Read the whole log into `table`. Returns its bytes. Raises UnreadableLog, StorageFailure, DiskFull."""
+        """Read the whole log into `table`. Returns its size in bytes. Raises UnreadableLog, StorageFailure, DiskFull."""
         log, core = self._replica.log, self._replica.core
         offset, size_bytes = core.start_offset, 0
         # Markers may be appended meanwhile, so the end is read again each time.

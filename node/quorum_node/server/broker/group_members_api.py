@@ -1,6 +1,6 @@
 """JoinGroup, SyncGroup, Heartbeat and LeaveGroup: translated between the wire and the group's coordinator.
 
-Owns the differences between versions. Must not know what a group does.
+Owns the differences between versions. Does not depend on the rules of groups.
 Source: the rules of a stock broker for JoinGroup 0 to 9, SyncGroup 0 to 5, Heartbeat 0 to 4 and LeaveGroup 0 to 5.
 """
 
@@ -42,13 +42,13 @@ _MAX_PREFIX_BYTES = 32_000
 
 
 class GroupMembersApi:
-    """The requests of group members."""
+    """The handler of requests from group members."""
 
     def __init__(self, coordinators: GroupCoordinators) -> None:
         self._coordinators = coordinators
 
     def join(self, inbound: InboundRequest, body: JoinGroupRequest) -> None:
-        """Answered when the group's next generation begins, or earlier."""
+        """Answer JoinGroup when the group's next generation begins, or earlier."""
         version, client_id = inbound.request.version, inbound.request.client_id or ""
         rebalance_ms = body.rebalance_timeout_ms
         request = Join(
@@ -97,7 +97,7 @@ class GroupMembersApi:
         self._coordinators.ask(request, answered)
 
     def sync(self, inbound: InboundRequest, body: SyncGroupRequest) -> None:
-        """Answered when the leader's assignments are stored, or earlier."""
+        """Answer SyncGroup when the leader's assignments are stored, or earlier."""
         request = Sync(
             request_id=self._coordinators.new_id(),
             group_id=body.group_id,
@@ -123,7 +123,7 @@ class GroupMembersApi:
         self._coordinators.ask(request, answered)
 
     def heartbeat(self, inbound: InboundRequest, body: HeartbeatRequest) -> None:
-        """Answered at once."""
+        """Answer Heartbeat at once."""
         request = Heartbeat(
             self._coordinators.new_id(),
             body.group_id,
@@ -134,7 +134,7 @@ class GroupMembersApi:
 
         def answered(answer: Answer) -> None:
             assert isinstance(answer, Done)
-            # A loading coordinator does not know the member yet. The member must not take this as its removal.
+            # A loading coordinator has not read the member yet. The member must not mistake this for its removal.
             error = answer.error
             if error is GroupError.COORDINATOR_LOAD_IN_PROGRESS:
                 error = GroupError.NONE
@@ -143,7 +143,7 @@ class GroupMembersApi:
         self._coordinators.ask(request, answered)
 
     def leave(self, inbound: InboundRequest, body: LeaveGroupRequest) -> None:
-        """Answered at once."""
+        """Answer LeaveGroup at once."""
         is_many = inbound.request.version >= _MANY_LEAVE_SINCE
         members = (
             tuple((each.member_id, each.group_instance_id) for each in body.members)
@@ -180,6 +180,6 @@ class GroupMembersApi:
 
 
 def _new_id(prefix: str) -> str:
-    """A member id as a stock broker makes it: the instance id or client id, and a random part."""
+    """A new member id in the form of a stock broker: the instance id or client id, and a random part."""
     start = prefix.encode()[:_MAX_PREFIX_BYTES].decode(errors="ignore")
     return f"{start}-{uuid_text(fresh_uuid())}"

@@ -1,6 +1,6 @@
 """OffsetCommit, OffsetFetch and OffsetDelete: translated between the wire and the group's coordinator.
 
-Owns the names and ids of topics, and the differences between versions. Must not know whether an offset is valid.
+Owns the translation of topic names and ids, and the differences between versions. Does not validate offsets.
 Source: the rules of a stock broker for OffsetCommit 2 to 10, OffsetFetch 1 to 10 and OffsetDelete 0; KIP-447, KIP-709.
 """
 
@@ -57,7 +57,7 @@ _MANY_GROUPS_SINCE = 8
 _ONE_ERROR_SINCE = 2
 _NO_RETENTION = -1
 _END_OF_TIME_MS = (1 << 63) - 1
-"""The largest time that a record can express."""
+"""The largest timestamp that a record can contain."""
 
 
 class _Fetched(NamedTuple):
@@ -71,7 +71,7 @@ class _Fetched(NamedTuple):
 
 
 class GroupOffsetsApi:
-    """Requests of group members, of consumers that assign partitions themselves, and of administrators."""
+    """The handler of these requests from group members, from consumers that assign partitions themselves, and from administrators."""
 
     def __init__(self, replicas: AssignedReplicas, coordinators: GroupCoordinators) -> None:
         self._replicas = replicas
@@ -84,7 +84,7 @@ class GroupOffsetsApi:
     # -- OffsetCommit
 
     def commit(self, inbound: InboundRequest, body: OffsetCommitRequest) -> None:
-        """Answered once the offsets are stored."""
+        """Answer OffsetCommit once the offsets are stored."""
         offsets: dict[TopicPartition, Committed] = {}
         refused: dict[tuple[int, int], ErrorCode] = {}
         for number, topic in enumerate(body.topics):
@@ -165,7 +165,7 @@ class GroupOffsetsApi:
     # -- OffsetFetch
 
     def fetch(self, inbound: InboundRequest, body: OffsetFetchRequest) -> None:
-        """Answered at once."""
+        """Answer OffsetFetch at once."""
         if inbound.request.version >= _MANY_GROUPS_SINCE:
             groups = tuple(
                 self._fetch_group(each, inbound.request.version, stable=body.require_stable)
@@ -206,7 +206,7 @@ class GroupOffsetsApi:
         )
 
     def _fetch_one(self, body: OffsetFetchRequest, version: int) -> OffsetFetchResponse:
-        """For versions below 8. Below version 2 errors can only be reported for each partition."""
+        """The answer for versions below 8. Below version 2, errors can only be reported for each partition."""
         error, known = self._known(body.group_id)
         unstable = (
             self._unstable(body.group_id) if body.require_stable else frozenset[TopicPartition]()
@@ -311,7 +311,7 @@ class GroupOffsetsApi:
     # -- OffsetDelete
 
     def delete(self, inbound: InboundRequest, body: OffsetDeleteRequest) -> None:
-        """Answered once the tombstones are stored."""
+        """Answer OffsetDelete once the tombstones are stored."""
         asked = tuple(
             TopicPartition(topic.name, each.partition_index)
             for topic in body.topics
@@ -355,7 +355,7 @@ class GroupOffsetsApi:
 
 
 def _each_group_once(groups: Iterable[FetchedGroup]) -> Iterable[FetchedGroup]:
-    """The first request for each group: its offsets may be many, and thousands of member ids would get them as often."""
+    """The first request for each group. A group with many offsets, repeated with thousands of member ids, would fill the memory."""
     found: dict[str, FetchedGroup] = {}
     for each in groups:
         found.setdefault(each.group_id, each)
@@ -363,7 +363,7 @@ def _each_group_once(groups: Iterable[FetchedGroup]) -> Iterable[FetchedGroup]:
 
 
 def _once(topics: Iterable[FetchedTopic]) -> list[FetchedTopic]:
-    """Each partition once: the metadata of an offset is a thousand times as large as the number of its partition."""
+    """The topics with each partition once. Repeated partitions would make an answer a thousand times as large as its request."""
     found: dict[tuple[str, UUID | None], dict[int, None]] = {}
     for each in topics:
         found.setdefault((each.name, each.topic_id), {}).update(

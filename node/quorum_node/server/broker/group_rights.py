@@ -1,7 +1,7 @@
-"""Authorization of group requests, and the refusal of a whole request in the form of its answer.
+"""Authorizes group requests, and makes the refusal of a whole request in the form of its answer.
 
-Owns which right each request needs on which group and topics. A request that names several is refused as a whole if one of them is
-not allowed.
+Owns the rights that each request needs on groups and topics. A request for several groups or topics is refused as a whole if one of
+them is not allowed.
 Source: KafkaApis of Apache Kafka 4.3.1.
 """
 
@@ -52,7 +52,7 @@ _MEMBERS = (JoinGroupRequest, SyncGroupRequest, HeartbeatRequest, LeaveGroupRequ
 
 
 def refused(body: Message, rights: Rights, topics: TopicsImage) -> Message | None:
-    """The answer that refuses the request; None if it is allowed, or does not concern groups."""
+    """The answer that refuses the request; None if the request is allowed or does not concern groups."""
     if isinstance(body, ListGroupsRequest):
         if rights.allows(AclOperation.DESCRIBE, AclResource.CLUSTER):
             return None
@@ -98,7 +98,7 @@ def _asked(body: Message) -> tuple[AclOperation, AclResource, Iterable[str]] | N
 
 
 def _topics(body: Message, topics: TopicsImage) -> Iterator[str]:
-    """Names of the topics in the request; unknown topics are skipped."""
+    """Names of the topics in the request; unknown topic ids are skipped."""
 
     def named(topic_id: UUID | None, name: str) -> Iterator[str]:
         found = topics.get(topic_id) if topic_id is not None else None
