@@ -102,7 +102,7 @@ class _Leader:
 
 
 class Fetchers:
-    """Fetches for all followers here. `own`: (broker id, broker epoch) of this run. `endpoint_of`: a broker's endpoint for other brokers."""
+    """Fetches for all local followers. `own`: (broker id, broker epoch) of this run. `endpoint_of`: a broker's endpoint for brokers."""
 
     def __init__(
         self,

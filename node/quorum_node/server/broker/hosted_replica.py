@@ -1,7 +1,7 @@
-"""One partition's replica on this broker: the pure core with its log, its fetcher and the requests that wait for it.
+"""A replica of one partition on this broker: the pure core with its log, its fetcher and its waiting requests.
 
-Owns the order in which events are handled and outputs are carried out. Must not know the wire, nor how the core decides
-(`quorum_node.broker`). Everything runs on the loop's thread.
+Owns the order in which events are handled and outputs are carried out. Does not depend on the wire. The decisions are
+made by the core (`quorum_node.broker`). Everything runs on the loop's thread.
 """
 
 from collections import deque
@@ -43,32 +43,32 @@ class ReplicaPort(Protocol):
     """The replica's requests to the broker that hosts it."""
 
     def start_fetching(self, replica: "HostedReplica", leader_id: int) -> None:
-        """Fetch from that broker from now on, and from no other."""
+        """Fetch this replica only from the broker `leader_id` from now on."""
 
     def stop_fetching(self, replica: "HostedReplica") -> None:
         """Stop fetching."""
 
     def may_fetch(self, replica: "HostedReplica") -> None:
-        """The replica's fetch position may have changed."""
+        """Fetch if possible: the replica's fetch position may have changed."""
 
     def ask_range(self, replica: "HostedReplica", output: out.AskRange) -> None:
         """Ask the leader for its start and end offsets. RangeAnswered follows; if it does not, the core asks again."""
 
     def propose_isr(self, replica: "HostedReplica", output: out.ProposeIsr) -> None:
-        """IsrTaken or IsrRefused follows."""
+        """Propose an ISR to the active controller. IsrTaken or IsrRefused follows."""
 
     def maintain_soon(self) -> None:
-        """The start offset has advanced and has to be stored soon, so that it survives a crash."""
+        """Store the start offset, which has advanced, soon, so that it survives a crash."""
 
     def delete_log(self, replica: "HostedReplica") -> None:
-        """The partition was deleted."""
+        """Delete the log: the partition was deleted."""
 
     def storage_failed(self, failure: StorageFailure | DiskFull) -> None:
-        """The core's state is not on the disk: the process has to end."""
+        """Report that the disk failed. The core's state is not on the disk, so the process has to end."""
 
 
 class HostedReplica:
-    """`topic_name`: the topic's name when the replica was created; topics are never renamed."""
+    """A replica of one partition. `topic_name`: the topic's name when the replica was created; topics are never renamed."""
 
     def __init__(
         self,
@@ -99,11 +99,11 @@ class HostedReplica:
 
     @property
     def is_leader(self) -> bool:
-        """Whether this replica leads the partition, to its own knowledge."""
+        """Whether this replica leads the partition, according to the metadata that it has applied."""
         return isinstance(self.core.role, Leader)
 
     def refuses_producers(self, acks: int) -> BrokerError:
-        """Why no batch with these acks would be appended now, whatever it has; NONE if it would."""
+        """The error for any batch with these acks, independent of its content; NONE if batches are accepted."""
         role = self.core.role
         if not isinstance(role, Leader):
             return BrokerError.NOT_LEADER_OR_FOLLOWER
@@ -113,7 +113,7 @@ class HostedReplica:
 
     @property
     def has_failed(self) -> bool:
-        """Whether the disk failed: the state here is not what is stored."""
+        """Whether the disk failed, so that the state in memory may differ from the stored state."""
         return self._has_failed
 
     @property
@@ -123,7 +123,7 @@ class HostedReplica:
 
     @property
     def last_stable_offset(self) -> int:
-        """Offset below which everything is committed and every transaction is decided."""
+        """The offset below which all records are committed and all transactions are decided."""
         high_watermark = self.core.high_watermark
         unstable = self.log.first_unstable_offset(high_watermark)
         return high_watermark if unstable is None else min(unstable, high_watermark)
@@ -131,7 +131,7 @@ class HostedReplica:
     def produce(
         self, batch: Batch, acks: int, timeout_ms: float, done: ProduceDone, guard: int = NO_GUARD
     ) -> None:
-        """Append a batch that is valid in itself. `done` is called once, possibly before this returns."""
+        """Append a batch whose content was validated. `done` is called once, possibly before this returns."""
         request_id = self._new_id()
         self._producers[request_id] = done
         self.take(Produced(request_id, batch, acks, timeout_ms, guard))
@@ -173,7 +173,7 @@ class HostedReplica:
         )
 
     def read(self, answer: out.ServeFetch, max_bytes: int) -> Buffer:
-        """Whole batches from the range of the answer; at least one, if there is one."""
+        """Whole batches from the range of the answer; at least one, unless the range is empty. Empty if the disk fails."""
         try:
             return self.log.read(answer.fetch_offset, answer.end_offset, max_bytes)
         except (StorageFailure, DiskFull) as failure:
@@ -181,7 +181,7 @@ class HostedReplica:
             return b""
 
     def bytes_from(self, offset: int) -> int:
-        """Approximate number of bytes from `offset` to the end of the log."""
+        """Approximate number of bytes from `offset` to the end of the log; 0 if the disk fails."""
         try:
             return self.log.bytes_from(offset)
         except (StorageFailure, DiskFull) as failure:
@@ -189,7 +189,7 @@ class HostedReplica:
             return 0
 
     def delete_records(self, start_offset: int) -> None:
-        """Advance the start offset to `start_offset`, which is committed: earlier records are not served any more."""
+        """Advance the start offset to `start_offset`, which is committed. Earlier records are no longer served."""
         if self._has_failed or start_offset <= self.core.start_offset:
             return
         try:
@@ -201,13 +201,13 @@ class HostedReplica:
         self.take(StartOffsetMoved(start_offset))
 
     def forget_producers(self, now_ms: int) -> None:
-        """Drop the state of producers that have not written for a day (`now_ms`: time of day), as a stock broker does by default."""
+        """Drop the state of producers that have not written for a day (the default of a stock broker). `now_ms`: since 1970."""
         if not self._has_failed:
             self.core.expire_producers(now_ms)
             self.log.forget_producers(now_ms, self.core.high_watermark)
 
     def watch(self, moved: Callable[[], None]) -> None:
-        """`moved` is called within a step whenever a waiting fetch might get another answer."""
+        """Add a watcher. It is called within a step whenever a waiting fetch might get a different answer."""
         self._watchers.add(moved)
 
     def unwatch(self, moved: Callable[[], None]) -> None:
@@ -217,12 +217,12 @@ class HostedReplica:
     # -- events
 
     def configure(self, settings: PartitionSettings) -> None:
-        """The configuration changed."""
+        """Apply a changed configuration."""
         self.settings = settings
         self.take(SettingsChanged(settings))
 
     def limit(self, limits: BatchLimits) -> None:
-        """The limits of batches from producers have changed."""
+        """Apply changed limits of batches from producers."""
         self.limits = limits
 
     def tick(self) -> None:
@@ -256,7 +256,7 @@ class HostedReplica:
         return answer
 
     def _failed(self, failure: StorageFailure | DiskFull) -> None:
-        """Stop answering: the core's state is not what the disk has."""
+        """Stop answering, because the core's state differs from the state on the disk."""
         self._has_failed = True
         self._events.clear()
         self._port.storage_failed(failure)
@@ -278,7 +278,7 @@ class HostedReplica:
             case out.SaveEpochs():
                 self.log.save_epochs(output.starts)
             case out.TruncateLog():
-                # The only output whose result the core waits for: Truncated is handled before events that came meanwhile.
+                # The core waits for the result of this output: Truncated is handled before events that arrived meanwhile.
                 self._events.appendleft(Truncated(self.log.truncate_to(output.end_offset)))
             case out.RestartLog():
                 self.log.restart_at(output.start_offset)
@@ -299,7 +299,7 @@ class HostedReplica:
 
     def _append(self, batches: tuple[Batch, ...]) -> None:
         if self.is_leader:
-            # Batches of producers start at offset 0 and need their offsets; batches of a leader have them.
+            # Batches of producers start at offset 0 and get their offsets here; batches from a leader already have them.
             batches = tuple(
                 each._replace(data=place(each.data, each.base_offset, each.leader_epoch))  # type: ignore[arg-type]
                 for each in batches

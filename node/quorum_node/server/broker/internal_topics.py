@@ -23,7 +23,7 @@ INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC, "__share_group_s
 
 
 class OffsetsTopicCreation:
-    """Creates the topic for one broker."""
+    """Creates `__consumer_offsets` on behalf of one broker."""
 
     def __init__(
         self, channel: ControllerChannel, config: GroupConfig, events: BrokerEvents
@@ -35,7 +35,7 @@ class OffsetsTopicCreation:
         self._told: str | None = None
 
     def create(self) -> None:
-        """Ask the active controller, unless a request is in flight."""
+        """Send a creation request to the active controller, unless one is in flight."""
         if self._is_asked:
             return
         self._is_asked = True
@@ -57,7 +57,7 @@ class OffsetsTopicCreation:
     def _answered(self, outcome: Message | FailureReason) -> None:
         self._is_asked = False
         if not isinstance(outcome, CreateTopicsResponse) or not outcome.topics:
-            return  # the client retries, and so does this broker
+            return  # retried when the client retries
         created = outcome.topics[0]
         if created.error_code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
             return

@@ -1,7 +1,7 @@
 """Sends ISR changes to the active controller: AlterPartition, one request at a time, in the order of the proposals.
 
-Owns the batching, one proposal for each partition, and the translation of the controller's error codes into outcomes for the core. Must
-not know when an ISR has to change.
+Owns the batching, one proposal for each partition, and the translation of the controller's error codes into outcomes for the core. The
+core decides when an ISR has to change.
 Source: KIP-497, KIP-841, KIP-903; the rules of a stock broker's AlterPartitionManager.
 """
 
@@ -39,13 +39,13 @@ _ERRORS: dict[int, IsrError] = {
     ErrorCode.INVALID_REQUEST: IsrError.OVERTAKEN,
     ErrorCode.NEW_LEADER_ELECTED: IsrError.OVERTAKEN,
 }
-"""For all other errors it is unknown whether the change was made."""
+"""The outcomes of known errors. After any other error it is unknown whether the change was made (UNANSWERED)."""
 
 _Proposals = dict[PartitionKey, tuple[HostedReplica, ProposeIsr]]
 
 
 class IsrRequests:
-    """One per broker. `epochs`: (broker id, broker epoch) of this run."""
+    """The queue of proposals of one broker. `epochs`: (broker id, broker epoch) of this run."""
 
     def __init__(self, channel: ControllerChannel, epochs: Callable[[], tuple[int, int]]) -> None:
         self._channel = channel
@@ -99,7 +99,7 @@ class IsrRequests:
                 if topic.topic_id is not None
                 for each in topic.partitions
             }
-        # A refused core may propose again at once. The pause after a refusal prevents a busy loop.
+        # After a refusal the core may propose again at once. The pause prevents a busy loop.
         pause = _RETRY_SECONDS if len(states) < len(sent) else 0.0
         self._timer = self._loop.call_later(pause, self._send)
         for key, (replica, output) in sent.items():

@@ -1,7 +1,8 @@
-"""This broker's lease with the active controller: registered, fenced, unfenced, shutting down.
+"""The lease of this broker with the active controller: registered, fenced, unfenced, shutting down.
 
-Owns when it registers and the content of its heartbeats. It asks to stay fenced until the replicas have applied the image up to its
-registration. A stop first asks the controller to move leaderships to other brokers. Must not know partitions.
+Owns the time of the registration and the content of heartbeats. The broker requests to stay fenced until the replicas have applied the
+image up to its registration. A controlled shutdown first requests the controller to move leaderships to other brokers. Does not depend on
+partitions.
 Source: KIP-631, "Broker Registration and State Management"; KIP-858 (directories); the rules of a stock BrokerLifecycleManager.
 """
 
@@ -30,7 +31,7 @@ from quorum_node.server.broker.events import BrokerEvents
 _FIRST_PAUSE_SECONDS = 0.1
 _LONGEST_PAUSE_SECONDS = 5.0
 _TOLD_AFTER = 3
-"""Refusals in a row before a warning is logged: during an election of the controller the first requests are refused."""
+"""Number of consecutive refusals before a warning is logged: during a controller election the first requests are refused."""
 NO_EPOCH = -1
 
 
@@ -42,9 +43,9 @@ def registration(
     previous_broker_epoch: int,
     incarnation_id: UUID | None = None,
 ) -> BrokerRegistrationRequest:
-    """The registration request of this process; the cluster id is added when it is known.
+    """The registration request of this process, without the cluster id, which is added later.
 
-    Every finalized feature has to be within the ranges, or the controller refuses the registration.
+    The controller refuses the registration if a finalized feature is outside of the supported ranges.
     """
     return BrokerRegistrationRequest(
         broker_id=broker_id,
@@ -66,10 +67,10 @@ def registration(
 
 
 class Lifecycle:
-    """`applied_offset`: the last metadata record that the replicas have applied. `registered`: called with each registration.
+    """Registers and sends heartbeats. `applied_offset`: returns the offset of the last metadata record that the replicas have applied.
 
-    `superseded` is called once, when a later process has registered with this id: this process has to end then (KIP-631, "Broker ID
-    Conflicts").
+    `registered`: called after each registration. `superseded`: called once, when a later process has registered with this id: this process
+    has to end then (KIP-631, "Broker ID Conflicts").
     """
 
     def __init__(
@@ -105,7 +106,7 @@ class Lifecycle:
         self._register()
 
     def leave(self, left: Callable[[], None]) -> None:
-        """Ask for a controlled shutdown. `left` is called once when the controller has completed it."""
+        """Request a controlled shutdown. `left` is called once, when it is completed, or soon if the broker is not registered."""
         self._left = left
         if self.broker_epoch == NO_EPOCH:
             self._loop.call_soon(left)
@@ -147,7 +148,7 @@ class Lifecycle:
     # -- heartbeats
 
     def image_applied(self) -> None:
-        """The replicas have applied more metadata, possibly all that is needed to be unfenced."""
+        """Send a heartbeat at once if the replicas have now applied all metadata that is needed to be unfenced."""
         if self.is_fenced and self.broker_epoch != NO_EPOCH and not self._is_caught_up:
             self._is_caught_up = self._applied_offset() >= self.broker_epoch
             if self._is_caught_up:

@@ -26,14 +26,14 @@ from quorum_node.server.broker.topic_lookup import look_up
 
 
 class LogDirsApi:
-    """Answers at once."""
+    """The handler of both APIs. It answers at once."""
 
     def __init__(self, replicas: AssignedReplicas, directory: DataDirectory) -> None:
         self._replicas = replicas
         self._directory = directory
 
     def describe(self, body: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
-        """All replicas, or those that the request names; replicas of other brokers are left out."""
+        """Describe all local replicas, or those that the request names; replicas of other brokers are left out."""
         wanted = None
         if body.topics is not None:
             wanted = {(each.topic, index) for each in body.topics for index in each.partitions}
@@ -55,7 +55,7 @@ class LogDirsApi:
         return DescribeLogDirsResponse(results=(result,))
 
     def alter(self, body: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse:
-        """Each replica: no error if it is in the requested directory already, else an error: nothing is ever moved."""
+        """Return no error for replicas that are already in the requested directory, else an error: replicas are never moved."""
         by_topic: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
         for directory in body.dirs:
             for topic in directory.topics:

@@ -1,6 +1,6 @@
 """Metadata, DescribeCluster and ApiVersions of a broker, answered from the committed image.
 
-Owns the translation of the image into answers, and the choice of a broker's endpoint: that of the listener by which the client came.
+Owns the translation of the image into answers, and the choice of a broker's endpoint: that of the listener which the client uses.
 Source: the rules of a stock broker for Metadata 0 to 13; KIP-516, KIP-700, KIP-1073 (fenced brokers).
 """
 
@@ -47,7 +47,7 @@ Endpoint = tuple[str, int, str | None]
 
 
 class MetadataApi:
-    """`image` and `epoch`: the image that the replicas of this broker have applied, and its offset."""
+    """The handler of these APIs. `image` and `epoch`: the image that the replicas of this broker have applied, and its offset."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class MetadataApi:
         return None
 
     def api_versions(self) -> ApiVersionsResponse:
-        """The APIs of this listener, and the levels of features."""
+        """The answer to ApiVersions: the APIs of this listener, and the levels of features."""
         levels = self._image().features.levels
         return ApiVersionsResponse(
             error_code=0,
@@ -101,12 +101,12 @@ class MetadataApi:
         )
 
     def api_versions_too_new(self) -> ApiVersionsResponse:
-        """KIP-511: the supported versions of ApiVersions."""
+        """The answer to an ApiVersions request in an unsupported version: UNSUPPORTED_VERSION and the supported versions (KIP-511)."""
         error = ErrorCode.UNSUPPORTED_VERSION
         return ApiVersionsResponse(error_code=error, api_keys=self._api_keys)
 
     def describe_cluster(self, inbound: InboundRequest, body: DescribeClusterRequest) -> None:
-        """DescribeCluster of brokers; controllers are described by controllers."""
+        """Answer DescribeCluster for brokers; requests for controllers have to be sent to controllers."""
         version, cluster_id = inbound.request.version, self._cluster_id()
         if version >= 1 and body.endpoint_type != ENDPOINTS_OF_BROKERS:
             inbound.reply(
@@ -134,7 +134,7 @@ class MetadataApi:
         )
 
     def metadata(self, inbound: InboundRequest, body: MetadataRequest, may: May = anything) -> None:
-        """Metadata."""
+        """Answer Metadata at once."""
         image = self._image()
         brokers = tuple(
             MetadataBroker(node_id=broker_id, host=host, port=port, rack=rack)
@@ -147,8 +147,8 @@ class MetadataApi:
         by_id = version < _TOPIC_IDS_SINCE and any(
             each.name is None or each.topic_id is not None for each in body.topics or ()
         )
-        # Once each: repeated thousands of times, a topic of many partitions would fill the memory.
-        # A name counts without the id beside it, as thousands of ids would be as many answers.
+        # Repeated topics are dropped: a topic of many partitions, repeated thousands of times, would fill the memory.
+        # If a topic has a name, its id is ignored: thousands of ids with one name would cause as many answers.
         asked = {
             each.topic_id if each.name is None else each.name: each for each in body.topics or ()
         }.values()
@@ -171,7 +171,7 @@ class MetadataApi:
     def topic_partitions(
         self, inbound: InboundRequest, body: DescribeTopicPartitionsRequest, may: May = anything
     ) -> None:
-        """DescribeTopicPartitions."""
+        """Answer DescribeTopicPartitions at once."""
         live = frozenset(
             broker_id for broker_id, _, is_fenced in self._brokers(inbound) if not is_fenced
         )
@@ -188,7 +188,7 @@ class MetadataApi:
 
 
 def _refused(asked: MetadataRequestTopic) -> MetadataTopic:
-    """The answer for each topic of a request that names topics by id in a version without."""
+    """The refusal of a topic, if a request names topics by id in a version that does not support ids."""
     return MetadataTopic(
         error_code=ErrorCode.INVALID_REQUEST,
         name=asked.name or "",
@@ -207,7 +207,7 @@ def _asked(
         else image.topics.get(asked.topic_id or UUID(int=0))
     )
     if not may(asked.name or "" if topic is None else topic.name):
-        # A caller without the right, who asked by id, must not learn the name.
+        # A caller without the right, who requested a topic by id, must not learn the name.
         denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         if by_name or topic is not None:
             return MetadataTopic(

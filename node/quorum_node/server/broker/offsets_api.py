@@ -1,6 +1,6 @@
 """ListOffsets and OffsetForLeaderEpoch: offsets by time, ends of logs and ends of epochs.
 
-Owns the meaning of Kafka's special timestamps. Must not know how a log finds a timestamp.
+Owns the meaning of Kafka's special timestamps. The log searches for other timestamps.
 Source: the rules of a stock leader for ListOffsets 1 to 11; KIP-101, KIP-207 (an offset that is not known yet), KIP-320.
 """
 
@@ -37,20 +37,20 @@ from quorum_node.server.broker.wire_errors import code_of
 from quorum_node.server.listener.port import InboundRequest
 
 _CONSUMER, _DEBUGGING = -1, -2
-"""Replica ids. A consumer that debugs asks for what a replica has, and also a follower."""
+"""Replica ids. A debugging consumer gets offsets like a replica, and also from followers."""
 _READ_COMMITTED = 1
 _NONE_KNOWN = -1
 _BEFORE_OFFSET_NOT_AVAILABLE = 5
 
 
 class OffsetsApi:
-    """Answers at once."""
+    """The handler of both APIs. It answers at once."""
 
     def __init__(self, replicas: AssignedReplicas) -> None:
         self._replicas = replicas
 
     def list(self, inbound: InboundRequest, body: ListOffsetsRequest, may: May = anything) -> None:
-        """ListOffsets."""
+        """Answer ListOffsets."""
         is_replica = body.replica_id != _CONSUMER
         only_leader = body.replica_id != _DEBUGGING
         is_old = inbound.request.version < _BEFORE_OFFSET_NOT_AVAILABLE
@@ -98,7 +98,7 @@ class OffsetsApi:
             name, asked.partition_index, asked.current_leader_epoch, may, only_leader=only_leader
         )
         if is_repeated and replica != ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-            # Each search reads the disk: a small request could block the loop for minutes.
+            # Each search reads the disk: repeated partitions in a small request could block the loop for minutes.
             replica = ErrorCode.INVALID_REQUEST
         found = (
             replica
@@ -125,7 +125,7 @@ class OffsetsApi:
     def _offset(
         self, replica: HostedReplica, timestamp: int, *, is_replica: bool, is_committed: bool
     ) -> tuple[int, int, int] | ErrorCode:
-        """(offset, timestamp, leader epoch), each -1 if there is none."""
+        """(offset, timestamp in milliseconds since 1970, leader epoch), each -1 if there is none; or an error."""
         core = replica.core
         if timestamp in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP):
             return core.start_offset, _NONE_KNOWN, _epoch_at(replica, core.start_offset)
@@ -157,7 +157,7 @@ class OffsetsApi:
         *,
         only_leader: bool = True,
     ) -> HostedReplica | ErrorCode:
-        """The local replica, if it leads in that epoch (-1: in any); else its error. Without `only_leader` it may be a follower."""
+        """The local replica, if it leads in that epoch (-1: in any epoch); else an error. Without `only_leader`, it may be a follower."""
         found = look_up(self._replicas, None, name, partition_id, may)
         if isinstance(found, ErrorCode):
             return found
@@ -174,7 +174,7 @@ class OffsetsApi:
     def epoch_ends(
         self, inbound: InboundRequest, body: OffsetForLeaderEpochRequest, may: May = anything
     ) -> None:
-        """OffsetForLeaderEpoch."""
+        """Answer OffsetForLeaderEpoch."""
         inbound.reply(
             OffsetForLeaderEpochResponse(
                 topics=tuple(

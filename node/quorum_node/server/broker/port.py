@@ -1,4 +1,4 @@
-"""The port of this package: what the broker needs of the process, and of the replica of the metadata log."""
+"""The port of this package: the broker's requirements on the process and on the replica of the metadata log."""
 
 from typing import Protocol
 
@@ -19,23 +19,23 @@ class MetadataReplica(Protocol):
         """End of the committed records."""
 
     def knows_commits(self) -> bool:
-        """Whether a leader has been heard from since the start, so that the high watermark is current and not only restored."""
+        """Whether a leader has sent a message since the start, so that the high watermark is current and not only restored."""
 
     def leader(self) -> CurrentLeader:
-        """The leader that this replica knows."""
+        """The current leader according to this replica."""
 
 
 class BrokerOwner(Protocol):
     """The process that hosts the broker."""
 
     def ready(self) -> None:
-        """The replicas exist: open the listeners."""
+        """Open the listeners: the replicas are created."""
 
     def storage_failed(self, failure: StorageFailure | DiskFull) -> None:
-        """The data directory failed. The process ends soon; the broker answers no more requests."""
+        """End the process soon: the data directory failed. The broker answers no more requests."""
 
     def wrong_directory(self, why: str) -> None:
-        """The data directory belongs to another broker or cluster. The process ends soon."""
+        """End the process soon: the data directory belongs to another broker or cluster."""
 
     def superseded(self) -> None:
-        """A later process has registered under this id."""
+        """End the process: a later process has registered with this broker id."""

@@ -1,6 +1,6 @@
 """Produce: passes batches to the leaders of their partitions, and answers once when all of them are done.
 
-Owns the checks of a request as a whole, and collects the outcomes of its partitions. Must not know replication.
+Owns the checks of a request as a whole, and collects the outcomes of its partitions. Does not depend on replication.
 Source: the rules of a stock broker for Produce 3 to 13; KIP-516 (topics by id); KIP-951 (the leader in a refusal).
 """
 
@@ -52,7 +52,7 @@ _LEADER_ADDS_SINCE = 12
 
 @dataclass(slots=True, eq=False)
 class _Collected:
-    """One request. `missing`: number of partitions without an outcome."""
+    """The outcomes of one request. `missing`: number of partitions without an outcome."""
 
     inbound: InboundRequest
     body: ProduceRequest
@@ -68,7 +68,7 @@ class _Collected:
 
 
 class ProduceApi:
-    """`endpoint_to`: see `EndpointTo`."""
+    """The handler of Produce. `endpoint_to`: see `EndpointTo`."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class ProduceApi:
         self._validation = BatchValidation(time_of_day_ms)
 
     def close(self) -> None:
-        """Append nothing more: batches that a thread checks are forgotten."""
+        """Stop appending. Batches that a thread is validating are dropped."""
         self._validation.close()
 
     def handle(
@@ -93,8 +93,8 @@ class ProduceApi:
         *,
         may_transact: bool = True,
     ) -> None:
-        """Answer now or later, exactly once; with acks=0 never. `may_transact`: the caller may use the request's
-        transactional id; transactional batches need one."""
+        """Answer now or later, exactly once; never with acks=0. `may_transact`: whether the caller may use the request's
+        transactional id. A request with transactional batches needs an id."""
         parts = [
             (number, topic, each)
             for number, topic in enumerate(body.topic_data)
@@ -151,7 +151,7 @@ class ProduceApi:
                 errors = () if result.record is None else (_record_error(result),)
                 done(code_of(result.error), -1, result.text, record_errors=errors)
             elif self._replicas.replica(*replica.key) is not replica:
-                # It was deleted or moved to another directory while a thread checked the batch.
+                # The replica was removed or replaced while a thread validated the batch.
                 done(ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
             else:
                 self._append_checked(found, replica, result, inbound, body, done)
@@ -249,7 +249,7 @@ class ProduceApi:
     def _finish(self, collected: _Collected) -> None:
         inbound, body = collected.inbound, collected.body
         if body.acks == _NO_ANSWER:
-            # As in a stock broker: an error closes the connection, and the producer refreshes its metadata.
+            # As in a stock broker: an error closes the connection, so that the producer refreshes its metadata.
             failed = any(each.error_code for each in collected.outcomes.values())
             inbound.leave_unanswered(failed=failed)
             return
@@ -280,7 +280,7 @@ class ProduceApi:
 
 
 def _data_of(each: PartitionProduceData, version: int, acks: int) -> memoryview | BrokerError:
-    """The bytes of the batch, or an error that does not depend on the partition's log; in the order of a stock broker."""
+    """The bytes of the batch, or an error that does not depend on the log. The checks are in the order of a stock broker."""
     data = one_batch(each.records or b"")
     if isinstance(data, BrokerError):
         return data
@@ -296,7 +296,7 @@ def _append(
     done: Callable[..., None],
     guard: int = NO_GUARD,
 ) -> None:
-    # A timeout ends the waiting only: an appended batch stays in the log.
+    # A timeout ends only the waiting: an appended batch stays in the log.
     timeout_ms = float(max(0, body.timeout_ms))
     replica.produce(
         batch,

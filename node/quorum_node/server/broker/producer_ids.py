@@ -1,6 +1,6 @@
-"""Ids for idempotent producers, from blocks that the active controller allocates.
+"""Assigns ids to idempotent producers, from blocks that the active controller allocates.
 
-Owns when the next block is requested: before the current one is used up. Must not know requests.
+Owns the time when the next block is requested: before the current one is used up.
 Source: KIP-730; the rules of a stock broker's RPCProducerIdManager.
 """
 
@@ -22,7 +22,7 @@ _PAUSE_SECONDS = 0.05
 
 
 class ProducerIds:
-    """`own`: (broker id, broker epoch) of this run."""
+    """The allocated ids of one broker. `own`: (broker id, broker epoch) of this run."""
 
     def __init__(self, channel: ControllerChannel, own: Callable[[], tuple[int, int]]) -> None:
         self._channel = channel
@@ -33,7 +33,7 @@ class ProducerIds:
         self._asked = False
 
     def take(self) -> int | None:
-        """A new id; None while none is available, because the next block has been requested."""
+        """Take a new id. None until the next block arrives, if no id is left."""
         if not self._block:
             self._block, self._next_block = self._next_block, range(0)
         found = None
@@ -57,7 +57,7 @@ class ProducerIds:
             start = outcome.producer_id_start
             self._next_block = range(start, start + outcome.producer_id_len)
             return
-        # The client retries. This limits the rate of requests to the controller.
+        # The client retries. The pause limits the rate of requests to the controller.
         self._loop.call_later(_PAUSE_SECONDS, self._may_ask)
 
     def _may_ask(self) -> None:

@@ -1,6 +1,6 @@
-"""DescribeProducers: the producers that a replica knows, and their open transactions.
+"""DescribeProducers: the producers in the state of a replica, and their open transactions.
 
-Owns the form of the answer and its error codes. A follower answers as well as a leader: both keep the same state.
+Owns the form of the answer and its error codes. Followers answer as well, because they keep the same state as leaders.
 Source: KIP-664; the rules of a stock broker (`KafkaApis.handleDescribeProducersRequest`, `Partition.activeProducerState`).
 """
 
@@ -22,8 +22,8 @@ from quorum_node.server.broker.topic_lookup import Found, May, anything, look_up
 def describe_producers(
     replicas: AssignedReplicas, body: DescribeProducersRequest, may: May = anything
 ) -> DescribeProducersResponse:
-    """The answer. `may`: whether the caller may read a topic."""
-    # Once each: a partition with many producers, repeated thousands of times, would fill the memory.
+    """The answer for all partitions of the request. `may`: whether the caller may read a topic."""
+    # Repeated partitions are dropped: a partition with many producers, repeated thousands of times, would fill the memory.
     by_topic: dict[str, dict[int, None]] = {}
     for topic in body.topics:
         by_topic.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))

@@ -28,7 +28,7 @@ _Test = Callable[[str | None], bool]
 def describe_quotas(
     image: ClientQuotasImage, body: DescribeClientQuotasRequest
 ) -> DescribeClientQuotasResponse:
-    """The quotas that match, or the reason why the filter is invalid."""
+    """The quotas that match, or an error if the filter is invalid."""
     tests: dict[str, _Test] = {}
     for each in body.components:
         wrong = _wrong(each, tests)

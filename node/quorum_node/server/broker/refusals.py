@@ -1,4 +1,4 @@
-"""Refusals of whole requests on a broker's listener, in the form of their answers.
+"""Makes refusals of whole requests on a broker's listener, in the form of each API's answer.
 
 Requests that only the active controller decides are not refused here (`BROKER_TABLE`).
 """

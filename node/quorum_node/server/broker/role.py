@@ -1,8 +1,7 @@
-"""The broker on the replica of the metadata log: builds its parts and connects them.
+"""The broker as a role of the metadata partition: builds its parts and connects them.
 
 Owns the wiring and the order of the start. When the replica has caught up, the directory is opened and the broker registers. Then the
-replicas of partitions apply the image that contains the registration. It is the role of partition 0 (`PartitionRole`). Knows all parts;
-they do not know each other's internals.
+replicas of partitions apply the image that contains the registration. It is the role of partition 0 (`PartitionRole`).
 """
 
 import asyncio
@@ -39,12 +38,14 @@ from quorum_node.server.rights.port import Guard
 from quorum_node.storage.errors import DiskFull, StorageFailure, WrongDirectory
 
 OpenDirectory = Callable[[str], DataDirectory]
-"""Opens the directory for a cluster id; called once, when that is known."""
+"""Opens the directory for a cluster id; called once, when the cluster id is known."""
 
 
 class HostedBroker(NoRole):
-    """`controllers` and `brokers`: connections to each of them. `guard`: called once, when listeners open. `may_register`: whether the
-    other role of this process is registered, if there is one. `incarnation_id`: of this process. One per process.
+    """The broker of a process. `controllers` and `brokers`: connections to controllers and brokers.
+
+    `guard`: called once, before the listeners open. `may_register`: whether the other role of this process is registered, if it has one.
+    `incarnation_id`: the id of this process.
     """
 
     def __init__(
@@ -104,7 +105,7 @@ class HostedBroker(NoRole):
     # -- for the process
 
     def handle(self, inbound: InboundRequest) -> None:
-        """A request of a listener; listeners are open only when the replicas exist."""
+        """Handle a request of a listener; listeners are open only when the replicas are created."""
         assert self._api is not None, "the listeners are opened when the broker is ready"
         try:
             self._api.handle(inbound)
@@ -112,7 +113,7 @@ class HostedBroker(NoRole):
             self._owner.storage_failed(failure)
 
     def leave(self, left: Callable[[], None]) -> None:
-        """Ask for a controlled shutdown. `left` is called when the controller has completed it, or at once if the broker has not registered."""
+        """Request a controlled shutdown. `left` is called when it is completed, or at once if the broker has not begun to register."""
         if self._lifecycle is None:
             self._loop.call_soon(left)
         else:
@@ -156,7 +157,7 @@ class HostedBroker(NoRole):
             self._owner.storage_failed(failure)
 
     def _begin(self) -> None:
-        """Register, once the cluster id is known and the metadata log has been read to its end."""
+        """Open the directory and register, if the cluster id is known and the metadata log has been read to its end."""
         replica, cluster_id = self._replica, self._cluster_id()
         if cluster_id is None or not replica.knows_commits():
             return
@@ -174,7 +175,7 @@ class HostedBroker(NoRole):
         self._lifecycle.start(cluster_id)
 
     def _join(self, lifecycle: Lifecycle) -> None:
-        """Start the replicas, once this broker's registration is in the image.
+        """Start the replicas, if this broker's registration is in the image.
 
         Before that, the image may show leaderships of the previous run. Continuing them is unsafe: if records that were not synced are
         lost, the broker would write other records at the same offsets in the same epoch.
@@ -210,7 +211,7 @@ class HostedBroker(NoRole):
         return self._config.node_id, self._lifecycle.broker_epoch
 
     def _endpoint_of(self, broker_id: int) -> Endpoint | None:
-        """The endpoint of another broker for this one: its listener with the same name as this broker's first listener."""
+        """The endpoint of another broker for this broker: its listener with the same name as this broker's first listener."""
         assert self._replicas is not None
         broker = self._replicas.image.brokers.get(broker_id)
         name = self._config.between_brokers.name

@@ -1,6 +1,6 @@
-"""Looks up the partition, and its local replica, that a request names.
+"""Looks up a partition of a request, and its local replica.
 
-Owns the error codes for unknown topics and partitions. Topics are named by id in versions that do so, else by name.
+Owns the error codes for unknown topics and partitions. Topics are named by id or by name, depending on the version.
 """
 
 from collections.abc import Callable
@@ -20,12 +20,12 @@ May = Callable[[str], bool]
 
 
 def anything(name: str) -> bool:
-    """No authorization: every topic is allowed."""
+    """Allow every topic, for use without authorization."""
     return True
 
 
 def on_topics(rights: Rights, operation: AclOperation) -> May:
-    """A check of the caller's right to this operation."""
+    """A function that checks the caller's right to this operation on a topic."""
     if rights is UNRESTRICTED:
         return anything
     return lambda name: rights.allows(operation, AclResource.TOPIC, name)
@@ -33,7 +33,7 @@ def on_topics(rights: Rights, operation: AclOperation) -> May:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """`replica`: None if this broker has no replica of the partition."""
+    """A partition that exists. `replica`: None if this broker has no replica of it."""
 
     topic: Topic
     partition: Partition
@@ -47,7 +47,7 @@ def look_up(
     partition_id: int,
     may: May = anything,
 ) -> Found | ErrorCode:
-    """The partition, or the error code. A caller without the right does not learn whether the topic exists."""
+    """The partition, or an error code. In requests by name, a caller without the right does not learn whether the topic exists."""
     topics = replicas.image.topics
     if topic_id is not None:
         topic = topics.get(topic_id)

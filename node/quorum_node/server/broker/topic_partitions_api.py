@@ -1,6 +1,6 @@
 """DescribeTopicPartitions of a broker: topics in the order of their names, in pages of partitions.
 
-Owns the order and the end of a page. The partitions are those of the committed image.
+Owns the order and the limit of a page. The partitions come from the committed image.
 Source: KIP-966, "DescribeTopicPartitions"; the answers of a stock 4.3 broker.
 """
 
@@ -22,7 +22,7 @@ from quorum_node.server.broker.internal_topics import INTERNAL_TOPICS
 from quorum_node.server.broker.topic_lookup import May, anything
 
 MOST_PARTITIONS = 2000
-"""Partitions in one answer; the default of a stock broker's `max.request.partition.size.limit`."""
+"""Maximum number of partitions in one answer; the default of a stock broker's `max.request.partition.size.limit`."""
 _NO_LEADER = -1
 
 
@@ -32,7 +32,7 @@ def describe_topic_partitions(
     body: DescribeTopicPartitionsRequest,
     may: May = anything,
 ) -> DescribeTopicPartitionsResponse:
-    """Topics from the cursor on. An unknown topic gets an error and does not count as a partition."""
+    """The topics from the cursor on. An unknown topic gets an error and does not count as a partition."""
     limit = min(max(body.response_partition_limit, 1), MOST_PARTITIONS)
     cursor = body.cursor
     start = ("", 0) if cursor is None else (cursor.topic_name, max(cursor.partition_index, 0))

@@ -1,6 +1,6 @@
-"""The values of a topic's configuration that its replicas here use.
+"""The configuration values of topics that the local replicas use.
 
-Owns parsing; an unreadable value counts as the default. Must not know requests.
+Owns parsing; an invalid value counts as the default.
 """
 
 from collections.abc import Mapping
@@ -43,15 +43,15 @@ _BATCH_CONFIGS = (
 _OF_PRODUCER = "producer"
 _CODECS = {"uncompressed": NONE, "gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}
 _NO_LEVEL = -1
-"""Of gzip: the library's default, as for a stock broker."""
+"""The gzip level that stands for the library's default, as in a stock broker."""
 _NO_LIMIT = 1e300
-"""Java's largest double means no limit."""
+"""Limits from this value on mean no limit: the default is Java's largest double."""
 _RATIO = "min.cleanable.dirty.ratio"
 
 
 @dataclass(frozen=True, slots=True)
 class CleanerValues:
-    """Dynamic configs of brokers: `log.cleaner.enable`, `.backoff.ms`, `.io.max.bytes.per.second`, `.dedupe.buffer.size`."""
+    """The dynamic broker configs of compaction: `log.cleaner.enable`, `.backoff.ms`, `.io.max.bytes.per.second`, `.dedupe.buffer.size`."""
 
     is_enabled: bool
     backoff_ms: int
@@ -59,7 +59,7 @@ class CleanerValues:
 
 
 class TopicValues:
-    """`static`: values from this broker's configuration: topic defaults by their broker keys, and the cleaner's keys."""
+    """Computes effective values. `static`: this broker's configuration: topic defaults under their broker keys, and cleaner keys."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class TopicValues:
             for field, name in _LOG_NUMBERS.items()
         }
         if "compact" in policies:
-            # Only closed segments can be compacted: as a stock broker, roll early enough for the maximum compaction lag.
+            # Only closed segments can be compacted, so segments are rolled within the maximum compaction lag, as in a stock broker.
             numbers["segment_ms"] = min(numbers["segment_ms"], numbers["max_compaction_lag_ms"])
         return LogSettings(
             **numbers,

@@ -1,6 +1,6 @@
 """Finds the transaction coordinators: brokers of Apache Kafka are coordinators, brokers of this software are not yet.
 
-Owns what each live broker supports, and the location of a transactional id's coordinator. Must not know transactions.
+Owns which live brokers support coordination, and the look-up of a transactional id's coordinator. Does not coordinate transactions itself.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ _TIMEOUT_MS = 5_000
 
 
 class TransactionCoordinators:
-    """`endpoint_of`: the endpoint of a broker for this one."""
+    """Finds coordinators. `endpoint_of`: the endpoint of a broker for this broker."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class TransactionCoordinators:
         self._asked: set[tuple[int, int]] = set()
 
     def endpoint(self, transactional_id: str) -> Endpoint | None:
-        """The endpoint of the id's coordinator; None if there is none yet."""
+        """The endpoint of the id's coordinator, or None if it is unknown."""
         topic = self._image().topics.named(TRANSACTIONS_TOPIC)
         if topic is None:
             return None
@@ -48,7 +48,7 @@ class TransactionCoordinators:
         return self._endpoint_of(partition.leader)
 
     def are_missing(self) -> bool:
-        """True once every live broker has answered that it does not coordinate transactions. Brokers that have not been asked are asked."""
+        """Whether all other live brokers have answered that they do not coordinate transactions. Sends the missing requests."""
         live = {
             (each.broker_id, each.broker_epoch)
             for each in self._image().brokers.by_id.values()

@@ -1,6 +1,6 @@
-"""WriteTxnMarkers: a transaction coordinator ends transactions in the partitions that this broker leads.
+"""WriteTxnMarkers: ends transactions in the partitions that this broker leads, at the request of a transaction coordinator.
 
-Owns the bytes of a marker, and collects the outcomes. Whether a marker is accepted is the core's decision.
+Owns the bytes of a marker, and collects the outcomes. The core decides whether a marker is accepted.
 Source: KIP-98, "Control Messages"; KIP-890; the rules of a stock broker for WriteTxnMarkers 1 and 2.
 """
 
@@ -37,7 +37,7 @@ _ALL_REPLICAS = -1
 _TIMEOUT_MS = 30_000.0
 
 _Place = tuple[int, int, int]
-"""Index of the marker and of the topic in the request, and the partition."""
+"""Index of the marker in the request, index of the topic in the marker, and partition."""
 
 
 @dataclass(slots=True, eq=False)
@@ -55,14 +55,14 @@ class _Collected:
 
 
 class TransactionMarkersApi:
-    """`groups`: informed when a transaction ends that may have committed offsets."""
+    """The handler of WriteTxnMarkers. `groups`: notified of ends of transactions that may have committed offsets."""
 
     def __init__(self, replicas: AssignedReplicas, groups: GroupCoordinators) -> None:
         self._replicas = replicas
         self._groups = groups
 
     def handle(self, inbound: InboundRequest, body: WriteTxnMarkersRequest) -> None:
-        """Answered when every marker is on all replicas of its ISR, or was refused."""
+        """Answer when every marker is on all replicas of its ISR, or was refused."""
         parts = [
             (marker, topic.name, (number, place, each))
             for number, marker in enumerate(body.markers)

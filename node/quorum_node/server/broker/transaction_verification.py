@@ -1,6 +1,6 @@
 """Asks the transaction coordinator, before the first batch of a transaction is appended, whether the partition is part of it.
 
-Owns the request, and what its answer means for the producer. Without the check, a transaction could stay open here forever, or its
+Owns the request, and the translation of its answer for the producer. Without the check, a transaction could stay open here forever, or its
 marker could be written before the batch. Source: KIP-890; the rules of a stock broker's AddPartitionsToTxnManager.
 """
 
@@ -28,7 +28,7 @@ _LATER = frozenset(
         ErrorCode.NOT_COORDINATOR,
     }
 )
-"""Replaced by NOT_ENOUGH_REPLICAS: all producers retry on it, but do not expect these codes here."""
+"""Errors that are replaced by NOT_ENOUGH_REPLICAS: producers retry on it, but do not expect these codes in a Produce response."""
 
 Verified = Callable[[ErrorCode], None]
 
@@ -50,9 +50,9 @@ class TransactionVerification:
         *,
         adds: bool,
     ) -> None:
-        """`adds`: the leader asks the coordinator to add the partition to the transaction, on the producer's behalf.
+        """Verify the partition of a batch. `verified` is called once, possibly before this returns.
 
-        `verified` is called once, possibly before this returns.
+        `adds`: whether the coordinator is requested to add the partition to the transaction, on the producer's behalf.
         """
         endpoint = self._coordinators.endpoint(transactional_id)
         if endpoint is None:

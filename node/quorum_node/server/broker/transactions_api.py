@@ -1,7 +1,7 @@
 """ListTransactions and DescribeTransactions of a broker that coordinates no transactions. PURE.
 
-Administrators' tools send ListTransactions to every broker of a cluster, so it has to be answered: as by a stock broker that
-coordinates none.
+Administrators' tools send ListTransactions to every broker of a cluster. The answers equal those of a stock broker that coordinates
+none.
 Source: KIP-664; the rules of a stock broker (`TransactionCoordinator.handleListTransactions`, `handleDescribeTransactions`).
 """
 
@@ -33,7 +33,7 @@ _STATES = frozenset(
 
 
 def list_transactions(body: ListTransactionsRequest) -> ListTransactionsResponse:
-    """None, and the filters that name no state."""
+    """An empty list of transactions, and the unknown states in the filter."""
     unknown = dict.fromkeys(each for each in body.state_filters if each not in _STATES)
     return ListTransactionsResponse(unknown_state_filters=tuple(unknown))
 
