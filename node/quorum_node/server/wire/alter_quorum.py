@@ -77,6 +77,6 @@ ALTER_QUORUM = PartitionedRpc(apis.ALTER_QUORUM, _asked, _answer_topic, _answer_
 
 
 def refuse_alter_quorum(body: AlterQuorumRequest, error: ErrorCode) -> Message:
-    """The same outcome for every partition, without asking a replica."""
+    """The refusal with the same error for every partition, made without a replica."""
     errors = [error] * sum(len(topic.partitions) for topic in body.topics)
     return ALTER_QUORUM.join(body, errors, not_a_direction)

@@ -1,7 +1,7 @@
-"""Requests for authentication on listeners without it: refused.
+"""Refuses requests for authentication on listeners without authentication.
 
 Owns the answers for SASL and delegation tokens. They equal those of a stock controller with a PLAINTEXT listener and without a secret key
-for tokens. Every node answers, leader or not.
+for tokens. Every node answers, whether it is the leader or not.
 """
 
 from collections.abc import Callable
@@ -34,7 +34,7 @@ _NO_SASL = ErrorCode.ILLEGAL_SASL_STATE
 
 @dataclass(frozen=True, slots=True)
 class _NoToken:
-    """The error code, and the value of the time fields."""
+    """A refusal of a request for tokens: the error code, and the value of the time fields."""
 
     error: ErrorCode
     timestamp_ms: int
@@ -47,12 +47,12 @@ _NOWHERE = _NoToken(ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED, 0)
 
 
 def refuses(body: Message | None) -> bool:
-    """Whether the request is one of these APIs."""
+    """Whether the request belongs to one of these APIs."""
     return type(body) in _REFUSALS
 
 
 def refuse(body: Message, caller: Caller, *, forwarded: bool) -> Message:
-    """The refusal. `forwarded`: a broker forwards the request."""
+    """The refusal of a request. `forwarded`: whether a broker has forwarded it."""
     return _REFUSALS[type(body)](body, caller, _NOWHERE if forwarded else _NOT_HERE)
 
 
@@ -67,7 +67,7 @@ def _authenticate(body: SaslAuthenticateRequest, caller: Caller, why: _NoToken) 
 def _create_token(body: CreateDelegationTokenRequest, caller: Caller, why: _NoToken) -> Message:
     owner = requester = _parts(caller.principal)
     if body.owner_principal_name:
-        if body.owner_principal_type is None:  # stock Kafka fails here
+        if body.owner_principal_type is None:  # stock Kafka fails with an exception here
             why = _NoToken(ErrorCode.UNKNOWN_SERVER_ERROR, -1)
             owner = requester = _parts(_ANONYMOUS)
         else:
@@ -98,7 +98,7 @@ def _expire_token(body: ExpireDelegationTokenRequest, caller: Caller, why: _NoTo
 
 
 def _describe_token(body: DescribeDelegationTokenRequest, caller: Caller, why: _NoToken) -> Message:
-    """A stock controller announces the API, but refuses it too: brokers answer from their own image."""
+    """The refusal of DescribeDelegationToken. A stock controller announces and refuses it as well: brokers serve it from their image."""
     return DescribeDelegationTokenResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
 
 

@@ -37,7 +37,7 @@ def _answer(
     nodes: dict[int, QuorumNode] = {}
     for answer in answers:
         if isinstance(answer, raft.DescribeQuorumResponse):
-            # An id may occur only once here: of several replicas with the same id, the newest (last) one is kept.
+            # Each id may occur only once here: of several replicas with the same id, the last one is kept, which is the newest.
             nodes.update((voter.key.id, _node(voter)) for voter in answer.voters)
     return DescribeQuorumResponse(
         error_code=top_level_error(answers), topics=topics, nodes=tuple(nodes.values())

@@ -82,7 +82,7 @@ def _answer_in(body: DiscoverBrokersResponse) -> raft.DiscoverBrokersResponse:
 
 
 def _endpoint(host: str, port: int) -> Endpoint | None:
-    """None for an endpoint without a valid host and port."""
+    """The endpoint, or None if the host or the port is invalid."""
     return Endpoint(CONTROLLER, host, port) if why_undialable(host, port) is None else None
 
 

@@ -1,9 +1,9 @@
 """Translates between the core's outcomes and Kafka's error codes.
 
-Shipped APIs have no NOT_QUORUM_LEADER, INVALID_CLUSTER_ID, INVALID_QUORUM_STATE or NOT_FOLLOWER of KIP-595. They use the nearest shipped
-code; a removed voter learns of its removal from the voters record that it fetches. Private APIs use the draft's codes, and so does a
-private field in the answers to Fetch, Vote, BeginQuorumEpoch and EndQuorumEpoch, for replicas of this software. Outcomes that are more
-specific than any code are sent as the nearest code and a message.
+The APIs of shipped Kafka lack the codes NOT_QUORUM_LEADER, INVALID_CLUSTER_ID, INVALID_QUORUM_STATE and NOT_FOLLOWER of KIP-595 (the
+draft). They use the nearest shipped code; a removed voter detects its removal by the voters record that it fetches. Private APIs use the
+draft's codes. For replicas of this software, the answers to Fetch, Vote, BeginQuorumEpoch and EndQuorumEpoch contain the draft's code in a
+private field. Outcomes that are more specific than any code are sent as the nearest code and a message.
 """
 
 from quorum_node.protocol.errors import ErrorCode
@@ -74,7 +74,7 @@ _FROM_WIRE = {
     ErrorCode.SNAPSHOT_NOT_FOUND: RaftError.SNAPSHOT_NOT_FOUND,
     ErrorCode.POSITION_OUT_OF_RANGE: RaftError.POSITION_OUT_OF_RANGE,
     ErrorCode.REQUEST_TIMED_OUT: RaftError.REQUEST_TIMED_OUT,
-    # RaftError.READS_UNSUPPORTED is sent as this code, too: the two can't be confused here.
+    # RaftError.READS_UNSUPPORTED is sent as this code, too: a receiver distinguishes the two by the API of the answer.
     ErrorCode.UNSUPPORTED_VERSION: RaftError.UNSUPPORTED_VERSION,
     ErrorCode.KAFKA_STORAGE_ERROR: RaftError.STORAGE_FAILED,
     ErrorCode.NOT_QUORUM_LEADER: RaftError.NOT_QUORUM_LEADER,
@@ -85,7 +85,7 @@ _FROM_WIRE = {
 
 
 def wire_error(error: RaftError) -> ErrorCode:
-    """The code for an outcome. Total: the tests fail with a KeyError for a new outcome without a code."""
+    """The code for an outcome. Every outcome has a code: without one, the tests fail with a KeyError."""
     return _TO_WIRE[error]
 
 
@@ -108,7 +108,7 @@ _NOT_CONTROLLER = frozenset(
         RaftError.SHUTTING_DOWN,
         RaftError.NOT_FORMED,
         RaftError.EPOCH_NOT_COMMITTED,
-        # The disk of this leader has failed: another controller has the outcome, or will have it.
+        # The disk of this leader has failed: the client has to ask another controller for the outcome.
         RaftError.STORAGE_FAILED,
     }
 )

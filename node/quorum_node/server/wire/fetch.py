@@ -41,13 +41,13 @@ from quorum_node.server.wire.partitions import (
 )
 
 MAX_ANSWER_BYTES = 8 << 20
-"""Maximum bytes of an answer, for all its partitions together: it is held in memory."""
+"""Maximum bytes of an answer with all its partitions, because it is kept in memory."""
 MAX_WAIT_MS = 60_000
 TOPIC_BY_ID_SINCE = 13
 
 
 def _asked(body: FetchRequest, part: FetchPartition, count: int) -> raft.FetchRequest:
-    """Each partition gets an equal share of the bytes."""
+    """The core's request for one of `count` partitions. Each partition gets an equal share of the bytes."""
     share_bytes = min(body.max_bytes, MAX_ANSWER_BYTES)
     if count > 1:
         share_bytes //= count
@@ -118,7 +118,7 @@ def _answer_part(
             recovered_epoch=answer.leader.recovered_epoch,
         )
     if diverging is not None:
-        # The draft's OFFSET_OUT_OF_RANGE; shipped Kafka sends NONE with the diverging epoch.
+        # The draft sends OFFSET_OUT_OF_RANGE here; shipped Kafka sends NONE with the diverging epoch.
         return FetchResponsePartition(
             partition_index=index,
             error_code=0,

@@ -1,4 +1,4 @@
-"""One point in time on the core's clock and on the wall clock. Kafka's timestamps are wall-clock times; the core has a clock of its own."""
+"""One point in time on the core's clock and on the wall clock. Kafka's timestamps are wall-clock times; the core uses a separate clock."""
 
 from dataclasses import dataclass
 

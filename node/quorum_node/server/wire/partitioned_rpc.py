@@ -1,14 +1,14 @@
-"""An RPC of the quorum between Kafka's messages and the core's, and the one walk over the partitions of a message.
+"""Translates RPCs of the quorum between Kafka's messages and the core's, partition by partition.
 
-Kafka's RPCs are batches over topics and partitions; the core speaks for one partition. A process hosts several quorums
-(K595-31), so a message goes four ways:
+Kafka's RPCs are batches over topics and partitions; a message of the core concerns one partition. A process hosts several quorums
+(K595-31). There are four directions:
 
-    split       a request that arrived   to one request of the core for each partition
-    join        the core's answers       to the answer that leaves, in the order of the request
-    to_wire     requests of the core     to one request that leaves
-    from_wire   an answer that arrived   to one answer of the core for each partition that asked
+    split       a received request       to one request of the core for each partition
+    join        the core's answers       to the answer to send, in the order of the request
+    to_wire     requests of the core     to one request to send
+    from_wire   a received answer        to one answer of the core for each requested partition
 
-The module of an RPC says how one partition is translated. Knows no connections and no replicas.
+The module of an RPC defines how one partition is translated. Does not depend on connections or replicas.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -38,7 +38,7 @@ Parts = Sequence[tuple[int, Any]]
 
 
 class RaftRpc(Protocol):
-    """The translation of one API. A direction that the API does not have raises TypeError."""
+    """The translation of one API. The methods of unsupported directions raise TypeError."""
 
     @property
     def api(self) -> Api: ...
@@ -49,11 +49,11 @@ class RaftRpc(Protocol):
 
     @property
     def shared_fields(self) -> Callable[[Any], Hashable | None]:
-        """Requests of different partitions fit into one message if these are equal; None if they never do."""
+        """The fields that have to be equal for requests of different partitions to share a message; None if they never share one."""
 
     @property
     def can_carry(self) -> Callable[[Any, int], bool]:
-        """Whether a version of the API can express a request."""
+        """A function that returns whether a version of the API can express a request."""
 
     def split(self, body: Any) -> Split:
         """The core's requests in a Kafka request, in the order of its partitions."""
@@ -69,23 +69,23 @@ class RaftRpc(Protocol):
 
 
 def not_a_direction(*_: Any) -> Any:
-    """In place of a translation that an API does not have. Raises TypeError."""
+    """The placeholder for a direction that an API does not support. Raises TypeError."""
     raise TypeError("no replica uses this API in this direction")
 
 
 def never_shared(request: Any) -> None:
-    """For `shared_fields`: each partition sends its own message."""
+    """The `shared_fields` of APIs whose requests never share a message."""
 
 
 def always_carried(request: Any, version: int) -> bool:
-    """For `can_carry`."""
+    """The `can_carry` of APIs whose versions can express all requests."""
     return True
 
 
 def usual_answer(
     api: Api, body: Message, topics: tuple[Message, ...], answers: Sequence[Answer]
 ) -> Message:
-    """The form of answer that most RPCs have: a top-level error, the topics, and the leaders' endpoints."""
+    """The answer in the form of most RPCs: a top-level error, the topics, and the leaders' endpoints."""
     made: Callable[..., Message] = api.response
     return made(
         error_code=top_level_error(answers), topics=topics, node_endpoints=node_endpoints(answers)
@@ -93,7 +93,7 @@ def usual_answer(
 
 
 def has_its_name(topic: Any) -> bool:
-    """Whether a topic of an answer is the metadata topic, where topics are named."""
+    """Whether a topic of an answer is the metadata topic, in APIs that name topics by `topic_name`."""
     return bool(topic.topic_name == METADATA_TOPIC)
 
 
@@ -103,7 +103,7 @@ class PartitionedRpc:
 
     api: Api
     asked: Callable[[Any, Any, int], raft.Request]
-    """(request, its partition, how many partitions it has) to the core's request."""
+    """(request, its partition, number of partitions in the request) to the core's request."""
     answer_topic: Callable[[Any, tuple[Any, ...]], Message]
     """(topic of the request, partitions of the answer) to the topic of the answer."""
     answer_part: Callable[[Any, Any, Answer, Now], Message]
@@ -112,7 +112,7 @@ class PartitionedRpc:
     core_request: type | None = None
     core_answer: Callable[[RaftError, raft.CurrentLeader], raft.InboundResponse] = not_a_direction
     request: Callable[[Parts, tuple[Any, ...], int], Message] = not_a_direction
-    """(requests of the core, partitions made of them, version) to the request."""
+    """(requests of the core, their translated partitions, version) to the request."""
     request_part: Callable[[int, Any], Message] = not_a_direction
     """(partition, request of the core) to the partition of the request."""
     answer_in: Callable[[Any, Any], raft.InboundResponse] = not_a_direction

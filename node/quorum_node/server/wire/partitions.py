@@ -1,7 +1,7 @@
-"""Shared by the wire modules: partitions, and the parts of an answer that concern all of them.
+"""Shared parts of the wire modules: partitions, and the parts of an answer that concern all partitions.
 
 Kafka's core RPCs are batches over topics and partitions; the core handles one partition. A request is split into one request per
-partition, and the answers are joined in the same order, so that a process can host several quorums (K595-31). Must not know RPCs.
+partition, and the answers are joined in the same order, so that a process can host several quorums (K595-31). Does not depend on RPCs.
 """
 
 from collections.abc import Sequence
@@ -44,7 +44,7 @@ NO_LEADER = raft.CurrentLeader(raft.NO_LEADER, -1)
 
 
 def top_level_error(answers: Sequence[Answer]) -> ErrorCode:
-    """A wrong cluster id concerns the whole request if every partition reports it."""
+    """The error for the whole request: INCONSISTENT_CLUSTER_ID if every partition reports a wrong cluster id, else NONE."""
     for answer in answers:
         if isinstance(answer, ErrorCode) or answer.error is not RaftError.INVALID_CLUSTER_ID:
             return ErrorCode.NONE
@@ -52,7 +52,7 @@ def top_level_error(answers: Sequence[Answer]) -> ErrorCode:
 
 
 def leader_endpoints(answers: Sequence[Answer]) -> list[tuple[int, Endpoint]]:
-    """(leader id, endpoint) of every leader in the answers, each once."""
+    """(leader id, endpoint) of every leader in the answers, without duplicates."""
     found: dict[int, Endpoint] = {}
     for answer in answers:
         if not isinstance(answer, ErrorCode):
@@ -63,7 +63,7 @@ def leader_endpoints(answers: Sequence[Answer]) -> list[tuple[int, Endpoint]]:
 
 
 def node_endpoints(answers: Sequence[Answer]) -> tuple[NodeEndpoint, ...]:
-    """The same, as the field of an answer."""
+    """The `leader_endpoints` as a field of an answer."""
     return tuple(
         NodeEndpoint(node_id=leader_id, host=endpoint.host, port=endpoint.port)
         for leader_id, endpoint in leader_endpoints(answers)
@@ -71,20 +71,20 @@ def node_endpoints(answers: Sequence[Answer]) -> tuple[NodeEndpoint, ...]:
 
 
 def error_and_leader(answer: Answer) -> tuple[ErrorCode, raft.CurrentLeader]:
-    """The first fields of an answer about one partition."""
+    """The error and the leader in an answer about one partition."""
     if isinstance(answer, ErrorCode):
         return answer, NO_LEADER
     return wire_error(answer.error), answer.leader
 
 
 def told_draft_error(answer: Answer) -> int:
-    """The private error field of an answer."""
+    """The value of the private error field of an answer."""
     return 0 if isinstance(answer, ErrorCode) else draft_field(answer.error)
 
 
 def missing_answer(top_level_code: int) -> RaftError:
-    """The outcome for a partition that is missing in an answer."""
-    # Missing without an error: the core can't use such an answer.
+    """The outcome for a partition that is missing in an answer with this top-level error."""
+    # An answer without the partition and without an error is invalid.
     return raft_error(top_level_code) if top_level_code else RaftError.INVALID_REQUEST
 
 
@@ -108,7 +108,7 @@ def addressee(voter_id: int, directory_id: UUID | None) -> ReplicaKey | None:
 
 
 def leader_endpoint(endpoints: Sequence[LeaderEndpoint]) -> Endpoint | None:
-    """The controller endpoint in a new leader's announcement."""
+    """The controller endpoint in a new leader's announcement; else its first endpoint, or None."""
     named = [e for e in endpoints if e.name.upper() == CONTROLLER] or endpoints
     return Endpoint(named[0].name, named[0].host, named[0].port) if named else None
 

@@ -1,6 +1,6 @@
 """ReadOffset (KIP-650): translates one partition between the core's messages and Kafka's.
 
-Reads of different partitions never share a message: one must not wait for the confirmation of another.
+Reads of different partitions never share a message: a read must not wait for the confirmation of another one.
 """
 
 from collections.abc import Sequence

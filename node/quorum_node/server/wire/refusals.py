@@ -1,7 +1,7 @@
-"""Refusals of requests before a replica is asked, in the form of each API's answer.
+"""Makes refusals of requests before they reach a replica, in the form of each API's answer.
 
-Owns the APIs that the controller does not serve. The forms are those of stock Kafka: most have the error once, at the top; a Fetch by
-names has it for every partition as well, AlterQuorum only for every partition.
+Owns the APIs that the controller does not serve. The forms are those of stock Kafka: most have only a top-level error. Fetch with topic
+names has the error for every partition as well, AlterQuorum only for every partition.
 """
 
 from collections.abc import Callable
@@ -53,7 +53,7 @@ _Refusal = Callable[[Any, ErrorCode, str], Message]
 
 
 def refuse_request(body: Message, error: ErrorCode, text: str) -> Message:
-    """The answer. `text` is included where the API has a field for it."""
+    """The answer that refuses the request. `text` is included if the API has a field for it."""
     return _REFUSALS[type(body)](body, error, text)
 
 

@@ -73,7 +73,7 @@ _BY_CORE_REQUEST: dict[type, RaftRpc] = {
 
 
 def rpc_for(body: Message) -> RaftRpc:
-    """The RPC of a Kafka request. Raises KeyError for a request that no replica answers."""
+    """The RPC of a Kafka request. Raises KeyError for a request that replicas do not answer."""
     return _BY_REQUEST[type(body)]
 
 
@@ -85,7 +85,7 @@ def rpc_of(request: raft.OutboundRequest) -> RaftRpc:
 def from_wire(body: Message, numbers: Sequence[int]) -> list[raft.InboundResponse]:
     """The core's answers in a Kafka answer, for the partitions `numbers`, in this order.
 
-    Raises MalformedMessage if it is not an answer to a request of a replica.
+    Raises MalformedMessage if `body` is not an answer to a request that replicas send.
     """
     rpc = _BY_RESPONSE.get(type(body))
     if rpc is None:

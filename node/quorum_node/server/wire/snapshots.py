@@ -25,13 +25,13 @@ from quorum_node.server.wire.partitioned_rpc import Now, PartitionedRpc, Parts
 from quorum_node.server.wire.partitions import METADATA_TOPIC, Answer, named_leader
 
 MAX_PART_BYTES = 8 << 20
-"""Maximum bytes of an answer, for all its partitions together: it is held in memory."""
+"""Maximum bytes of an answer with all its partitions, because it is kept in memory."""
 
 
 def _asked(
     body: FetchSnapshotRequest, part: FetchSnapshotPartition, count: int
 ) -> raft.FetchSnapshotRequest:
-    """Each partition gets an equal share of the bytes."""
+    """The core's request for one of `count` partitions. Each partition gets an equal share of the bytes."""
     return raft.FetchSnapshotRequest(
         body.cluster_id,
         ReplicaKey(body.replica_id, part.replica_directory_id),
@@ -112,7 +112,7 @@ def _answer_in(
     )
 
 
-# Requests of several partitions never share a message: the chunks would only be smaller.
+# Requests of several partitions never share a message, because that would only make the chunks smaller.
 FETCH_SNAPSHOT = PartitionedRpc(
     apis.FETCH_SNAPSHOT,
     _asked,

@@ -1,6 +1,6 @@
 """AddRaftVoter, RemoveRaftVoter, UpdateRaftVoter: translate between the core's messages and Kafka's.
 
-Kafka's messages have no partition and mean the first one; a private tagged field names another one.
+Kafka's messages have no partition and concern the first one; a private tagged field names another partition.
 """
 
 from quorum_node.protocol import apis
@@ -94,7 +94,7 @@ def answer_voter_change(body: Message, answer: Answer) -> Message:
 
 
 def _update_request(partition: int, request: raft.UpdateVoterRequest) -> UpdateRaftVoterRequest:
-    """A voter's own request to the leader, after its endpoints have changed."""
+    """The request that a voter sends to the leader after its endpoints have changed."""
     return UpdateRaftVoterRequest(
         cluster_id=request.cluster_id,
         current_leader_epoch=request.current_leader_epoch,
@@ -114,7 +114,7 @@ def _listeners(endpoints: tuple[Endpoint, ...]) -> tuple[VoterListener, ...]:
 
 
 def _add_request(partition: int, request: raft.AddVoterRequest) -> AddRaftVoterRequest:
-    """An observer's own request to the leader to become a voter (needs version 1)."""
+    """The request of an observer to the leader to become a voter (needs version 1)."""
     return AddRaftVoterRequest(
         cluster_id=request.cluster_id,
         timeout_ms=request.timeout_ms,
@@ -127,13 +127,13 @@ def _add_request(partition: int, request: raft.AddVoterRequest) -> AddRaftVoterR
 
 
 def _add_answer(body: AddRaftVoterResponse) -> raft.VoterChangeResponse:
-    """The leader's answer. Stock Kafka's does not name the leader."""
+    """The core's form of the leader's answer. In stock Kafka the answer does not name the leader."""
     error = raft_error(body.error_code)
     return raft.VoterChangeResponse(error, _leader(body.current_leader), body.error_message or "")
 
 
 def _update_answer(body: UpdateRaftVoterResponse) -> raft.VoterChangeResponse:
-    """The leader's answer to an UpdateRaftVoter."""
+    """The core's form of the leader's answer to UpdateRaftVoter."""
     return raft.VoterChangeResponse(raft_error(body.error_code), _leader(body.current_leader))
 
 
