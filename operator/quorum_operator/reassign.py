@@ -101,11 +101,12 @@ class ReassignmentReconciler:
             self._turns.forget(Place(namespace, name))
             return Next(finished=True)
         try:
-            spec = PartitionReassignmentSpec.model_validate(resource.get("spec", {}))
+            spec = PartitionReassignmentSpec.model_validate(resource.get("spec") or {})
             outcome = await self._advance(Place(namespace, name), spec)
         except ValidationError as error:
             _log.error("resource does not validate", reassignment=name, error=str(error))
-            text = f"{problems_of(error)}. Create a new resource with a correct spec"
+            self._turns.skip_invalid(Place(namespace, name), resource)
+            text = f"{problems_of(error)}. Create a new resource with a correct spec. Later ones do not wait for this one"
             outcome = Held("SpecInvalid", text)
         except ApiError as error:
             if not is_outage(error):

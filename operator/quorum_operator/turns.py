@@ -1,7 +1,8 @@
 """Order of the PartitionReassignments of one quorum: one is active at a time, the oldest first.
 
 Based on the watch, which may be outdated for a moment. Two active ones share the limit, which the controller
-enforces, and a partition in both gets the replicas of the later one. Paused ones let others go first.
+enforces, and a partition in both gets the replicas of the later one. Paused ones let others go first, and so do those
+whose spec is invalid, until it changes.
 """
 
 from collections.abc import Callable, Iterator
@@ -25,7 +26,7 @@ class _Entry:
     quorum: str
     created: str
     runs: bool
-    """Whether it is not complete, not paused and not being deleted."""
+    """Whether it is valid, not complete, not paused and not being deleted."""
 
 
 class Turns:
@@ -38,17 +39,25 @@ class Turns:
     def __init__(self, wake: Callable[[Place], None]) -> None:
         self._wake = wake
         self._entries: dict[Place, _Entry] = {}
+        self._invalid: dict[Place, tuple[object, object]] = {}
+        """UID and generation of the specs that are invalid."""
 
     def note(self, place: Place, body: Object) -> None:
         """Record the current state of a PartitionReassignment."""
-        spec = body.get("spec", {})
+        spec = body.get("spec") or {}
         quorum = str(spec.get("quorum", ""))
         meta = body["metadata"]
         runs = not (has_ended(body) or spec.get("paused", False) or "deletionTimestamp" in meta)
+        if self._invalid.get(place) != _version(meta):
+            self._invalid.pop(place, None)
         created = str(meta.get("creationTimestamp", ""))
-        before = self._first(place.namespace, quorum)
-        self._entries[place] = _Entry(quorum, created, runs)
-        self._pass_on(before, self._first(place.namespace, quorum), place)
+        entry = _Entry(quorum, created, runs and place not in self._invalid)
+        self._replace(place, entry)
+
+    def skip_invalid(self, place: Place, body: Object) -> None:
+        """Let others go first until the spec of this PartitionReassignment changes: it is invalid."""
+        self._invalid[place] = _version(body["metadata"])
+        self.note(place, body)
 
     def forget(self, place: Place) -> None:
         """Forget a PartitionReassignment that was deleted or has ended."""
@@ -57,12 +66,18 @@ class Turns:
             return
         before = self._first(place.namespace, entry.quorum)
         del self._entries[place]
+        self._invalid.pop(place, None)
         self._pass_on(before, self._first(place.namespace, entry.quorum), place)
 
     def ahead_of(self, place: Place, quorum: str) -> str | None:
         """The name of the PartitionReassignment that is active before this one; None if there is none."""
         first = self._first(place.namespace, quorum)
         return None if first is None or first == place else first.name
+
+    def _replace(self, place: Place, entry: _Entry) -> None:
+        before = self._first(place.namespace, entry.quorum)
+        self._entries[place] = entry
+        self._pass_on(before, self._first(place.namespace, entry.quorum), place)
 
     def _pass_on(self, before: Place | None, after: Place | None, place: Place) -> None:
         if after is not None and after not in {before, place}:
@@ -76,6 +91,10 @@ class Turns:
         for place, entry in self._entries.items():
             if place.namespace == namespace and entry.quorum == quorum and entry.runs:
                 yield entry.created, place
+
+
+def _version(meta: Object) -> tuple[object, object]:
+    return meta.get("uid"), meta.get("generation")
 
 
 def has_ended(body: Object) -> bool:

@@ -42,6 +42,35 @@ def test_oldest_reassignment_runs_first_and_ties_are_ordered_by_name() -> None:
     assert woken.taken() == []
 
 
+def test_invalid_reassignment_lets_others_go_first_until_its_spec_changes() -> None:
+    turns, woken = made()
+    first, second = body(1), body(2)
+    first["metadata"] |= {"uid": "a", "generation": 1}
+    turns.note(A, first)
+    turns.note(B, second)
+    assert turns.ahead_of(B, "q") == "a"
+    turns.skip_invalid(A, first)
+    assert woken.taken() == [B]
+    # The watch reports the new status: still the same spec.
+    turns.note(A, first)
+    assert turns.ahead_of(B, "q") is None
+    assert woken.taken() == []
+    first["metadata"]["generation"] = 2
+    turns.note(A, first)
+    assert turns.ahead_of(B, "q") == "a"
+    turns.skip_invalid(A, first)
+    turns.forget(A)
+    turns.note(A, first)
+    assert turns.ahead_of(B, "q") == "a", "another resource of that name, not checked yet"
+
+
+def test_resource_without_a_spec_is_recorded() -> None:
+    turns, _ = made()
+    for spec in ({}, {"spec": None}):
+        turns.note(A, {"metadata": {}, **spec})
+    assert turns.ahead_of(B, "") == "a"
+
+
 def test_next_reassignment_is_triggered_when_one_completes_pauses_or_is_deleted() -> None:
     turns, woken = made()
     for place, created in ((A, 1), (B, 2), (C, 3)):

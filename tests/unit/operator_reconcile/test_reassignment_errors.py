@@ -12,7 +12,7 @@ from quorum_operator.metrics import Metrics
 from quorum_operator.partition_client import PartitionClient
 from quorum_operator.planner.condition_reasons import REASSIGNMENT_REASONS
 from quorum_operator.reassign import ReassignmentReconciler
-from quorum_operator.turns import Turns
+from quorum_operator.turns import Place, Turns
 from support.in_memory_kube_api import NAME, SPACE, InMemoryKubeApi, running_quorum
 
 PATH = paths.namespaced("partitionreassignments", SPACE, "moves")
@@ -30,7 +30,11 @@ def quorum_with_a_reassignment(**changes: Any) -> InMemoryKubeApi:
     return api
 
 
-def reconcile(api: InMemoryKubeApi, partitions: PartitionClient | None = None) -> None:
+def reconcile(
+    api: InMemoryKubeApi,
+    partitions: PartitionClient | None = None,
+    turns: Turns | None = None,
+) -> None:
     """Its pods answer nothing, and raises what the reconcile raises."""
 
     def unused(request: httpx.Request) -> httpx.Response:
@@ -40,7 +44,10 @@ def reconcile(api: InMemoryKubeApi, partitions: PartitionClient | None = None) -
         async with httpx.AsyncClient(transport=httpx.MockTransport(unused)) as http:
             unchecked: Any = api
             made = ReassignmentReconciler(
-                unchecked, partitions or PartitionClient(http), Metrics(), Turns(lambda place: None)
+                unchecked,
+                partitions or PartitionClient(http),
+                Metrics(),
+                turns or Turns(lambda place: None),
             )
             await made.reconcile(SPACE, "moves")
 
@@ -103,11 +110,22 @@ def test_a_bug_is_reported() -> None:
     assert "KeyError" in found["message"]
 
 
-def test_a_spec_that_another_version_of_the_definition_accepted_is_reported() -> None:
-    api = quorum_with_a_reassignment(spec={**SPEC, "maxMovingPartitions": 0})
-    reconcile(api)
+@pytest.mark.parametrize("spec", [{**SPEC, "maxMovingPartitions": 0}, {}, None])
+def test_invalid_spec_is_reported_and_later_resources_do_not_wait_for_it(
+    spec: dict[str, Any] | None,
+) -> None:
+    """Such as one that another version of the definition has accepted."""
+    api = quorum_with_a_reassignment(spec=spec)
+    turns = Turns(lambda place: None)
+    invalid, later = Place(SPACE, "moves"), Place(SPACE, "moves-2")
+    turns.note(invalid, api.objects[PATH])
+    turns.note(later, {"metadata": {"creationTimestamp": "2999"}, "spec": SPEC})
+    reconcile(api, turns=turns)
     found = condition(api, "Progressing")
-    assert (found["reason"], "maxMovingPartitions" in found["message"]) == ("SpecInvalid", True)
+    assert found["reason"] == "SpecInvalid"
+    assert "maxMovingPartitions" in found["message"] or not spec
+    turns.note(invalid, api.objects[PATH])
+    assert turns.ahead_of(later, NAME) is None
 
 
 @pytest.mark.parametrize(
