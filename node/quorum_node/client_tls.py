@@ -56,7 +56,7 @@ class ClientTls:
                 f"{self.authorities}: no trusted certificates can be read from it ({_why(error)})"
             ) from None
         if self.chain is not None:
-            # A password of None would be asked for at the terminal.
+            # With a password of None, OpenSSL would prompt for it at the terminal.
             password = self.key_password or ""
             try:
                 context.load_cert_chain(self.chain, self.key, lambda: password)
@@ -69,15 +69,15 @@ class ClientTls:
 
 @dataclass(frozen=True, slots=True)
 class ClientSecurity:
-    """What a client of Kafka's protocol does before its first request; None for both: nothing."""
+    """Security of a Kafka connection. `tls` None: clear text; `sasl` None: no login."""
 
     tls: ClientTls | None = None
     sasl: ClientSasl | None = None
 
 
 def tls_of_folder(folder: Path) -> ClientTls:
-    """From `tls.crt`, `tls.key` and `ca.crt`, as Kubernetes mounts a Secret. `ca.crt` alone is
-    enough. Raises ClientTlsError.
+    """The settings from `tls.crt`, `tls.key` and `ca.crt`, as Kubernetes mounts a Secret. `ca.crt` alone
+    is enough. Raises ClientTlsError.
     """
     chain, key, authorities = (folder / name for name in ("tls.crt", "tls.key", "ca.crt"))
     if not authorities.is_file():
@@ -89,8 +89,8 @@ def tls_of_folder(folder: Path) -> ClientTls:
 
 
 def tls_of_options(folder: Path | None, command_config: Path | None) -> ClientTls | None:
-    """From the options `--tls` and `--command-config`; None: clear text. Raises ClientTlsError, and
-    ClientSettingsError for wrong settings.
+    """The settings from the options `--tls` and `--command-config`; None: clear text. Raises
+    ClientTlsError, and ClientSettingsError for wrong settings.
     """
     if folder is not None and command_config is not None:
         raise ClientSettingsError("--tls and --command-config can't be combined: give one of them")
@@ -100,8 +100,8 @@ def tls_of_options(folder: Path | None, command_config: Path | None) -> ClientTl
 
 
 def tls_of_command_config(path: Path) -> ClientTls | None:
-    """From a properties file for Kafka's tools, with PEM stores; None for PLAINTEXT. Raises
-    ClientTlsError.
+    """The settings from a properties file for Kafka's tools, with PEM stores; None for PLAINTEXT.
+    Raises ClientTlsError.
     """
     return _tls_of(path, _told(path), ("PLAINTEXT", "SSL"))
 

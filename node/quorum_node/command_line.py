@@ -13,7 +13,7 @@ _NUMBERS = {"int": "a whole number", "float": "a number"}
 
 
 class Parser(argparse.ArgumentParser):
-    """Subcommands get the same class from argparse."""
+    """Parser of a program; argparse uses the same class for its subcommands."""
 
     def error(self, message: str) -> NoReturn:
         plain = _INVALID_NUMBER.sub(

@@ -50,7 +50,7 @@ class TerminationReason(StrEnum):
 
     @property
     def advice(self) -> str:
-        """What to do, in one sentence. The message of the error says more where it can."""
+        """Recommended action, in one sentence. The message of the error may be more specific."""
         return _ADVICE[self]
 
 

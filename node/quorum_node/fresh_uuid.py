@@ -1,4 +1,4 @@
-"""New UUIDs for replicas and clusters; the one place that draws them.
+"""New UUIDs for replicas and clusters; the only place that generates them.
 
 Source: Kafka's `Uuid.randomUuid`, which leaves out the same values: a text form with a leading dash
 reads as an option wherever it becomes a command line argument (`--controller-directory-id -5rO...`).
@@ -10,7 +10,7 @@ from quorum_node.records.identity import uuid_text
 
 
 def fresh_uuid() -> UUID:
-    """Random; its text form can be an argument of any command line tool."""
+    """A random UUID whose text form can be an argument of any command line tool."""
     while True:
         uuid = uuid4()
         if not uuid_text(uuid).startswith("-"):

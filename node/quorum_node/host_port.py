@@ -59,7 +59,7 @@ def is_host(text: str) -> bool:
 def parse_host_port(text: str, *, lowest_port: int = 1) -> HostPort:
     """Parse `host:port`, with an IPv6 address in brackets. Raises ValueError with a message that quotes `text`.
 
-    `lowest_port=0` is for places to listen on, where 0 means any free port.
+    `lowest_port=0` is for listening addresses, where 0 means any free port.
     """
     host, _, port = text.rpartition(":")
     if not is_host(host):

@@ -35,7 +35,7 @@ def format_properties(pairs: dict[str, str]) -> str:
 
 
 _LINE_END = re.compile("\r\n|\n|\r")
-"""Java's. Python's `splitlines` knows more of them, which may be part of a value."""
+"""Line ends of Java. Python's `splitlines` splits at further characters, which may be part of a value."""
 
 
 def _logical_lines(text: str) -> list[str]:

@@ -1,7 +1,7 @@
-"""Reads JSON that damage, another program or anybody may have written: files, annotations, termination messages of pods. Pure.
+"""Reads JSON from untrusted or possibly damaged sources: files, annotations, termination messages of pods. Pure.
 
-Owns what `json.loads` accepts, but later code can't handle: nesting beyond the depth of Python's stack, halves of surrogate pairs, which no
-UTF-8 text contains, and numbers that are not finite.
+Refuses what `json.loads` accepts but later code can't handle: nesting beyond the depth of Python's stack, unpaired surrogates, which UTF-8
+can't encode, and numbers that are not finite.
 """
 
 import json
@@ -10,13 +10,13 @@ from collections.abc import Callable
 from typing import Any
 
 MOST_DEPTH = 100
-"""Of nesting. No document of this project has a tenth of it."""
+"""Maximum depth of nesting. Documents of this project have less than a tenth of it."""
 
 Pairs = list[tuple[str, Any]]
 
 
 def _finite(text: str) -> float:
-    """JSON has no name for what is not a number or infinite, but 1e999 is valid."""
+    """Raises ValueError unless the number is finite. NaN and Infinity are not valid JSON, but 1e999 is."""
     number = float(text)
     if not math.isfinite(number):
         raise ValueError(f"{text} is not a finite number")
@@ -29,9 +29,9 @@ def read_json(
     fraction: Callable[[str], float] = _finite,
     with_pairs: Callable[[Pairs], Any] | None = None,
 ) -> Any:
-    """The document; bytes are UTF-8. Raises ValueError for what is no JSON or can't be written again.
+    """The document; bytes are UTF-8. Raises ValueError if it is not valid JSON, or can't be encoded again.
 
-    `fraction` reads numbers that are not whole, `with_pairs` makes objects. Both may raise ValueError.
+    `fraction` parses numbers that are not integers, `with_pairs` creates objects. Both may raise ValueError.
     """
     if isinstance(text, bytes):
         text = text.decode()

@@ -1,4 +1,4 @@
-"""How many voters are enough: to decide, to add a voter, to remove a voter.
+"""Number of voters that is required to decide, to add a voter, or to remove a voter.
 
 Owns the numbers of the change rule, the tolerance rule and the rule of witnesses. Node and operator
 both use it, so they reach the same verdict. Must not know voters, roles or messages: the caller

@@ -53,7 +53,7 @@ def check_role(properties: Properties) -> None:
 
 
 def read_broker_config(properties: Properties) -> BrokerConfig | None:
-    """None for a node with another role. Raises ConfigError."""
+    """The configuration of the broker; None for a node with another role. Raises ConfigError."""
     if not is_broker(properties):
         return None
     is_member = has_both_roles(properties)

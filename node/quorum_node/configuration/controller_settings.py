@@ -28,7 +28,7 @@ class ControllerConfig:
 
 
 def read_controller_config(properties: Properties) -> ControllerConfig:
-    """Raises ConfigError."""
+    """Read the configuration of the controller. Raises ConfigError."""
     authorizer = AuthorizerSettings(
         enabled=properties.get(controller.AUTHORIZER_CLASS) is not None,
         super_users=properties.get(controller.SUPER_USERS),

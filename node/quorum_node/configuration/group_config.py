@@ -21,7 +21,7 @@ class GroupConfig:
 
 
 def read_group_config(properties: Properties) -> GroupConfig:
-    """Raises ConfigError."""
+    """Read the configuration of groups. Raises ConfigError."""
     shortest, longest = properties.get(groups.SESSION_MIN), properties.get(groups.SESSION_MAX)
     if shortest > longest:
         raise properties.wrong(

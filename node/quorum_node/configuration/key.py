@@ -30,7 +30,7 @@ class Owner(Enum):
 
 
 class Scope(Enum):
-    """To what a key applies."""
+    """The part of a node that a key applies to."""
 
     NODE = "node"
     LISTENER = "listener"

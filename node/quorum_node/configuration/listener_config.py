@@ -63,7 +63,7 @@ class ListenerConfig:
 
     @property
     def name(self) -> str:
-        """As in `listeners`, in upper case."""
+        """Name of the listener as in `listeners`, in upper case."""
         return self.address.name
 
 
@@ -206,7 +206,7 @@ def _listener_key(properties: Properties) -> Key[tuple[ListenerAddress, ...]]:
 def _names_of_broker(
     properties: Properties, addresses: Mapping[str, ListenerAddress]
 ) -> tuple[str, ...]:
-    """KIP-631: a broker has no controller listener."""
+    """Names of a broker's listeners, the one between brokers first. KIP-631: it has no controller listener."""
     for name in controller_listener_names(properties):
         if name in addresses:
             why = f"a broker can't have listener {name}: it belongs to the controllers"
@@ -217,7 +217,7 @@ def _names_of_broker(
 def _names_of_both(
     properties: Properties, addresses: Mapping[str, ListenerAddress]
 ) -> tuple[str, ...]:
-    """A process with both roles has listeners of both kinds."""
+    """Names of the listeners of a process with both roles: the controller's, then the broker's. It needs both."""
     names = controller_listener_names(properties)
     for name in names:
         if name not in addresses:
@@ -249,7 +249,7 @@ def _between_first(
 
 
 def _names(properties: Properties, addresses: Mapping[str, ListenerAddress]) -> tuple[str, ...]:
-    """KIP-631: a node with the controller role only has controller listeners only."""
+    """Names of a controller's listeners. KIP-631: without the role of broker it has no other listeners."""
     names = properties.get(listeners.CONTROLLER_LISTENER_NAMES)
     if names is None:
         first = listeners.CONTROLLER_LISTENER
@@ -289,7 +289,7 @@ def _sasl(properties: Properties, found: ListenerSecurity) -> SaslConfig | None:
 def _seen_by_admin(raw: Mapping[str, str], dialled: str) -> dict[str, str]:
     """The properties, with the TLS settings of the listener `dialled` as defaults of the admin port.
 
-    Except whether clients need a certificate: over HTTP they can use the admin token instead.
+    Exception: whether clients need a certificate is not copied, as HTTP clients can use the admin token instead.
     """
     seen = dict(raw)
     for name in SSL_KEYS:

@@ -76,7 +76,7 @@ class NodeConfig:
     controller: ControllerConfig
     log_level: str
     broker: BrokerConfig | None = None
-    """Of a process with the role of broker; else None."""
+    """Settings of the broker; None without the role of broker."""
     broker_listeners: tuple[ListenerConfig, ...] = ()
     """Those of `listeners` that belong to the broker; the first one is the one between brokers."""
 
@@ -166,7 +166,7 @@ def check_config(raw: dict[str, str]) -> NodeConfig:
 def _check_both_roles(
     properties: Properties, broker: BrokerConfig | None, found: tuple[ListenerConfig, ...]
 ) -> None:
-    """The broker shows the controllers the certificate of its listener between brokers."""
+    """With both roles, the broker presents the certificate of its listener between brokers to the controllers."""
     if broker is None or not broker.is_member:
         return
     for each in found:

@@ -29,7 +29,7 @@ class SnapshotPolicy:
 
 
 def read_snapshot_policy(properties: Properties) -> SnapshotPolicy:
-    """Raises ConfigError."""
+    """Read the policy. Raises ConfigError."""
     return SnapshotPolicy(
         max_record_bytes=properties.get(log.SNAPSHOT_RECORD_BYTES),
         max_interval_ms=properties.get(log.SNAPSHOT_INTERVAL),

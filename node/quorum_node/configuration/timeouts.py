@@ -1,7 +1,7 @@
 """The timeouts of the Raft protocol, and checks of their combinations.
 
-Some combinations of valid values can't work: a quorum would form and then elect leaders without
-end. Such a combination is refused at start, with the rule in the message. Must not know the core's
+Some combinations of valid values can't work: a quorum would form and then elect leaders
+endlessly. Such a combination is refused at start, with the rule in the message. Must not know the core's
 use of the timeouts.
 """
 

@@ -1,8 +1,8 @@
 """DiscoverBrokers (KIP-595): the addresses of the voters.
 
-Field for field as in the KIP. Its text lets the response name the leader and its epoch, but its
-schema does not, and it identifies voters by id alone: those are private tagged fields from 20000
-up. The API key is private as well (`apis.py`).
+Field for field as in the KIP. Its schema lacks the leader and epoch that its text describes, and
+identifies voters by id only. Leader, epoch and replica UUIDs are private tagged fields from 20000
+up, and so is the partition. The API key is private as well (`apis.py`).
 """
 
 from uuid import UUID

@@ -66,7 +66,7 @@ class FetchSnapshotRequest(Message):
 
 
 NO_LEADER = LeaderIdAndEpoch(leader_id=0, leader_epoch=0)
-"""Value of an absent tag: these fields have no defaults of their own, so zeros."""
+"""Value of an absent tag: the schema defines no defaults for these fields, so they are 0."""
 
 
 @message()

@@ -60,7 +60,7 @@ def read_size(buffer: Buffer, max_bytes: int, position: int = 0) -> int:
 
 
 def read_frame(receive: Callable[[int], bytes], max_bytes: int) -> bytes:
-    """The next frame of a stream, without its size. `receive`: at most so many of the next bytes, none at its end.
+    """The next frame of a stream, without its size. `receive`: returns at most the given number of next bytes, none at the end.
 
     Raises MalformedMessage, ConnectionResetError if the stream ends within the frame, and what `receive` raises.
     """

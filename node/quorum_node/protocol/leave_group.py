@@ -32,7 +32,7 @@ class LeaveGroupRequest(Message):
 
 @message()
 class LeftMember(Message):
-    """Result for one of them."""
+    """Result for one member."""
 
     member_id: str = wire(STRING, since=3, default="")
     group_instance_id: str | None = wire(STRING, since=3, nullable_since=3, default="")

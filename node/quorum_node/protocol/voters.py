@@ -56,7 +56,7 @@ NO_CURRENT_LEADER = CurrentLeader(host="", port=0)
 
 @message(flexible_since=0)
 class AddRaftVoterRequest(Message):
-    """AddRaftVoter request; an expected offset of -1 asks for no comparison."""
+    """AddRaftVoter request; an expected offset of -1 means no comparison."""
 
     cluster_id: str | None = wire(STRING, nullable_since=0, default=None)
     timeout_ms: int = wire(INT32)
@@ -84,7 +84,7 @@ class AddRaftVoterResponse(Message):
 
 @message(flexible_since=0)
 class RemoveRaftVoterRequest(Message):
-    """RemoveRaftVoter request; an expected offset of -1 asks for no comparison."""
+    """RemoveRaftVoter request; an expected offset of -1 means no comparison."""
 
     cluster_id: str | None = wire(STRING, nullable_since=0, default=None)
     voter_id: int = wire(INT32)
@@ -118,7 +118,7 @@ class KRaftVersionFeature(Message):
 class UpdateRaftVoterRequest(Message):
     """UpdateRaftVoter request: new endpoints or feature range of a voter.
 
-    An expected offset of -1 asks for no comparison.
+    An expected offset of -1 means no comparison.
     """
 
     cluster_id: str | None = wire(STRING, nullable_since=0, default=None)

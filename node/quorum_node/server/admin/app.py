@@ -120,7 +120,7 @@ class Doorkeeper:
             self._node, Request(scope), refused.status, refused.code, refused.message
         )
         if guard is not None and guard.is_on:
-            # A caller without the right to read is not told where the leader is either.
+            # Without the leader's address: this caller may not read it.
             answer = _plain_error(refused)
         await answer(scope, receive, send)
 

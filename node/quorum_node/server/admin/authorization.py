@@ -43,7 +43,7 @@ def is_authorized(headers: Headers, tokens: Sequence[str]) -> bool:
 
 
 def caller_of(scope: Scope, headers: Headers, tokens: Sequence[str]) -> Caller:
-    """The caller: the holder of the token, else whoever the connection has authenticated, else the anonymous caller."""
+    """The caller: the holder of the token, else the principal that the connection has authenticated, else the anonymous caller."""
     client = scope.get("client")
     host = client[0] if client is not None else ""
     if is_authorized(headers, tokens):

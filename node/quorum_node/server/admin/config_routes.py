@@ -152,7 +152,7 @@ def _key(resource_type: str, resource_name: str, name: str) -> ConfigKey:
 
 
 def _record(key: ConfigKey, value: str | None) -> bytes:
-    """Raises ApiProblem for texts that a stock node could not replay from the log."""
+    """The encoded record. Raises ApiProblem for texts that a stock node could not replay from the log."""
     try:
         longest = max(len(text.encode()) for text in (key.resource_name, key.name, value or ""))
         if longest > MAX_STRING_BYTES:

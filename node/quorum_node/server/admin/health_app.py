@@ -13,7 +13,7 @@ class HealthApp:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
+        """Handle one request."""
         if scope["method"] in _READING and scope["path"] in PATHS:
             await self._app(scope, receive, send)
             return

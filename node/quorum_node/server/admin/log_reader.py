@@ -62,8 +62,8 @@ async def voter_sets(
 ) -> list[VoterSetEntry]:
     """Every voters record of the log, committed or not, oldest first.
 
-    Voters records before the start of the log are gone. Only the one that was in force at the start is returned, from `known`: a snapshot
-    holds it.
+    Voters records before the start of the log were deleted. The one that was in force at the start is returned from `known`: it is in a
+    snapshot.
     """
     found = [
         VoterSetEntry(

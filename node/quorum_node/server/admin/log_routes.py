@@ -80,7 +80,7 @@ def router(node: NodeView) -> APIRouter:
 
 
 def _failed(replica: ReplicaView, error: StorageFailure | CorruptBatch) -> ApiProblem:
-    """Damage that a reader finds is handled like damage that the replica finds: the replica stops."""
+    """Stop the replica, as for damage that it finds itself. Returns the answer to the reader."""
     text = str(error) if isinstance(error, StorageFailure) else f"the log is damaged: {error}"
     replica.host.fail_storage(StorageFailure(text))
     return ApiProblem(503, ErrorCode.STORAGE_FAILED, text)
@@ -96,7 +96,7 @@ class _Page:
         self._parts: list[bytes] = []
 
     def add(self, record: LogRecord) -> None:
-        """One more record."""
+        """Add a record."""
         part = record.model_dump_json(by_alias=True).encode()
         self._parts.append(part)
         self.count += 1
@@ -104,7 +104,7 @@ class _Page:
         self.next_offset = record.offset + 1
 
     def document(self, rest: LogPage) -> bytes:
-        """`rest`: the page with all fields but the records."""
+        """The complete page. `rest`: all its fields but the records."""
         fields = rest.model_dump_json(by_alias=True, exclude={"records"}).encode()
         return b'{"records":[' + b",".join(self._parts) + b"]," + fields[1:]
 

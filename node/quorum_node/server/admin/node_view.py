@@ -43,7 +43,7 @@ class NodeView:
     token_needs_tls: bool = False
     """Whether a token that another host sends in clear text is refused, valid or not."""
     scheme: str = "http"
-    """Connections to the admin API of this node."""
+    """URL scheme of this node's admin API."""
     tls: Callable[[], TlsDescription | None] = lambda: None
     """The certificate that this node presents, and the authorities that it trusts."""
 

@@ -1,7 +1,7 @@
 """/v1/reassignments: start, cancel and follow reassignments of partitions (KIP-455), by the controller's own command.
 
-A change is decided by the active controller and answered after its commit; other nodes answer with the leader's address. A description
-is read from the state of the replica that was asked, as for configs. The holder of the admin token needs no other right.
+A change is decided by the active controller and answered after its commit; other nodes answer with the leader's address. Descriptions
+are read from the state of the replica that received the request, as for configs. The holder of the admin token needs no other right.
 """
 
 import asyncio

@@ -53,7 +53,7 @@ class ReplicaView:
         return state_document(self.describe(), self.host.committed.end_offset, clock_ms())
 
     def state_age_ms(self) -> int | None:
-        """Maximum age of the image in milliseconds; None if no leader has been heard from."""
+        """Maximum age of the image in milliseconds; None if the replica has received no data from a leader."""
         as_of_ms = self.describe().as_of_ms
         return None if as_of_ms is None else max(0, round(clock_ms() - as_of_ms))
 

@@ -1,4 +1,4 @@
-"""The TLS part of `GET /v1/node`. It holds nothing secret."""
+"""The TLS part of `GET /v1/node`. It contains no secrets."""
 
 import hashlib
 from datetime import datetime

@@ -1,1 +1,1 @@
-"""The active controller's I/O: who may ask for what, when records are appended, and when answers are sent."""
+"""The active controller's I/O: its requests, when records are appended, and when answers are sent."""

@@ -160,7 +160,7 @@ class ActiveController:
 
     @property
     def is_active(self) -> bool:
-        """Whether commands are taken."""
+        """Whether this node accepts commands."""
         return self._pending is not None
 
     @property

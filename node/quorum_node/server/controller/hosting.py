@@ -1,7 +1,7 @@
 """The controller on a partition's replica: builds its parts and connects them.
 
-Owns the wiring. It is the role of partition 0 (`PartitionRole`) and the port of the active controller (`ActivePort`). Knows both sides;
-neither of them knows the other.
+Owns the wiring. It is the role of partition 0 (`PartitionRole`) and the port of the active controller (`ActivePort`). Depends on both sides;
+neither of them depends on the other.
 """
 
 from collections.abc import Iterable

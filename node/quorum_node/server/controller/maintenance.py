@@ -35,7 +35,7 @@ PERIOD_SECONDS = 30.0
 
 
 class Maintenance:
-    """One per controller; idle while that is not active.
+    """One per controller; idle while the controller is not active.
 
     `balance_seconds`: period at which leadership returns to the preferred replicas; None: never. `first_credentials`: records of the
     first credentials of a new quorum.

@@ -1,4 +1,4 @@
-"""The port of this package: what the controller needs of a replica, and what other packages may ask of the controller."""
+"""The port of this package: the methods of a replica that the controller requires, and the controller's methods for other packages."""
 
 from collections.abc import Callable, Iterable
 from typing import Protocol

@@ -132,7 +132,7 @@ class SnapshotCoordinator:
         """Whether a snapshot that is due here may begin now. If not, this is called again, or `begin_turn` is called later."""
         if self._controller.is_active:
             self._heard_ms = self._nondeterminism.now_ms()
-            # None: it is handing over, and the controller does not know that yet.
+            # None: the replica is handing over, and the controller is not informed of that yet.
             return self._replica.leading_epoch() is not None and self._own_turn()
         if not self._urged:
             self._urged = True

@@ -1,7 +1,7 @@
 """Images that the active controller made of records before these were committed, so that replay need not make them again.
 
 Owns which image belongs to which range of the log, and when it may be used. Must not know who decides, nor when a record is committed: it
-is asked when replay reaches a batch, so no state is visible earlier than without it (K631-03).
+is queried when replay reaches a batch, so no state is visible earlier than without it (K631-03).
 
 An image is used only where replay would give an equal one: the committed image is the same object that the decision started with, and the
 batch has the offsets and the epoch under which exactly these records were committed. Everything else is replayed, as on a standby.
@@ -58,7 +58,7 @@ class SpeculativeImages:
     def behind(
         self, image: ClusterImage, base_offset: int, end_offset: int, epoch: int
     ) -> ClusterImage | None:
-        """The image after a batch that follows `image`; None if the batch has to be replayed. Ask once for every batch."""
+        """The image after a batch that follows `image`; None if the batch has to be replayed. Call once for every batch."""
         found, position = image, base_offset
         while self._steps and self._steps[0].base_offset < end_offset:
             each = self._steps.popleft()

@@ -1,4 +1,4 @@
-"""Reads what one replica has on its disk again and again, at a bounded rate, to find damage early.
+"""Reads all files of one replica repeatedly, at a bounded rate, to find damage early.
 
 Owns the order and the rate: every segment up to its synced end (the active one too), then quorum-state, then the snapshots; then a pause,
 and again. Must not know any format. Runs on a thread of its own; results are reported on the loop's thread.

@@ -1,4 +1,4 @@
-"""Calls from a thread to the event loop, which may have ended before: then the process ends, and nobody waits for the call."""
+"""Calls from a thread to the event loop. If the loop has ended, the process is ending too, and the call is dropped."""
 
 import asyncio
 from collections.abc import Callable

@@ -32,7 +32,7 @@ _LOG = structlog.get_logger("quorum_node")
 
 @dataclass(slots=True)
 class Termination:
-    """Who this process is, and where its termination message goes; completed during the start."""
+    """The identity of this process, and the file of its termination message; completed during the start."""
 
     message_file: Path | None = None
     latch: FailureLatch = field(default_factory=lambda: FailureLatch(None))

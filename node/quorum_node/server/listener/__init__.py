@@ -1,1 +1,1 @@
-"""The Kafka port: connections, who is let in, whose turn it is."""
+"""The Kafka port: connections, authentication, limits and scheduling."""

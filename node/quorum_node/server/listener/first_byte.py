@@ -1,4 +1,4 @@
-"""Detects by the first byte, which is not consumed, whether a client speaks TLS.
+"""Detects TLS by a client's first byte, without consuming it.
 
 A TLS handshake begins with its record type, 22 (RFC 8446, 5.1). A Kafka request begins with its length in four bytes: the first is 22
 only from 369 MB on, which no listener accepts. An HTTP request begins with a letter.
@@ -9,11 +9,11 @@ import socket
 
 HANDSHAKE = b"\x16"
 SILENT_SECONDS = 1.0
-"""A client that sends nothing for this time is taken to speak clear text: TLS clients begin at once, pooled connections do not."""
+"""A client that sends nothing for this time is assumed to use clear text: TLS clients begin at once, pooled connections do not."""
 
 
 async def speaks_tls(connection: socket.socket, silent_seconds: float = SILENT_SECONDS) -> bool:
-    """Wait for the first byte. Raises OSError if the connection is lost."""
+    """Wait for the first byte, and return whether it begins a TLS handshake. Raises OSError if the connection is lost."""
     loop = asyncio.get_running_loop()
     readable = loop.create_future()
     descriptor = connection.fileno()

@@ -261,7 +261,7 @@ class KafkaConnection(asyncio.Protocol):
                 self._server.large_reads.has_read(self, piece_bytes)
 
     def stop_reading(self) -> None:
-        """The next piece of its large request has to wait for its place."""
+        """The next piece of its large request has to wait for its turn."""
         self._read_in_turns = True
         self._pause_reading()
 

@@ -208,7 +208,8 @@ Serving = tuple[Handler, Mapping[int, Api]]
 class KafkaListeners:
     """All listeners of the process, with shared metrics and shared scheduling.
 
-    `others`: handler and APIs of listeners that have others than `handler` and `apis`, by name. `authentications`: authentication of the listeners with TLS, by name. `stored`: credentials of the listeners with SASL.
+    `others`: by name, handler and APIs of listeners that do not use `handler` and `apis`. `authentications`: by name, for listeners with TLS.
+    `stored`: credentials of the listeners with SASL.
     """
 
     def __init__(

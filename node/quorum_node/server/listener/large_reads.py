@@ -1,7 +1,7 @@
 """Reads large incomplete requests in pieces, one connection at a time.
 
 A transport reads as long as bytes are available: sixty connections that send eight MiB each would occupy one turn of the loop for a
-second. Here a connection pauses after each piece until its next place in the queue, one piece is read in a turn of the loop, and beyond a
+second. Here a connection pauses after each piece until its next turn in the queue, one piece is read in a turn of the loop, and beyond a
 burst all of them share a bounded rate.
 """
 
@@ -48,7 +48,7 @@ class LargeReads:
         self._scheduled = False
 
     def has_read(self, reader: Reader, size_bytes: int) -> None:
-        """A piece of a large request was read; the connection waits for its place. Called again only after `read_on`."""
+        """A piece of a large request was read; the connection waits for its turn. Called again only after `read_on`."""
         reader.stop_reading()
         earliest = self._clock() - BURST_BYTES / BYTES_PER_SECOND
         self._due = max(self._due, earliest) + size_bytes / BYTES_PER_SECOND

@@ -38,7 +38,7 @@ class LoginConnection(Protocol):
     def address(self) -> str: ...
 
     def logged_in(self, caller: Caller) -> None:
-        """Its next requests are those of this caller, and may be as large as others."""
+        """Its next requests are those of this caller; the size limit before the login no longer applies."""
 
     def unwatched(self, handler: Handler) -> None:
         """Its next requests go directly to this handler."""
@@ -90,7 +90,7 @@ class Logins:
         self._count = count
         self._loop = asyncio.get_running_loop()
         self._waiting: dict[LoginConnection, float] = {}
-        """Clients that have not logged in, and the time in seconds since when; the oldest first."""
+        """Clients that have not logged in, and the time in seconds when they connected; the oldest first."""
         self._logins: dict[LoginConnection, Login] = {}
         self._version = stored.version
 
@@ -98,7 +98,7 @@ class Logins:
         return len(self._waiting)
 
     def begin(self, connection: LoginConnection) -> "Login":
-        """A client has connected. If there are too many, the oldest one is closed."""
+        """A client has connected. If there are too many, the oldest one of the address with the most is closed."""
         if len(self._waiting) >= self.config.logins_max:
             counts = Counter(each.address for each in self._waiting)
             most = max(counts.values())

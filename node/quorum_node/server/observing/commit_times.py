@@ -1,6 +1,6 @@
 """Measures how long commits and elections take, from the events of a replica's host.
 
-Owns the points in time between which is measured. Knows only the metrics that it updates.
+Owns the start and the end of each measurement. Depends only on the metrics that it updates.
 Source: KIP-595, "Quorum Performance": local (fsync) and remote (high watermark) apart; "Metrics".
 """
 
@@ -38,7 +38,7 @@ class CommitTimes:
         _take(self._not_committed, high_watermark, self._replication.add)
 
     def forget(self) -> None:
-        """This replica leads no more: later events of its batches say nothing about its commits."""
+        """This replica no longer leads: later events of its batches are no commits of this leader."""
         self._not_durable.clear()
         self._not_committed.clear()
 

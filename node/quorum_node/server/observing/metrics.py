@@ -137,7 +137,7 @@ class _Scrape:
         self._seconds, self._gains = counted.window.gains(now)
 
     def add(self, family: Any, name: str, spec: MetricSpec) -> None:
-        """The samples of one metric."""
+        """Add the samples of one metric."""
         if spec.kind == "histogram":
             histogram = self._counted.histograms[name]
             family.add_metric(self._labels, histogram.buckets(), histogram.total_seconds)

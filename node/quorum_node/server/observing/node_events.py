@@ -1,6 +1,6 @@
 """Log lines about a replica, and about invalid bytes.
 
-Owns the texts, and which events are logged only once. Called after all that matters has been done; nothing depends on it.
+Owns the texts, and which events are logged only once. Called after the event was handled; no other code depends on it.
 """
 
 import structlog

@@ -143,7 +143,7 @@ class Flusher(Protocol):
 
 
 class ReplicaListener(Protocol):
-    """Called with what happens. May call `driver.handle`: the event is handled after the current one."""
+    """Callbacks for the outputs of the replica. They may call `driver.handle`: the event is handled after the current one."""
 
     def proposal_committed(self, output: ProposalCommitted) -> None: ...
 

@@ -3,10 +3,10 @@
 Most flushes are one sync of one file. The thread then makes only that call: every step of Python in the thread would have to wait for a
 busy loop (GIL). Flushes with more steps (a new segment, a seal) run completely in the thread.
 
-At most once a second, if there is something new, the thread also stores the synced end and the committed end durably. It does so after the answer to a flush,
-so a commit waits for it only if it arrives in that moment.
+At most once a second, if there is something new, the thread also stores the synced end and the committed end
+durably. It does so after the answer to a flush, so a commit waits for it only if it arrives in that moment.
 
-Knows how the log is flushed and the driver's ticket, nothing of what they protect.
+Handles flushes and the driver's tickets. Must not know which guarantees depend on them.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from quorum_node.storage.sync_elsewhere import SyncElsewhere
 
 _SETTLE_SECONDS = 1.0
 _SETTLE, _FLUSH = -1, -2
-"""Queued instead of a file descriptor: run the whole flush."""
+"""Queued instead of a file descriptor: store the ends, or run the whole flush."""
 
 FlushDone = Callable[[int, int | StorageFailure | DiskFull], None]
 """(ticket, durable end offset or failure), on the loop's thread."""

@@ -56,7 +56,7 @@ class LedReplica:
         return self._replica.high_watermark
 
     def knows_commits(self) -> bool:
-        """Whether this process leads, or has heard from a leader, so that the high watermark is current and not only restored."""
+        """Whether the high watermark is current, and not only restored: this process leads, or has received it from a leader."""
         replica, role = self._replica, self._replica.role
         if isinstance(role, Leader):
             return role.own_epoch_committed

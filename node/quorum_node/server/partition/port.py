@@ -119,7 +119,7 @@ class Reads(Protocol):
         """Count a local read, which does not wait."""
 
 
-# ---- Those around a replica
+# ---- The parts around a replica
 
 NamesVoters = raft.AddVoterRequest | raft.AlterQuorumRequest
 NAMES_VOTERS = (raft.AddVoterRequest, raft.AlterQuorumRequest)

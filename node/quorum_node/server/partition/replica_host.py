@@ -315,7 +315,7 @@ class ReplicaHost:
         self.snapshotter.installed(id)
 
     def role_changed(self, output: RoleChanged) -> None:
-        """Counted and logged."""
+        """Count and log the change, inform the role, and connect to the voters."""
         if output.role is RoleName.LEADER:
             self._metrics.count("elections_won")
         self._election_times.role_changed(output)
@@ -327,42 +327,42 @@ class ReplicaHost:
         self.warm_peers()
 
     def corrupt_fetch(self, output: CorruptFetch) -> None:
-        """Counted and logged."""
+        """Count and log the event."""
         self._metrics.count("corrupt_fetches")
         self._reporter.corrupt_fetch(output)
 
     def corruption_reported(self, output: CorruptionReported) -> None:
-        """Counted and logged."""
+        """Count and log the event."""
         self._metrics.count("corruption_reports")
         self._reporter.corruption_reported(output)
 
     def older_quorum(self, output: OlderQuorum) -> None:
-        """Counted and logged."""
+        """Count and log the event."""
         self._metrics.count_labelled("superseded_quorum", "refused")
         self._reporter.older_quorum(output)
 
     def superseded(self, output: Superseded) -> None:
-        """Counted and logged."""
+        """Count and log the event."""
         self._metrics.count_labelled("superseded_quorum", "own")
         self._reporter.superseded(output)
 
     def voters_changed(self, output: VotersChanged) -> None:
-        """The latest voters have changed, committed or not: logged, and the peers learn their addresses."""
+        """The latest voters have changed, committed or not: inform the owner and the role, log it, and connect to the voters."""
         self._owner.voters_changed(self, output)
         self._reporter.voters_changed(output)
         self.role.progressed()
         self.warm_peers()
 
     def formation_delayed(self, output: FormationDelayed) -> None:
-        """Initial voters are still missing: logged."""
+        """Log that initial voters are still missing."""
         self._reporter.formation_delayed(output)
 
     def ahead_of_leader(self, output: AheadOfLeader) -> None:
-        """A replica knows more committed records than this leader has: logged."""
+        """Log that a replica has more committed records than this leader."""
         self._reporter.ahead_of_leader(output)
 
     def replica_went_back(self, output: ReplicaWentBack) -> None:
-        """Counted and logged."""
+        """Count and log the event."""
         self._metrics.count("replicas_went_back")
         self._reporter.replica_went_back(output)
 
@@ -389,7 +389,7 @@ class ReplicaHost:
     def image_behind(
         self, image: ClusterImage, base_offset: int, end_offset: int, epoch: int
     ) -> ClusterImage | None:
-        """The role may have made the image already."""
+        """The image from the role, if it has made it already; see `ApplierPort`."""
         return self.role.image_behind(image, base_offset, end_offset, epoch)
 
     def applied(self, size_bytes: int) -> None:

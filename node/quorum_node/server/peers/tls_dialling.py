@@ -50,7 +50,7 @@ class TlsDialling:
             raise WrongPeer(f"who answers {error}") from None
 
     def failed(self, host: str, port: int, error: BaseException) -> None:
-        """Report the failure, except that no process listens at the address."""
+        """Report a failure of TLS or of the peer's identity. Unreachable peers are reported elsewhere."""
         if isinstance(error, WrongPeer):
             self._tell(host, port, "certificate", str(error))
         elif isinstance(error, ClosedEarly):

@@ -169,7 +169,7 @@ class BrokerProcess(NodeProcess):
 
 
 def refuse_forwarded(body: Message, error: ErrorCode, text: str) -> Message:
-    """The answer if no controller gives one."""
+    """The answer to a forwarded request that no controller has answered."""
     if ControllerApi.serves(body):
         return ControllerApi.refuse(body, error, text)
     return refuse_request(body, error, text)

@@ -33,7 +33,7 @@ from quorum_node.server.rights.port import Guard
 
 
 class BothRoles:
-    """The controller and the broker as the one role of a partition. Everything that is answered is answered by the controller."""
+    """The controller and the broker as the one role of a partition. Both are informed of changes; all results are the controller's."""
 
     def __init__(self, controller: PartitionRole, broker: PartitionRole) -> None:
         self._controller = controller
@@ -96,7 +96,7 @@ class CombinedProcess(BrokerProcess):
         return BothRoles(super(BrokerProcess, self)._make_role(host), super()._make_role(host))
 
     def _to_controllers(self, host: ReplicaHost) -> Peers:
-        """With TLS the broker has a certificate of its own: that of a member does not speak for a broker."""
+        """With TLS the broker uses its own certificate: the certificate of a member does not authenticate a broker."""
         dialling = self._secured.dial_controllers_as_broker()
         if dialling is None:
             return host.peers
@@ -116,7 +116,7 @@ class CombinedProcess(BrokerProcess):
         return make_guard(
             access_settings(self._config, BROKER_TABLE),
             LedReplica(self._hosted.first),
-            # A broker with the id of a voter is the voter's process here. It can't vote at this listener.
+            # No voter ids: a broker with the id of a voter is the voter's own process here, and this listener serves no votes.
             frozenset[int],
             self._metrics,
         )

@@ -1,6 +1,6 @@
 """No core dumps: the memory of a node holds private keys, tokens and credentials.
 
-Owns that nothing else is changed: a handler that the host pipes dumps to (systemd-coredump, for one) heeds the limit by itself.
+Sets the limit only: a handler to which the host pipes core dumps (such as systemd-coredump) applies the limit itself.
 """
 
 import contextlib
@@ -8,6 +8,6 @@ import resource
 
 
 def forbid_core_dumps() -> None:
-    """For this process, for good."""
+    """Disable core dumps of this process permanently."""
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

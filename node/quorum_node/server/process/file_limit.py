@@ -5,11 +5,11 @@ import resource
 import structlog
 
 _OWN_FILES = 512
-"""Segments, snapshots, connections to peers, what the interpreter has open."""
+"""Segments, snapshots, connections to peers, and files of the interpreter."""
 
 
 def allow_connections(count: int) -> None:
-    """Raise the soft limit of open files if it is too low for so many connections; say so if that can't be done."""
+    """Raise the soft limit of open files if it is too low for so many connections; log a warning if the hard limit is too low."""
     wanted = count + _OWN_FILES
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft >= wanted or soft == resource.RLIM_INFINITY:

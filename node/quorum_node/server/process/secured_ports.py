@@ -28,7 +28,7 @@ class SecuredPorts(Protocol):
         """How this node connects to members; None: in clear text."""
 
     def dial_brokers(self, broker_at: VoterAt) -> Dialling | None:
-        """How a broker connects to other brokers, at its first listener; None: in clear text. `broker_at`: the broker's id at an address."""
+        """How a broker connects to other brokers, at its first listener; None: in clear text. `broker_at`: returns the id of the broker at an address."""
 
     def dial_controllers_as_broker(self) -> Dialling | None:
         """How the broker of a process with both roles connects to controllers: with the certificate of the broker. None: in clear text."""

@@ -33,7 +33,7 @@ class CommittedCredentials:
 
     @property
     def are_loaded(self) -> bool:
-        """See `StoredCredentials`. Once they were loaded they are used, also without a leader."""
+        """See `StoredCredentials`. Once loaded, they stay in use, even without a leader."""
         if not self._is_loaded:
             replica = self._replica
             self._is_loaded = (
@@ -58,7 +58,7 @@ class CommittedCredentials:
         return self._committed.image.scram.get(mechanism.number, user)
 
     def _make(self, scram: ScramImage) -> Credentials:
-        # The same on every node of the cluster, and after every restart. Clients without the right to read it do not know it.
+        # Derived from the cluster id: equal on every node and after every restart, and unknown to clients that may not read it.
         cluster_id, _, _ = self._replica.identity()
         secret = hashlib.sha256(b"decoy\0" + cluster_id.encode()).digest()
         return Credentials(

@@ -63,7 +63,7 @@ class TlsRotation:
             self.look(contents)
 
     def look(self, contents: Mapping[str, bytes | None]) -> None:
-        """The files were read."""
+        """Compare the files that were read with those in use, and replace what has changed."""
         for name, files in self._files.items():
             if files.look(contents):
                 authentication = self._authentications.get(name)

@@ -1,7 +1,7 @@
 """Requests that a broker forwards for its clients in an Envelope, and their answers (KIP-590).
 
-Owns the wrapping. A forwarded request is handled like a direct one, with the client's principal and address. Must not know what it asks
-for.
+Owns the wrapping. A forwarded request is handled like a direct one, with the client's principal and address. Must not know its
+meaning.
 """
 
 import socket

@@ -36,7 +36,7 @@ class JudgedReplica(Protocol):
         """The image of the committed records that are applied."""
 
     def knows_commits(self) -> bool:
-        """Whether this process has heard from a leader, so that the high watermark is current."""
+        """Whether this process has received the high watermark from a leader, or leads, so that it is current."""
 
     @property
     def high_watermark(self) -> int:

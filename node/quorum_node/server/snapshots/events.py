@@ -1,6 +1,6 @@
 """Log lines about snapshots.
 
-Owns the texts. Must not know how the events come about.
+Owns the texts. Must not know the causes of the events.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The port of this package: what taking snapshots needs of a replica."""
+"""The port of this package: the methods of a replica that its snapshots require."""
 
 from collections.abc import Collection
 from typing import Protocol

@@ -91,7 +91,7 @@ class Snapshotter:
         )
 
     def begin_turn(self) -> None:
-        """The active controller asks this node to write a snapshot."""
+        """Write a snapshot now, as the active controller requests."""
         self._begin()
 
     def installed(self, id: SnapshotId) -> None:

@@ -26,7 +26,7 @@ _LOOK_AT_CLOCK_EVERY = 16
 _CHUNK_BYTES = 1 << 20
 """Bytes that are passed to the thread together."""
 _MAX_CHUNKS_AHEAD = 4
-"""In bytes: data that a slow disk has not written yet is held in memory, at most this much."""
+"""In bytes: maximum of data in memory that a slow disk has not written yet."""
 
 
 @dataclass(frozen=True, slots=True)

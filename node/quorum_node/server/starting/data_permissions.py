@@ -32,7 +32,7 @@ _NAMES = frozenset(
 
 
 def check_permissions(config: NodeConfig) -> None:
-    """Raises ConfigError if a permission is missing, or if the path is not that of a directory."""
+    """Raises ConfigError if a permission is missing, or if the path is not a directory."""
     path = config.data_dir
     key = f"{node.DATA_DIR.name}={path}"
     try:
@@ -54,7 +54,7 @@ def check_permissions(config: NodeConfig) -> None:
 
 
 def _exists(path: Path) -> bool:
-    """Also a symbolic link to nothing exists. Raises OSError, so that an I/O error is not taken for a missing file."""
+    """Whether the path exists; a dangling symbolic link does. Raises OSError, so that an I/O error is not taken for a missing file."""
     try:
         os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -90,7 +90,7 @@ def _check(path: Path) -> None:
 
 
 def _check_writable(path: Path) -> None:
-    """A file system that is mounted read-only is not reported: that is a sign of a failed disk."""
+    """Raises PermissionError. A read-only file system is not reported: that is a sign of a failed disk."""
     read_only = os.statvfs(path).f_flag & os.ST_RDONLY
     if not read_only and not os.access(path, os.W_OK | os.X_OK, effective_ids=True):
         raise PermissionError(1, "no permission to write", str(path))

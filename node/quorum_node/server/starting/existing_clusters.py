@@ -1,7 +1,7 @@
 """Checks, before a founder formats an empty directory, whether the cluster exists already.
 
 A founder whose disk was emptied after the formation must not found a second quorum under the same name, nor continue its old identity
-with an empty log (KIP-595, the guard of `--bootstrap`). Every bootstrap server is asked once; if one knows a cluster, founding is
+with an empty log (KIP-595, the guard of `--bootstrap`). Every bootstrap server is queried once; if one reports a cluster, founding is
 refused. A server that can't be reached is ignored: at a first formation the others may not be running yet.
 """
 
@@ -28,7 +28,7 @@ _MAX_ANSWER_BYTES = 1 << 20
 def existing_cluster(
     servers: Sequence[HostPort], dial: Dial = dial_in_clear_text
 ) -> tuple[HostPort, str] | None:
-    """The first server that knows a cluster, and the cluster's id; None if none does."""
+    """The first server that reports a cluster, and the cluster's id; None if none does."""
     found = known_clusters(servers, dial)
     return found[0] if found else None
 
@@ -36,7 +36,7 @@ def existing_cluster(
 def known_clusters(
     servers: Sequence[HostPort], dial: Dial = dial_in_clear_text
 ) -> list[tuple[HostPort, str]]:
-    """The servers that answer and know a cluster, in the order of their answers. All are asked in parallel."""
+    """The servers that report a cluster, with its id, in the order of their answers. All are queried in parallel."""
     found: list[tuple[HostPort, str]] = []
 
     def ask(server: HostPort) -> None:

@@ -105,7 +105,7 @@ def _rewrite(
     opened: OpenPartition,
     dial: Dial,
 ) -> None:
-    """Steps 1 and 2; step 1 may have been done before."""
+    """Append the record of the sole voter, unless an earlier run has, and save the state that belongs to it."""
     replica = build_replica(config, meta, opened)
     recovered = ReplicaKey(meta.node_id, survivor.recovered_uuid)
     latest = replica.voters.latest

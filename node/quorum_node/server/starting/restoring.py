@@ -74,7 +74,7 @@ _COUNTED_FROM_S = 1_767_225_600
 """2026-01-01. Two restores of one backup at different times get different epochs: their records must not be confused."""
 _SUFFIXES = (".checkpoint", ".log")
 _COPIED = frozenset({CHECKPOINT, SYNCED_END})
-"""Copied besides snapshots and segments: they distinguish a truncated log from a damaged one. All other files are created anew."""
+"""Copied besides snapshots and segments: they distinguish a truncated log from a damaged one. All other files are newly created."""
 
 _LOG = structlog.get_logger("quorum_node")
 
@@ -160,7 +160,7 @@ def _check_place(config: NodeConfig, latch: FailureLatch, dial: Dial) -> None:
 
 
 def _finished(config: NodeConfig) -> UUID | None:
-    """The replica whose partition is in its place already: only meta.properties is missing."""
+    """UUID of the replica if its partition is already in place, so that only meta.properties is missing; else None."""
     staging = config.data_dir / STAGING
     return owner_of(partition_directory(config.data_dir, 0)) if staging.exists() else None
 

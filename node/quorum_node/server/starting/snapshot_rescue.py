@@ -36,9 +36,9 @@ _WINDOW_SECONDS = 30.0
 _PAUSE_SECONDS = 0.5
 _ONE_SECONDS = 5.0
 _MAX_HOPS = 3
-"""In seconds: pause before the next node that is said to lead."""
+"""How often a download follows a server's reference to another leader."""
 _MAX_EPOCHS = 10
-"""How many newer epochs one server may name, so that it can't prevent the question to the next one."""
+"""How many newer epochs one server may name, so that it can't keep this node from asking the next server."""
 _VERSION = 1
 _PART_BYTES = 4 << 20
 _MAX_ANSWER_BYTES = _PART_BYTES + (1 << 20)

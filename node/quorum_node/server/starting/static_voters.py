@@ -1,6 +1,6 @@
 """`controller.quorum.voters`: the voters for the core, and log lines about the key's effect.
 
-Knows the configuration and the voters in the directory. The rules are the core's (`raft/static_quorum.py`). Source: KIP-853,
+Uses the configuration and the voters in the directory. The rules are the core's (`raft/static_quorum.py`). Source: KIP-853,
 "controller.quorum.voters"; KIP-595, "Bootstrapping Procedure".
 """
 

@@ -30,7 +30,7 @@ _VERIFY_WORDS = {
     21: _UNKNOWN_AUTHORITY,
     26: "its certificate may not be used for this purpose (extended key usage)",
 }
-"""By the numbers of X509_V_ERR."""
+"""Messages by the numbers of X509_V_ERR."""
 
 
 def why_handshake_failed(error: BaseException) -> str:

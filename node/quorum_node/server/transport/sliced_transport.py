@@ -41,7 +41,7 @@ class SlicedTransport:
         self._left_bytes += len(data)
 
     def writelines(self, parts: Iterable[bytes | memoryview]) -> None:
-        """One after the other, without a copy of them all."""
+        """Write the parts in order, without joining them."""
         for part in parts:
             self.write(part)
 

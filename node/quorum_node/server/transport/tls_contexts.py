@@ -30,7 +30,7 @@ class Certificates(Enum):
 def server_context(
     settings: SslSettings, material: Material, asked: Certificates = Certificates.AS_CONFIGURED
 ) -> ssl.SSLContext:
-    """The context for accepted connections. Raises ssl.SSLError for what OpenSSL refuses."""
+    """The context for accepted connections. Raises ssl.SSLError if OpenSSL refuses the settings, a key or a certificate."""
     context = _context(ssl.PROTOCOL_TLS_SERVER, settings, material)
     # With a session ticket, a client could reconnect after its certificate has expired.
     context.num_tickets = 0
@@ -47,7 +47,7 @@ def server_context(
 def client_context(settings: SslSettings, material: Material) -> ssl.SSLContext:
     """The context for outgoing connections. The host name is compared later (`check_dialled`), with its own error messages.
 
-    Raises ssl.SSLError for what OpenSSL refuses.
+    Raises ssl.SSLError if OpenSSL refuses the settings, a key or a certificate.
     """
     context = _context(ssl.PROTOCOL_TLS_CLIENT, settings, material)
     context.check_hostname = False

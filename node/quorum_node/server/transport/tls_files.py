@@ -95,7 +95,7 @@ class TlsFiles:
         return self._own_problem
 
     def look(self, contents: Contents) -> bool:
-        """The files were read again. Returns True if new connections use something else from now on."""
+        """Check files that were read again. Returns True if new connections use other keys or certificates from now on."""
         now = self._clock()
         own = {path: contents.get(path) for path in self.paths}
         held = held_now(self._held, self.settings, own, now, self._node_id, self._role)

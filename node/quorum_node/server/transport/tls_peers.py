@@ -107,7 +107,7 @@ def identity_of(
 
 
 def _by_rule(role: Role) -> CertificateIdentity:
-    """Without `quorum.identity.binding`, a node does not know the name of its quorum."""
+    """The identity if this node's certificate does not name its quorum: a role without namespace and quorum."""
     return CertificateIdentity("", "", role)
 
 
