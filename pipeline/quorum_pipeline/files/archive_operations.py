@@ -1,7 +1,7 @@
-"""By which operations an archive was written, from its markers: like Delta's DESCRIBE HISTORY.
+"""Lists the operations that wrote an archive, from its markers, like Delta's DESCRIBE HISTORY.
 
-Owns what is an operation. No record is decoded, and no file of records is opened: rows are those that markers say, sizes
-and times are those of the file system. Directories without a marker, and those whose records were merged, do not count.
+Owns the definition of an operation. No record is decoded and no file of records is opened: row numbers come from markers,
+sizes and times from the file system. Directories without a marker, and merged ones, do not count.
 Source: Delta Lake, "Retrieve Delta table history".
 """
 
@@ -26,7 +26,7 @@ APPEND, MERGE, STATE = "append", "merge", "state"
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """A complete range, or a whole state at `end_offset`, which begins nowhere.
+    """A complete range, or a full state at `end_offset`, which has no start.
 
     `records`: those of a range, without quarantined ones; None for a state. `rows`: of deltas, or of the state. `merged`:
     number of directories that a merge replaced. `size_bytes`: records, deltas and quarantine, or the state. `written_ms`:
@@ -45,7 +45,7 @@ class Operation:
 
 
 def operations(reader: ArchiveReader) -> list[Operation]:
-    """The newest offsets first; a state after the range that it ends with. Raises PipelineError, OSError."""
+    """Return the operations, the newest offsets first; a state follows the range with the same end. Raises PipelineError, OSError."""
     found = [*_ranges(reader), *_states(reader)]
     return sorted(found, key=lambda each: (each.end_offset, each.kind == STATE), reverse=True)
 

@@ -29,9 +29,9 @@ WORTH_FILES_ROWS = 10_000
 _RISING = {
     "offset", "epoch", "timestamp", "version", "batch_offset", "batch_crc", "position"
 }  # fmt: skip
-"""Columns in which a value is much like the one before."""
+"""Columns whose neighbouring values are similar."""
 _BOUNDS = ["offset", "epoch", "timestamp", "type"]
-"""What readers look for: only these have a least and a greatest value in the file."""
+"""Columns that readers filter by: only these have minimum and maximum statistics."""
 
 
 @dataclass(slots=True)
@@ -41,7 +41,7 @@ class _Files:
     directory: Path
     stem: str
     names: tuple[str, ...] = ()
-    """Of the files, once they are whole."""
+    """Names of the complete files."""
     _writers: dict[pa.Schema, pq.ParquetWriter] = field(default_factory=dict)
 
     def add(self, batch: pa.RecordBatch) -> None:
@@ -77,9 +77,9 @@ class _Files:
 def write_part(
     blocks: Iterable[AnyRows], schema: pa.Schema, stem: str, records: Path, quarantine: Path
 ) -> Part:
-    """All rows, those with a problem apart from the others, in files whose names begin with `stem`.
+    """Write all rows to files whose names begin with `stem`; rows with a problem go to separate files.
 
-    Raises OSError, and what the rows raise; nothing is left then.
+    Raises OSError, and errors of the iterator `blocks`; then no file remains.
     """
     part = Part()
     good, bad = _Files(records, stem), _Files(quarantine, stem)
@@ -107,7 +107,8 @@ def _batches(rows: AnyRows, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
 
 
 def _options(schema: pa.Schema) -> dict[str, Any]:
-    """Fields of records repeat themselves; what all rows have grows, or differs in each, and a dictionary of it only takes time."""
+    """Options of the Parquet writer. Fields of records get dictionaries, as their values repeat. Common columns increase or are
+    unique, so a dictionary would only cost time."""
     dictionaries = [
         leaf
         for each in schema
@@ -129,7 +130,7 @@ def _options(schema: pa.Schema) -> dict[str, Any]:
 
 
 def _leaves(path: str, kind: pa.DataType) -> list[str]:
-    """The columns that Parquet makes of one of Arrow."""
+    """Names of the Parquet columns of an Arrow column."""
     if pa.types.is_struct(kind):
         return [leaf for each in kind for leaf in _leaves(f"{path}.{each.name}", each.type)]
     if pa.types.is_list(kind):

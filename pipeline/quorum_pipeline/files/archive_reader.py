@@ -32,14 +32,14 @@ from quorum_pipeline.files.sealed_file import is_parquet, read_footer
 from quorum_pipeline.files.snapshot_file import SnapshotFile, open_snapshot
 
 _FOOTERS_AT_ONCE = 8
-"""The wait for an object store is longer than the work."""
+"""Number of concurrent reads of footers: waiting for an object store takes longer than the work."""
 
 
 class ArchiveFiles(Protocol):
     """Small files of an archive, by URI or path. Every call may raise PipelineError, OSError."""
 
     def local_path(self, directory: str) -> Path | None:
-        """Where it lies for everybody who mounts it; None on any other kind of file system."""
+        """The path in a mounted file system; None for other file systems."""
 
     def list(self, directory: str) -> list[str]:
         """Names in a directory, sorted; empty if there is none."""
@@ -48,18 +48,18 @@ class ArchiveFiles(Protocol):
         """Files in a directory, sorted by name; empty if there is none."""
 
     def read(self, file: str) -> str | None:
-        """Its text, None if there is no such file."""
+        """Text of a file; None if it does not exist."""
 
     def tail(self, file: str, size_bytes: int) -> bytes:
         """The end of a file, or all of it if it is shorter."""
 
     def fetch(self, file: str, scratch: Path) -> Path:
-        """The file, on this machine: itself, or a copy in a directory."""
+        """Path of the file on this machine: itself, or a copy in `scratch`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Archived:
-    """What an archive holds: offsets from `start` on and below `end`."""
+    """Content of an archive: offsets from `start` on and below `end`."""
 
     start: int
     end: int
@@ -77,26 +77,26 @@ class ArchiveReader:
 
     @property
     def uri(self) -> str:
-        """Where it is."""
+        """URI of the archive."""
         return self._uri
 
     @property
     def mounted(self) -> Path | None:
-        """Its path for everybody who mounts it; None: its file system is known to Hadoop alone."""
+        """Path of the archive in a mounted file system; None if only Hadoop can read it."""
         return self._local
 
     def task(
         self, task: ArchiveTask, files: Iterable[str], texts: Iterable[tuple[str, str]] = ()
     ) -> Any:
-        """A task with paths relative to the archive, for whoever runs it; `files`, and `texts` with their names: all that
-        it reads.
+        """Prepare a task with paths relative to the archive for an executor. `files`, and `texts` with their names: all files
+        that it reads.
         """
         if self._local is not None:
             return task.under(self._local)
         return Fetched(task, self._uri, tuple(files), tuple(texts))
 
     def names(self, directory: str) -> list[str]:
-        """Sorted, of what is in a directory, which is relative to the archive; empty if there is none."""
+        """Sorted names in a directory, which is relative to the archive; empty if it does not exist."""
         return self._files.list(f"{self._uri}/{directory}")
 
     def stored(self, directory: str) -> tuple[StoredFile, ...]:
@@ -104,11 +104,11 @@ class ArchiveReader:
         return self._files.stored(f"{self._uri}/{directory}")
 
     def text(self, file: str) -> str | None:
-        """Of a small file, which is relative to the archive; None if there is none."""
+        """Text of a small file, which is relative to the archive; None if it does not exist."""
         return self._files.read(f"{self._uri}/{file}")
 
     def parquet_names(self, directory: str) -> list[str]:
-        """Of the Parquet files in a directory, which is relative to the archive."""
+        """Names of the Parquet files in a directory, which is relative to the archive."""
         return [each for each in self.names(directory) if is_parquet(each)]
 
     def parquet_files(self, directory: str) -> list[str]:
@@ -116,17 +116,17 @@ class ArchiveReader:
         return [f"{directory}/{name}" for name in self.parquet_names(directory)]
 
     def size_bytes(self) -> int:
-        """Of its records."""
+        """Size of the archived records."""
         kept = (self.stored(f"{RECORDS}/{each}") for each in self.names(RECORDS))
         return sum(each.size_bytes for files in kept for each in files if is_parquet(each.name))
 
     def footer(self, file: str) -> pq.FileMetaData:
-        """Of a Parquet file, which is relative to the archive: only its end is read."""
+        """Footer of a Parquet file, which is relative to the archive; only the end of the file is read."""
         path = f"{self._uri}/{file}"
         return read_footer(path, partial(self._files.tail, path))
 
     def groups(self, range: OffsetRange) -> list[FileGroup]:
-        """The files of a range's records in order, together where their offsets overlap. Only their ends are read."""
+        """The files of a range's records in order, grouped where their offsets overlap. Only footers are read."""
         directory = f"{RECORDS}/{range.directory}"
         files = self.parquet_files(directory)
         with ThreadPoolExecutor(_FOOTERS_AT_ONCE) as pool:
@@ -142,7 +142,7 @@ class ArchiveReader:
         return Archived(ranges[0].start, ranges[-1].end, tuple(ranges), quarantined)
 
     def ranges(self) -> list[OffsetRange]:
-        """The ranges that count, in order and contiguous."""
+        """The valid ranges, in order and contiguous."""
         return self._tiles()[0]
 
     def snapshot(self, scratch: Path) -> SnapshotFile | None:
@@ -156,7 +156,7 @@ class ArchiveReader:
         )
 
     def check_complete(self, found: Archived, end_offset: int | None) -> None:
-        """Raises PipelineError if there are not all records below an offset (None: the end)."""
+        """Raise PipelineError unless all records below an offset exist (None: the end)."""
         if found.quarantined:
             raise PipelineError(
                 f"{found.quarantined} records of {self._uri} are in quarantine: no state can be computed without them"
@@ -164,14 +164,14 @@ class ArchiveReader:
         self._check_there(found, found.end if end_offset is None else end_offset)
 
     def check_beginning(self, found: Archived, known_end: int) -> None:
-        """Raises PipelineError if records are missing behind what is known before the first one: that up to an offset."""
+        """Raise PipelineError if records are missing between `known_end` and the first archived record."""
         if known_end < found.start:
             raise PipelineError(
                 f"{self._uri} lacks offsets {known_end} to {found.start} but has later ones: directories were removed"
             )
 
     def batch_of(self, offset: int) -> BatchIdentity | None:
-        """That of an archived record; None if it is not there, or in quarantine."""
+        """Identity of an archived record's batch; None if the record is missing or in quarantine."""
         for each in self.contents().ranges:
             if each.start <= offset < each.end:
                 return self._batch_in(each, offset)
@@ -182,7 +182,7 @@ class ArchiveReader:
         return archived_batch(self._local / RECORDS / range.directory, offset)
 
     def place_of(self, offset: int) -> str:
-        """The directory that a record is in."""
+        """Name of the directory that contains a record."""
         found = (each for each in self.contents().ranges if each.start <= offset < each.end)
         return next((self._directory(RECORDS, each) for each in found), self._uri)
 
@@ -211,7 +211,7 @@ class ArchiveReader:
         return counting, others
 
     def marker(self, range: OffsetRange) -> Marker:
-        """What the marker of a range says. Raises PipelineError."""
+        """Marker of a range. Raises PipelineError."""
         path = f"{self._directory(RECORDS, range)}/{MARKER}"
         try:
             return parse_marker(self._files.read(path) or "")

@@ -42,12 +42,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class DeltaTask:
-    """A delta of whole parts, or a part of a state."""
+    """A delta of complete parts, or a part of a state."""
 
     path: Path
 
     def squeezed(self) -> tuple[Any, Summary]:
-        """Raises PipelineError, OSError."""
+        """Read the delta. Raises PipelineError, OSError."""
         from quorum_pipeline.files.delta_file import read_delta
 
         return read_delta(self.path)
@@ -59,7 +59,7 @@ class DeltaTask:
 
 @dataclass(frozen=True, slots=True)
 class RecordsTask:
-    """Records of a range from `start` on and below `end`, up to the first that is later than `time_ms`."""
+    """Records of a range from `start` on and below `end`, up to the first one later than `time_ms`."""
 
     directory: Path
     start: int
@@ -71,7 +71,7 @@ class RecordsTask:
         return replace(self, directory=root / self.directory)
 
     def squeezed(self) -> tuple[Any, Summary]:
-        """By compiled loops. Raises Unusual, PipelineError, OSError."""
+        """Reduce with compiled loops. Raises Unusual, PipelineError, OSError."""
         from quorum_pipeline.compaction.compaction import known_run
         from quorum_pipeline.plain_form import Unusual
         from quorum_pipeline.state.compiled_span import CompiledSpan
@@ -91,7 +91,7 @@ class RecordsTask:
         return found, at
 
     def reduced(self) -> tuple[Span, Summary]:
-        """Record by record. Raises PipelineError, OSError."""
+        """Record by record. Read the delta. Raises PipelineError, OSError."""
         found, at = Span(), Summary(self.start, self.start)
         for columns, late in self._columns():
             wrong = columns.first_wrong(at.end_offset)
@@ -112,11 +112,11 @@ class RecordsTask:
         return found, at
 
     def _lacks(self, at: Summary) -> bool:
-        """Whether files of the end are missing: what is left has no gap."""
+        """Whether files at the end are missing, so that the rest has no gap."""
         return not at.stop and at.end_offset < self.end
 
     def _columns(self) -> Iterator[tuple[LogColumns, bool]]:
-        """With whether what follows is later than what is wanted."""
+        """Yield columns, and whether the next ones are later than requested."""
         for each in read_records(self.directory, 1, self.start, self.end):
             some = each.from_offset(self.start).before_offset(self.end)
             early = some if self.time_ms is None else some.up_to_time(self.time_ms)
@@ -145,7 +145,7 @@ def _at(columns: LogColumns, at: Summary) -> Summary:
 
 @dataclass(frozen=True, slots=True)
 class ArchiveTasks:
-    """As `LogTasks`."""
+    """Like `LogTasks`."""
 
     name: str
     start_offset: int
@@ -155,7 +155,7 @@ class ArchiveTasks:
     snapshot_name: str
 
     def error(self, wrong: Contradiction) -> PipelineError:
-        """What is wrong, with its directory."""
+        """Convert a contradiction to an error that names its directory."""
         if wrong.offset < 0:
             offset = wrong.offset - BEFORE_THE_LOG
             return PipelineError(f"{self.snapshot_name}, offset {offset}: {wrong.reason}")
@@ -165,7 +165,7 @@ class ArchiveTasks:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Offsets that have a delta (`delta`, a file), or are only in the records of a range."""
+    """Offsets with a delta (`delta`, a file), or only with the records of a range."""
 
     start: int
     end: int
@@ -175,13 +175,13 @@ class _Part:
 
 @dataclass(frozen=True, slots=True)
 class ArchiveSource:
-    """An archive. Where executors do not mount it, their tasks get the files that they read (`files/fetched.py`)."""
+    """An archive. Executors that do not mount it get the files of their tasks (`files/fetched.py`)."""
 
     reader: ArchiveReader
     scratch: Path
 
     def buckets(self, slots: int) -> int:
-        """How many parts a state is merged in."""
+        """Number of buckets in which a state is merged."""
         return max(slots, 2)
 
     def plan(self, moments: Sequence[Moment], slots: int, *, compiled: bool) -> ArchiveTasks | None:
@@ -239,7 +239,7 @@ class ArchiveSource:
     def _records(
         self, range: OffsetRange, start: int, end: int, time_ms: int | None, groups: "Groups"
     ) -> Iterator[Any]:
-        """Tasks for records of a range: one, or one for each group of files that are to be fetched."""
+        """Tasks for the records of a range: one, or one for each group of files to be fetched."""
         directory = f"{RECORDS}/{range.directory}"
         if self.reader.mounted is not None:
             yield self.reader.task(RecordsTask(Path(directory), start, end, time_ms), ())
@@ -275,7 +275,7 @@ class ArchiveSource:
                 yield _Part(at, each.end, each, None)
 
     def _state(self, found: Archived, moment: Moment) -> tuple[int, list[str]] | None:
-        """Offset and files of the newest state that is not too new."""
+        """Offset and files of the newest state that is not later than the moment."""
         limit = found.end if moment.offset is None else moment.offset
         for offset, told in reversed(list(states(self.reader))):
             late = moment.time_ms is not None and told["latest_ms"] > moment.time_ms
@@ -286,11 +286,11 @@ class ArchiveSource:
 
 
 Groups = dict[OffsetRange, list[FileGroup]]
-"""Files of ranges, once they were asked for."""
+"""Cached files of ranges."""
 
 
 def snapshot_task(reader: ArchiveReader, task: "SnapshotTask | KnownTask") -> Any:
-    """A task on the snapshot before the archive, for whoever runs it."""
+    """Prepare a task on the snapshot before the archive for an executor."""
     if reader.mounted is not None:
         return task
     file = f"{SNAPSHOTS}/{task.file.path.name}"
@@ -299,14 +299,14 @@ def snapshot_task(reader: ArchiveReader, task: "SnapshotTask | KnownTask") -> An
 
 
 def snapshot_uri(reader: ArchiveReader, snapshot: SnapshotFile) -> str:
-    """Where the snapshot before the archive is."""
+    """URI of the snapshot before the archive."""
     if reader.mounted is not None:
         return str(snapshot.path)
     return f"{reader.uri}/{SNAPSHOTS}/{snapshot.path.name}"
 
 
 def states(reader: ArchiveReader) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Offsets of the whole states in an archive, in order, and what their markers say. Raises PipelineError,
+    """Yield offset and marker of each full state in an archive, in order. Raises PipelineError,
     OSError.
     """
     for name in reader.names(STATES):

@@ -17,7 +17,7 @@ _SCHEMA = pa.schema({"offset": pa.int64(), "epoch": pa.int32(), "batch_crc": pa.
 
 
 class BatchIdentity(NamedTuple):
-    """What a batch has that no other one at its offset has."""
+    """Identifies a batch among all batches with its offset."""
 
     epoch: int
     crc: int
@@ -27,7 +27,7 @@ class BatchIdentity(NamedTuple):
 
 
 def archived_batch(directory: Path, offset: int) -> BatchIdentity | None:
-    """Of the record at this offset; None if it is not in the directory. Raises PipelineError, OSError."""
+    """Return the identity of the batch with this offset; None if the record is not in the directory. Raises PipelineError, OSError."""
     paths = parquet_files(directory)
     for path in paths:
         with naming(path):
@@ -40,7 +40,7 @@ def archived_batch(directory: Path, offset: int) -> BatchIdentity | None:
 
 
 def identity(epoch: int | None, batch_crc: int | None) -> BatchIdentity | None:
-    """None if the archive does not say it."""
+    """Return the identity; None if the archive lacks a part of it."""
     if epoch is None or batch_crc is None:
         return None
     return BatchIdentity(epoch, batch_crc)

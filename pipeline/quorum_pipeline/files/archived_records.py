@@ -31,7 +31,7 @@ COLUMNS = ("offset", "epoch", "timestamp", "control", "record_key", "value")
 
 
 class _File(NamedTuple):
-    """`least` and `most`: its offsets, both inclusive."""
+    """A file. `least` and `most`: its first and last offset, inclusive."""
 
     least: int
     most: int
@@ -46,11 +46,11 @@ class _File(NamedTuple):
 def read_records(
     directory: Path, parallel_stages: int, start: int = 0, end: int = _MOST_OFFSET
 ) -> Iterator[LogColumns]:
-    """All records in a directory, in order, as many at a time as lie in files whose offsets overlap: those of one task.
+    """Read all records in a directory in order. Files whose offsets overlap, those of one task, are read together.
 
-    Files without any offset from `start` on and below `end` are passed over.
+    Files without any offset from `start` on and below `end` are skipped.
 
-    So many files are read at a time, and what follows while it is used. Raises PipelineError, OSError.
+    `parallel_stages` files are read at a time, the next ones while the earlier are used. Raises PipelineError, OSError.
     """
     waiting: deque[Future[LogColumns]] = deque()
     with ThreadPoolExecutor(parallel_stages) as pool:
@@ -65,7 +65,7 @@ def read_records(
 
 
 def file_groups(directory: Path, start: int, end: int) -> Iterator[list[Path]]:
-    """The files of a directory with offsets from `start` on and below `end`, in order: together where their offsets overlap.
+    """Yield the files of a directory with offsets from `start` on and below `end` in order, grouped where their offsets overlap.
 
     Raises PipelineError, OSError.
     """
@@ -74,7 +74,7 @@ def file_groups(directory: Path, start: int, end: int) -> Iterator[list[Path]]:
 
 
 class FileGroup(NamedTuple):
-    """Files whose offsets overlap, of a directory: they have the records from `start` on and below `end`."""
+    """Files of a directory whose offsets overlap, with the records from `start` on and below `end`."""
 
     start: int
     end: int
@@ -84,8 +84,8 @@ class FileGroup(NamedTuple):
 def groups_by_footer(
     directory: str, range: OffsetRange, rows: int, footers: Iterable[tuple[str, pq.FileMetaData]]
 ) -> list[FileGroup]:
-    """The same groups for all files of a directory whose marker says `rows`, from the names and footers of its files. They
-    join up: what is missing in one is noticed when it is read. Raises PipelineError.
+    """Return the same groups for all files of a directory whose marker has `rows`, from the names and footers of its files.
+    They are contiguous: a gap within one is noticed when it is read. Raises PipelineError.
     """
     files = [_bounds(Path(file), footer) for file, footer in footers]
     _check_whole(directory, files, rows, range)
@@ -105,7 +105,7 @@ def _among(files: Iterable[_File], start: int, end: int) -> list[_File]:
 
 
 def _whole(directory: Path, files: list[_File]) -> list[_File]:
-    """The same files, if they hold what the marker and the name of their directory say. Raises PipelineError."""
+    """Return the files, if they match the marker and the name of their directory. Raises PipelineError."""
     marker = directory / MARKER
     if not marker.exists():
         return files
@@ -138,7 +138,7 @@ def _joined(tables: list[Future[pa.Table]]) -> LogColumns:
 
 
 def _overlapping(files: list[_File]) -> Iterator[list[Path]]:
-    """Files by their least and their greatest offset: together where one begins before another ends."""
+    """Group files whose ranges of offsets overlap."""
     group: list[Path] = []
     end = 0
     for each in sorted(files):
@@ -157,7 +157,7 @@ def _file(path: Path) -> _File:
 
 
 def _bounds(path: Path, footer: pq.FileMetaData) -> _File:
-    """All offsets that there can be, where the file has no statistics of them."""
+    """Range of offsets of a file; all possible offsets if it has no statistics."""
     rows, index = footer.num_rows, footer.schema.to_arrow_schema().get_field_index("offset")
     parts = [footer.row_group(number) for number in range(footer.num_row_groups)]
     told = [part.column(index).statistics for part in parts] if index >= 0 else []
@@ -196,7 +196,7 @@ def _uniform(table: pa.Table) -> pa.Table:
 
 
 def log_columns(tables: Iterable[pa.Table]) -> LogColumns:
-    """All rows of tables with COLUMNS."""
+    """Combine tables with COLUMNS."""
     table = pa.concat_tables([_uniform(pa.table({})), *map(_uniform, tables)])
     values = pc.fill_null(table.column("value").combine_chunks(), b"")
     _, borders, data = values.buffers()

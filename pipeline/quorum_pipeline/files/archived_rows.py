@@ -30,7 +30,7 @@ class _Opened:
     file: pq.ParquetFile
 
     def batches(self, schema: pa.Schema, start: int, end: int) -> Iterator[pa.RecordBatch]:
-        """Rows of these offsets. Raises PipelineError, OSError."""
+        """Read the rows of these offsets. Raises PipelineError, OSError."""
         there = set(self.file.schema_arrow.names)
         names = [each.name for each in schema if each.name in there]
         with naming(self.path):
@@ -45,7 +45,7 @@ class _Opened:
 def archived_rows(
     root: Path, start: int, end: int, schema: pa.Schema, *, keep_problems: bool
 ) -> Iterator[pa.RecordBatch]:
-    """All records from `start` on and below `end`, in no particular order; columns that a file lacks are null.
+    """Read all records from `start` on and below `end`, in no particular order; columns that a file lacks are null.
 
     With `keep_problems` also the rows in quarantine. Raises PipelineError if records are missing, in quarantine without
     `keep_problems`, or damaged; OSError.
@@ -61,7 +61,7 @@ def archived_rows(
 def _opened(
     root: Path, start: int, end: int, stack: ExitStack
 ) -> tuple[list[_Opened], list[_Opened]]:
-    """The files of records, and of quarantined rows."""
+    """Open the files of records, and those of quarantined rows."""
     for left in reversed(range(_TRIES)):
         with ExitStack() as opening:
             try:
@@ -93,7 +93,7 @@ def _open_ranges(
 
 
 def _covering(ranges: Sequence[OffsetRange], root: Path, start: int, end: int) -> list[OffsetRange]:
-    """Those with offsets from `start` on and below `end`, which must all be there."""
+    """The ranges with offsets from `start` on and below `end`. Raises PipelineError if some are missing."""
     if not ranges or start < ranges[0].start or end > ranges[-1].end:
         held = f"offsets {ranges[0].start} to {ranges[-1].end}" if ranges else "no records"
         raise PipelineError(f"the archive at {root} has {held}, and not {start} to {end}")

@@ -25,7 +25,7 @@ _OFFSET, _BATCH, _EPOCH, _CRC = range(4)
 
 @dataclass(frozen=True, slots=True)
 class AuditRange:
-    """The first of these ranges, which are neighbours, is to be audited."""
+    """An audit of the first of these contiguous ranges."""
 
     root: Path
     ranges: tuple[OffsetRange, ...]
@@ -40,7 +40,7 @@ class AuditRange:
         return f"{RECORDS}/{self.ranges[0].directory}"
 
     def audited(self) -> Audited:
-        """All of it. Raises OSError."""
+        """Audit the range. Raises OSError."""
         found = Audited(self.place)
         try:
             for offset, problem in self._quarantine():
@@ -52,7 +52,7 @@ class AuditRange:
         return found
 
     def block(self, begin: int, end: int) -> Table:
-        """The marks of batches whose first offset is in there, up to what can't be read, which was told. Raises
+        """Return the marks of batches whose first offset is in this range, up to damage, which was reported. Raises
         OSError.
         """
         found = [NO_MARKS]
@@ -61,7 +61,7 @@ class AuditRange:
         return np.concatenate(found)
 
     def _marks(self, begin: int, end: int, *, whole: bool) -> Iterator[Table]:
-        """`whole`: all columns are read, so that damage in one of them is found."""
+        """Yield marks. `whole`: read all columns, so that damage in any of them is found."""
         open_row: Table | None = None
         for rows in self._rows(begin, end, whole=whole):
             marks = _marks_of(rows)
@@ -80,7 +80,7 @@ class AuditRange:
             yield open_row[np.newaxis]
 
     def _rows(self, begin: int, end: int, *, whole: bool) -> Iterator[Table]:
-        """Of each group of files, in order; behind `end` for as long as somebody asks."""
+        """Yield the rows of each group of files in order, also beyond `end` while the caller continues."""
         for number, each in enumerate(self.ranges):
             if each.end <= begin:
                 continue
@@ -117,7 +117,7 @@ def _read(group: Sequence[Path], *, whole: bool) -> Table:
 
 
 def _marks_of(rows: Table) -> Table:
-    """A mark for each batch; its bytes are not known."""
+    """Return a mark for each batch, without its size in bytes."""
     if not len(rows):
         return NO_MARKS
     firsts = np.flatnonzero(np.diff(rows[:, _BATCH], prepend=-1))

@@ -30,16 +30,16 @@ from quorum_pipeline.files.log_span import Damage, PlacedBatch, read_span
 from quorum_pipeline.files.reduced_span import WORTH_BYTES
 
 MOST_TOLD = 100
-"""Damaged places, or epochs that go back, of one task: of more it is told how many."""
+"""Maximum number of damaged places, or of decreasing epochs, listed for one task; the others are only counted."""
 _AT_ONCE = 10_000
 _NO_END = (1 << 63) - 1
 
 
 @dataclass(slots=True)
 class Audited:
-    """What a task has read. `unread`: ranges that can't be read; None: up to the first batch of a later task.
+    """Result of a task. `unread`: ranges that can't be read; an end of None: up to the first batch of a later task.
 
-    `first`: the first batch, and `last_epoch` that of the last one. `place`: of the file that all of it is in.
+    `first`: the first batch. `last_epoch`: epoch of the last batch. `place`: the file that was read.
     """
 
     place: str
@@ -55,7 +55,7 @@ class Audited:
     more: int = 0
 
     def damaged(self, position: int | None, offset: int, reason: str) -> None:
-        """From this offset on nothing can be read, up to the next batch."""
+        """Record damage from this offset to the next batch."""
         if len(self.damages) >= MOST_TOLD:
             self.more += 1
             return
@@ -63,7 +63,7 @@ class Audited:
         self.unread.append((offset, None))
 
     def add(self, marks: Table, *, placed: bool = True) -> None:
-        """More batches, in order; `placed`: their file says where they are."""
+        """Add batches in order. `placed`: whether their positions in the file are known."""
         if not len(marks):
             return
         if self.first is None:
@@ -85,12 +85,12 @@ class Audited:
 
 @dataclass(frozen=True, slots=True)
 class AuditSpan:
-    """A span to be audited."""
+    """An audit of a span."""
 
     span: LogSpan
 
     def audited(self) -> Audited:
-        """All of it. Raises OSError."""
+        """Audit the span. Raises OSError."""
         found = Audited(Path(self.span.path).name)
         for each in self._read():
             if isinstance(each, Damage):
@@ -100,7 +100,7 @@ class AuditSpan:
         return found
 
     def block(self, begin: int, finish: int, offset: int) -> Table:
-        """The marks of whole batches between two bytes of the file. Raises OSError."""
+        """Return the marks of complete batches between two positions of the file. Raises OSError."""
         span = LogSpan(self.span.path, begin, finish, offset, None, is_last=True)
         found = [each for each in _marks(read_span(span)) if not isinstance(each, Damage)]
         return np.concatenate([NO_MARKS, *found])
@@ -112,19 +112,19 @@ class AuditSpan:
 
 
 def _until(marks: Table, start: int) -> int | None:
-    """The first offset of the first batch that does not begin before `start`."""
+    """Return the base offset of the first batch from `start` on; None if there is none."""
     row = int(np.searchsorted(marks[:, BASE], start))
     return int(marks[row, BASE]) if row < len(marks) else None
 
 
 def mark_of(place: str, row: Table, *, placed: bool = True) -> BatchMark:
-    """A row of a table of marks as an object."""
+    """Convert a row of a table of marks."""
     base, end, epoch, crc, position, _ = row.tolist()
     return BatchMark(base, end, epoch, crc, place, position if placed else None)
 
 
 def _marks(found: Iterable[PlacedBatch | Damage]) -> Iterator[Table | Damage]:
-    """As tables; damage stands where it is."""
+    """Yield tables of marks, with damage at its place in the order."""
     rows: list[tuple[int, ...]] = []
     for each in found:
         if isinstance(each, Damage):

@@ -1,9 +1,9 @@
-"""A file of an archive with what a run of its records does to any state, or with a part of a state: Parquet.
+"""A Parquet file of an archive with the delta of a run of records, or with a part of a state.
 
-    kind, piece, offset, value    records that are left of a run (`compaction/offset_runs.py`), by the piece of it (`state/compiled_span.py`)
+    kind, piece, offset, value    remaining records of a run (`compaction/offset_runs.py`), by its pieces (`state/compiled_span.py`)
 
-What is not about keys (`deltas/summary.py`) stands in the file's metadata, as JSON. Owns that form. Pages have checksums, and a file is on the disk before it
-has its name. Must not know Spark.
+Data without keys (`deltas/summary.py`) is JSON in the file's metadata. Owns this format. Pages have checksums. A file is synced before it
+gets its name. Must not know Spark.
 """
 
 import json
@@ -37,7 +37,7 @@ _PLAIN = [each.name for each in fields(Summary) if each.name not in ("voters", "
 
 @dataclass(frozen=True, slots=True)
 class StoredSpan:
-    """As `CompiledSpan`, from a file; `latest_ms`: the greatest time in it."""
+    """Like `CompiledSpan`, read from a file. `latest_ms`: its greatest timestamp."""
 
     boundary: Boundary | None
     is_open: bool
@@ -52,7 +52,7 @@ class StoredSpan:
 
 @dataclass(frozen=True, slots=True)
 class DeltaHead:
-    """What of a delta is not in its rows."""
+    """The part of a delta that is not in its rows."""
 
     summary: Summary
     latest_ms: int
@@ -63,7 +63,7 @@ class DeltaHead:
 def write_delta(
     directory: Path, stem: str, head: DeltaHead, pieces: Sequence[tuple[int, OffsetRun]]
 ) -> tuple[str, int]:
-    """The file's name, which begins with `stem`, and how many rows it has. Raises OSError."""
+    """Write a file; return its name, which begins with `stem`, and its number of rows. Raises OSError."""
     tables = [_table(piece, run) for piece, run in pieces]
     table = pa.concat_tables(tables) if tables else _SCHEMA.empty_table()
     table = table.replace_schema_metadata({_META: json.dumps(_told(head)).encode()})
@@ -77,12 +77,12 @@ def write_delta(
 
 
 def head_of(footer: pq.FileMetaData) -> DeltaHead:
-    """What the footer of such a file says. Raises PipelineError."""
+    """Decode the head from the footer of a file. Raises PipelineError."""
     return _head(footer.metadata)
 
 
 def read_delta(path: Path) -> tuple[StoredSpan, Summary]:
-    """All of it. Raises PipelineError, OSError."""
+    """Read a file. Raises PipelineError, OSError."""
     with opened(path) as file:
         head = _head(file.schema_arrow.metadata)
         table = file.read(use_threads=False)

@@ -26,7 +26,7 @@ _OFFSETS_DIGITS = 20
 
 
 class DeltaTap:
-    """Of one part of an archive."""
+    """The delta of one part of an archive."""
 
     def __init__(self) -> None:
         self._span: CompiledSpan | None = CompiledSpan()
@@ -34,7 +34,7 @@ class DeltaTap:
         self._latest_ms = 0
 
     def through(self, blocks: Iterable[AnyRows]) -> Iterator[AnyRows]:
-        """The same blocks."""
+        """Yield the same blocks, and add them to the delta."""
         for rows in blocks:
             if self._span is not None and len(rows):
                 try:
@@ -44,7 +44,7 @@ class DeltaTap:
             yield rows
 
     def write(self, directory: Path) -> tuple[str, int]:
-        """Name of the file and its rows; no name: there is none. Raises OSError."""
+        """Write the file; return its name and number of rows, or an empty name if there is no delta. Raises OSError."""
         if self._span is None or self._at is None:
             return "", 0
         at = self._at
@@ -79,12 +79,12 @@ class DeltaTap:
 
 
 def part_stem(start: int, end: int) -> str:
-    """Of the name of these offsets' delta."""
+    """Stem of the name of these offsets' delta."""
     return f"part-{start:0{_OFFSETS_DIGITS}d}-{end:0{_OFFSETS_DIGITS}d}"
 
 
 def parsed_part(name: str) -> tuple[int, int] | None:
-    """The offsets in such a name; None for any other."""
+    """Parse the offsets in such a name; None for other names."""
     parts = stem_of(name).split("-")
     if len(parts) != 3 or parts[0] != "part" or not all(each.isdigit() for each in parts[1:]):
         return None

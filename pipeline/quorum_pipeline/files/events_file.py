@@ -1,4 +1,4 @@
-"""Events as a Parquet file, a row each. Owns its columns."""
+"""Writes events to a Parquet file, one row each. Owns its columns."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,7 +10,7 @@ from quorum_pipeline.timeline.events import Event
 
 
 def write_events(path: Path, events: Sequence[Event]) -> None:
-    """One row each. Raises OSError."""
+    """Write events, one row each. Raises OSError."""
     time = pa.timestamp("ms", tz="UTC")
     table = pa.table(
         {

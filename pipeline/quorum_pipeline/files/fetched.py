@@ -1,7 +1,7 @@
 """A task on files of an archive that this machine does not mount.
 
-Whoever runs the task puts its files into a directory first, with their places in the archive (`spark/fetched_rows.py`).
-The readers of a mounted archive then read them there, checksums included. Errors name the archive, not the directory.
+The executor first copies the task's files to a directory with the layout of the archive (`spark/fetched_rows.py`).
+Then the readers of a mounted archive read them there, with checksums. Errors name the archive, not the directory.
 Must not know Spark.
 """
 
@@ -18,14 +18,14 @@ class ArchiveTask(Protocol):
     """A task whose paths may be relative to the root of an archive."""
 
     def under(self, root: Path) -> Self:
-        """The same task, for an archive whose root is there."""
+        """Return the same task for an archive with this root."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """`task` has paths relative to the root of an archive, which is at the URI `root`. `files`: all that it reads,
-    relative as well. `texts`: small files and what is in them. `directory`: where all of them are now. Other methods are
-    those of the task.
+    """A task with its files. `task` has paths relative to the root of an archive, whose URI is `root`. `files`: all files that
+    it reads, also relative. `texts`: small files with their content. `directory`: where the files were copied to. Other
+    methods are those of the task.
     """
 
     task: Any
@@ -36,11 +36,11 @@ class Fetched:
 
     @property
     def uris(self) -> tuple[str, ...]:
-        """Of the files."""
+        """URIs of the files."""
         return tuple(f"{self.root}/{file}" for file in self.files)
 
     def at(self, directory: Path) -> "Fetched":
-        """With its files in a directory. Raises OSError."""
+        """Return the task with its files in a directory. Raises OSError."""
         for file, text in self.texts:
             path = directory / file
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -16,7 +16,7 @@ _DIRECTORY = "NUMBA_CACHE_DIR"
 
 
 def use_kept_loops() -> None:
-    """Before numba is imported. Without room for a copy nothing changes: then each process compiles for itself."""
+    """Copy the loops; call it before numba is imported. Without room for a copy each process compiles for itself."""
     kept = Path(os.environ.get(_DIRECTORY) or os.devnull)
     if not kept.is_dir() or os.access(kept, os.W_OK):
         return
@@ -36,6 +36,6 @@ def use_kept_loops() -> None:
 
 
 def _remove(copy: Path, owner: int) -> None:
-    """Not in processes that were forked from this one: they end earlier."""
+    """Remove the copy, but not in processes forked from this one, as they end earlier."""
     if os.getpid() == owner:
         shutil.rmtree(copy, ignore_errors=True)

@@ -1,6 +1,6 @@
 """Small files of an archive in the local file system, named by Hadoop URIs.
 
-Owns which name is local. Must not know Spark, which need not be started for local archives. Source: Hadoop's
+Owns the rule which names are local. Must not know Spark, which need not be started for local archives. Source: Hadoop's
 `org.apache.hadoop.fs.Path`: the text before the first colon is a scheme unless it contains a slash; nothing is
 escaped.
 """
@@ -22,12 +22,12 @@ _NAME_A_FILE_SYSTEM = (
     "SPARK_SUBMIT_OPTS",
     "YARN_CONF_DIR",
 )
-"""Variables by which Spark finds its settings. The file system of a plain path may be one of them; without them it is the local one."""
+"""Environment variables that locate Spark's settings, which may define the file system of plain paths. Without them it is the local one."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """A file: its size, and when it was last written by the clock of its file system."""
+    """A file: its size, and its modification time by the clock of its file system."""
 
     name: str
     size_bytes: int
@@ -35,7 +35,7 @@ class StoredFile:
 
 
 def local_path(uri: str) -> Path | None:
-    """The place in this machine's file system that a URI with the scheme `file`, or a path without one, means; None: it means none."""
+    """Return the local path of a URI with the scheme `file` or of a path without a scheme; None for other URIs."""
     head, colon, rest = uri.partition(":")
     if not colon or "/" in head:
         path = uri
@@ -48,24 +48,24 @@ def local_path(uri: str) -> Path | None:
 
 
 def lies_here(uri: str, environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether that is certain without asking Spark what a path without a scheme means."""
+    """Whether a URI is certainly local, without Spark's setting for paths without a scheme."""
     has_scheme = ":" in uri.partition("/")[0]
     told = any(environment.get(name) for name in _NAME_A_FILE_SYSTEM)
     return local_path(uri) is not None and (has_scheme or not told)
 
 
 class LocalFiles:
-    """As `HadoopFiles`, for what `local_path` knows. Every call may raise OSError, or PipelineError for other names."""
+    """Like `HadoopFiles`, for local names. Every call may raise OSError, or PipelineError for other names."""
 
     def local_path(self, directory: str) -> Path:
-        """Where it lies."""
+        """The local path."""
         found = local_path(directory)
         if found is None:
             raise PipelineError(f"{directory} is not in the file system of this machine")
         return found
 
     def list(self, directory: str) -> list[str]:
-        """Names in a directory; empty if there is none. Checksums that Hadoop puts beside its files are none of them."""
+        """Names in a directory; empty if it does not exist. Hadoop's checksum files are left out."""
         path = self.local_path(directory)
         try:
             names = os.listdir(path)
@@ -83,7 +83,7 @@ class LocalFiles:
         return tuple(found)
 
     def read(self, file: str) -> str | None:
-        """Its text, None if there is no such file."""
+        """Text of a file; None if it does not exist."""
         try:
             return self.local_path(file).read_text(encoding="utf-8", errors="replace")
         except (FileNotFoundError, NotADirectoryError):
@@ -96,10 +96,10 @@ class LocalFiles:
             return opened.read()
 
     def fetch(self, file: str, scratch: Path) -> Path:
-        """Itself."""
+        """The path of the file itself; nothing is copied."""
         return self.local_path(file)
 
 
 def size_of(directory: Path) -> int:
-    """Bytes of all files in it, at any depth."""
+    """Size of all files in a directory, at any depth."""
     return sum(each.stat().st_size for each in directory.rglob("*") if each.is_file())

@@ -22,9 +22,9 @@ SUFFIX = ".log"
 
 @dataclass(frozen=True, slots=True)
 class LogSpan:
-    """Bytes of one segment that begin with a batch. `end_offset` None: as far as whole batches go.
+    """A part of a segment that begins with a batch. `end_offset` None: up to the last complete batch.
 
-    `is_last`: nothing follows it in the log, so a batch that is not whole is one that is being written.
+    `is_last`: it is the end of the log, so an incomplete batch is being written.
     """
 
     path: str
@@ -37,7 +37,7 @@ class LogSpan:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A file and the offset in its name."""
+    """A segment file and the offset in its name."""
 
     path: Path
     base_offset: int
@@ -46,7 +46,7 @@ class Segment:
 
 @dataclass(frozen=True)
 class LogDirectory:
-    """What lies in the directory of the metadata partition; `segments` and `snapshots` are in order.
+    """Content of the directory of the metadata partition; `segments` and `snapshots` are sorted.
 
     `recorded`: the end that the node recorded, None for directories of other software.
     """
@@ -58,13 +58,13 @@ class LogDirectory:
 
     @property
     def start_offset(self) -> int:
-        """The first offset that the log has; that of the newest snapshot if there is no segment."""
+        """First offset of the log; that of the newest snapshot if there is no segment."""
         if self.segments:
             return self.segments[0].base_offset
         return self.snapshots[-1].end_offset
 
     def end_offset(self) -> int:
-        """The offset behind the last whole batch, by the headers."""
+        """End offset of the last complete batch, by the headers."""
         if not self.segments:
             return self.start_offset
         return self.tail.base_offset
@@ -103,7 +103,7 @@ class LogDirectory:
 
     @cached_property
     def tail(self) -> LogSpan:
-        """What stands behind the last whole batch, mostly nothing; there has to be a segment."""
+        """Bytes behind the last complete batch, usually none. There has to be a segment."""
         last = self.segments[-1]
         position, offset = 0, last.base_offset
         for position, offset in _borders(last, None):  # noqa: B007 - the last one is what is wanted
@@ -113,7 +113,7 @@ class LogDirectory:
     def spans(
         self, start_offset: int, target_bytes: int, limit: int | None = None
     ) -> Iterator[LogSpan]:
-        """The log from the batch with `start_offset` on, in pieces of about so many bytes; only batches that begin
+        """Split the log from the batch with `start_offset` on into spans of about `target_bytes`, with only batches that begin
         below `limit`.
         """
         for index, segment in enumerate(self.segments):
@@ -127,7 +127,7 @@ class LogDirectory:
 
 
 def open_log(path: Path) -> LogDirectory:
-    """The log in this directory, or in its `__cluster_metadata-0`. Raises PipelineError."""
+    """Open the log in this directory, or in its subdirectory `__cluster_metadata-0`. Raises PipelineError."""
     if not path.exists():
         raise PipelineError(f"{path} does not exist")
     if not path.is_dir():
@@ -158,7 +158,7 @@ def _cut(
     end_offset: int | None,
     limit: int | None,
 ) -> Iterator[LogSpan]:
-    """What is damaged stands within a span, or at the end of the last one: reading that says what is wrong."""
+    """Split a segment. Damage is within a span, or at the end of the last one; reading the span reports it."""
     position, base = 0, segment.base_offset
     for at, end in _borders(segment, end_offset):
         if end <= start_offset:
@@ -175,11 +175,10 @@ def _cut(
 
 
 def _borders(segment: Segment, end_offset: int | None) -> Iterator[tuple[int, int]]:
-    """(position behind a batch, offset behind it) of every whole batch, by the headers alone.
+    """Yield (end position, end offset) of every complete batch, from the headers alone.
 
-    A header counts if the next one goes on from it, or else if its checksum is right. What is damaged, and has a batch
-    behind it, is
-    passed over as if it were one batch.
+    A header is valid if the next one continues from it, or if its checksum is right. Damage before another batch is skipped
+    like a batch.
     """
     size_bytes = segment.size_bytes
     position, offset = 0, segment.base_offset
@@ -206,6 +205,6 @@ def _borders(segment: Segment, end_offset: int | None) -> Iterator[tuple[int, in
 
 
 def _goes_on(content: mmap.mmap, border: tuple[int, int], size_bytes: int) -> bool:
-    """Whether a header stands at this position with this offset."""
+    """Whether there is a header with this offset at this position."""
     position, offset = border
     return size_bytes - position >= SPAN.size and SPAN.unpack_from(content, position)[0] == offset

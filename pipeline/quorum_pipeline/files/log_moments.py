@@ -12,7 +12,7 @@ from quorum_pipeline.state.moment import Moment
 
 
 def start_of(log: LogDirectory, moment: Moment) -> SnapshotFile | None:
-    """The snapshot that what leads to a moment begins with; None: with the first record.
+    """Return the snapshot from which the state at a moment is computed; None: from the first record.
 
     Raises PipelineError if the log does not have this moment.
     """
@@ -27,7 +27,7 @@ def start_of(log: LogDirectory, moment: Moment) -> SnapshotFile | None:
 
 
 def file_of(log: LogDirectory, offset: int) -> Path:
-    """The segment that has a record."""
+    """Return the segment that contains a record."""
     return max(
         (each for each in log.segments if each.base_offset <= offset),
         key=lambda each: each.base_offset,
@@ -35,7 +35,7 @@ def file_of(log: LogDirectory, offset: int) -> Path:
 
 
 def _snapshot(log: LogDirectory, moment: Moment) -> SnapshotFile | None:
-    """The newest one that is not too new; none is needed where the log has everything."""
+    """Return the newest snapshot that is not too new; None if the log is complete without one."""
     for each in reversed(log.snapshots):
         file = SnapshotFile(log.path / each.file_name, each)
         if moment.offset is not None and each.end_offset > moment.offset:

@@ -1,4 +1,4 @@
-"""A span of a log as rows. Owns the size of what is in memory at a time; knows no Spark."""
+"""Reads a span of a log as rows. Owns the number of rows in memory at a time. Must not know Spark."""
 
 from collections.abc import Iterable, Iterator
 
@@ -15,9 +15,9 @@ UNKNOWN_EPOCH = -1
 def span_rows(
     span: LogSpan, start_offset: int, end_offset: int, *, keep_problems: bool
 ) -> Iterator[AnyRows]:
-    """Rows of the offsets from `start_offset` on and below `end_offset`.
+    """Read the rows of the offsets from `start_offset` on and below `end_offset`.
 
-    Damage is a row with a problem, or, without `keep_problems`, a PipelineError; so is a record that can't be decoded.
+    Damage, or a record that can't be decoded, is a row with a problem; without `keep_problems` it raises PipelineError.
     """
     rows = Gathering(span.path)
     for found in read_runs(span, start_offset, end_offset):
@@ -40,7 +40,7 @@ def span_rows(
 
 
 def checked(blocks: Iterable[AnyRows], *, keep_problems: bool) -> Iterator[AnyRows]:
-    """The rows, if problems may stay in them. Raises PipelineError."""
+    """Yield the blocks. Raises PipelineError for rows with problems, unless `keep_problems`."""
     for rows in blocks:
         problem = None if keep_problems else min(rows.problems(), default=None)
         if problem is not None:

@@ -17,13 +17,13 @@ from quorum_pipeline.rows.loops import READ_AHEAD_BYTES
 from quorum_pipeline.rows.runs import BatchRun, first_run
 
 RUN_BYTES = 8 << 20
-"""What is read together is decoded together: a hundred thousand records, more or less."""
+"""Bytes that are read and decoded together: about a hundred thousand records."""
 
 
 def read_runs(
     span: LogSpan, start_offset: int, end_offset: int
 ) -> Iterator[BatchRun | PlacedBatch | Damage]:
-    """As `read_span`, in runs: where they hold nothing before `start_offset` and nothing from `end_offset` on. Raises OSError."""
+    """Read a span like `read_span`, but in runs where all batches are within `start_offset` and `end_offset`. Raises OSError."""
     position, offset = span.position, span.base_offset
     with Path(span.path).open("rb") as file:
         while True:

@@ -20,7 +20,7 @@ PIECE_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """What can't be read: where, from which offset on, below which (None: that can't be told), why."""
+    """An unreadable part: its place, first offset, end offset (None if unknown), and the reason."""
 
     path: str
     position: int
@@ -36,14 +36,14 @@ class Damage:
 
 @dataclass(frozen=True, slots=True)
 class PlacedBatch:
-    """A batch, and where in its file it begins."""
+    """A batch and its position in the file."""
 
     batch: Batch
     position: int
 
 
 def read_span(span: LogSpan) -> Iterator[PlacedBatch | Damage]:
-    """The batches in order; Damage stands where some are missing. Raises OSError."""
+    """Yield the batches in order, with Damage in place of missing ones. Raises OSError."""
     position, offset = span.position, span.base_offset
     with Path(span.path).open("rb") as file:
         while position < span.end_position:
@@ -74,7 +74,7 @@ def read_span(span: LogSpan) -> Iterator[PlacedBatch | Damage]:
 
 
 def damaged_tail(log: LogDirectory) -> Damage | None:
-    """Damage behind the last complete batch; a batch that is being written is none. Raises PipelineError, OSError."""
+    """Return damage behind the last complete batch; a batch that is being written is not damage. Raises PipelineError, OSError."""
     if not log.segments:
         return None
     damage = next((each for each in read_span(log.tail) if isinstance(each, Damage)), None)
@@ -82,7 +82,7 @@ def damaged_tail(log: LogDirectory) -> Damage | None:
 
 
 def lost_records(log: LogDirectory) -> Damage | None:
-    """The log ends below the offset up to which its node synced it. Raises PipelineError, OSError."""
+    """Return the missing records if the log ends below the offset up to which its node synced it. Raises PipelineError, OSError."""
     if not _ends_too_early(log):
         return None
     # The node lowers its record before it truncates: the log may have been truncated after the record was read.
@@ -111,7 +111,7 @@ def _ends_too_early(log: LogDirectory) -> bool:
 
 
 def _whole_piece(file: BinaryIO, position: int, end_position: int) -> bytes:
-    """A piece; more of it if its first batch is longer, and all of that is there."""
+    """Read a piece; more than that if its first batch is longer and complete."""
     data = _read(file, position, min(PIECE_BYTES, end_position - position))
     if len(data) >= PREFIX_BYTES:
         size = _batch_bytes(data)
@@ -121,7 +121,7 @@ def _whole_piece(file: BinaryIO, position: int, end_position: int) -> bytes:
 
 
 def _split(data: bytes) -> tuple[list[Batch], str | None]:
-    """The batches before the first damage, and what is wrong there."""
+    """Return the batches before the first damage, and the reason of the damage."""
     try:
         return split_batches(data)[0], None
     except CorruptBatch as error:

@@ -11,7 +11,7 @@ from quorum_node.records.batches import HEADER_BYTES, PREFIX_BYTES, CorruptBatch
 
 _LOW_BITS = 16
 _MOST_BYTES = 64 << 20
-"""No batch is longer."""
+"""Maximum length of a batch."""
 
 
 def next_batch(
@@ -21,9 +21,10 @@ def next_batch(
     end_position: int,
     end_offset: int | None,
 ) -> tuple[int, int] | None:
-    """Position and first offset of a batch from `position` on and with nothing below `offset` in it.
+    """Find a batch from `position` on without offsets below `offset`; return its position and first offset.
 
-    At `position` itself it is one that follows a gap. `end_offset` is what follows at `end_position`; None: nothing does.
+    If it is at `position` itself, offsets are missing before it. `end_offset`: the first offset after `end_position`; None at the
+    end of the log.
     """
     begins = _beginning(offset)
     at = position
@@ -45,7 +46,7 @@ def next_batch(
 def whole_batch(
     content: mmap.mmap | bytes, position: int, end_position: int
 ) -> tuple[int, int] | None:
-    """Position and offset behind the batch there; None if it isn't whole, or its checksum is wrong."""
+    """Return position and offset behind the batch at `position`; None if it is incomplete or its checksum is wrong."""
     length = int.from_bytes(content[position + 8 : position + PREFIX_BYTES], "big", signed=True)
     end = position + PREFIX_BYTES + length
     if not position + HEADER_BYTES <= end <= min(end_position, position + _MOST_BYTES):
@@ -59,7 +60,7 @@ def whole_batch(
 
 
 def _beginning(offset: int) -> re.Pattern[bytes]:
-    """First offset (in this or the next block of 2^16), length, epoch and magic of a batch."""
+    """Pattern of a batch's start: first offset (in this or the next block of 2^16), length, epoch and magic."""
     high = offset >> _LOW_BITS
     blocks = b"|".join(re.escape((high + n).to_bytes(6, "big")) for n in (0, 1))
     return re.compile(b"(?:" + blocks + rb").{2}[\x00-\x03].{7}\x02", re.DOTALL)

@@ -1,4 +1,4 @@
-"""The end of a log as its node recorded it: what is synced, and what is committed.
+"""Reads the synced and the committed end of a log, as its node recorded them.
 
 Only a directory that was last written by this software has such a record (`synced-end`). Must not know segments.
 """
@@ -13,7 +13,7 @@ __all__ = ["RecordedEnd", "recorded_end"]
 
 
 def recorded_end(directory: Path) -> RecordedEnd | None:
-    """None if nothing is recorded, or if the record can't be trusted: it is damaged, or other software wrote the directory last.
+    """Return the recorded end; None if there is none, it is damaged, or other software wrote the directory last.
 
     Raises OSError.
     """

@@ -27,25 +27,23 @@ Reduced = tuple[Span, Summary]
 WORTH_BYTES = 4 << 20
 """A shorter span is reduced before compiled loops are loaded."""
 BLOCK_RECORDS, BLOCK_BYTES = 250_000, 32 << 20
-"""So much is put together at once."""
+"""Maximum records and bytes that are combined at once."""
 BEFORE_THE_LOG = -(1 << 62)
-"""Added to the offsets of a snapshot: what it says was before every record of the log."""
+"""Added to the offsets of a snapshot, because its records precede every record of the log."""
 
 
 class Batches(Protocol):
-    """Whoever takes the metadata of a span."""
+    """Receives the metadata of a span."""
 
     def add(self, batch: Batch, begin: int, end: int) -> Contradiction | None:
-        """The records of a batch from `begin` on and below `end`. What is wrong with it or one before, if that is
-        seen.
+        """Add the records of a batch from `begin` on and below `end`. Returns a contradiction in this or an earlier batch, if
+        one was detected.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class SpanTask:
-    """The records of a span from `start_offset` on and below `end_offset`, up to the first batch that is later than
-    `time_ms`.
-    """
+    """The records of a span from `start_offset` on and below `end_offset`, up to the first batch later than `time_ms`."""
 
     span: LogSpan
     start_offset: int
@@ -53,7 +51,7 @@ class SpanTask:
     time_ms: int | None = None
 
     def reduced(self) -> Reduced:
-        """See above. Raises OSError."""
+        """Reduce the span. Raises OSError."""
         found, at = Span(), Summary(self.start_offset, self.start_offset)
         size_bytes = self.span.end_position - self.span.position
         pending = _Pending(found, compiled=size_bytes >= WORTH_BYTES)
@@ -68,13 +66,13 @@ class SpanTask:
         return found, at
 
     def squeezed(self) -> "tuple[CompiledSpan, Summary]":
-        """By compiled loops. Raises Unusual, OSError."""
+        """Reduce the span with compiled loops. Raises Unusual, OSError."""
         from quorum_pipeline.files.squeezed_span import squeezed_task
 
         return squeezed_task(self)
 
     def read(self, each: PlacedBatch | Damage, at: Summary, pending: "Batches") -> Summary:
-        """With a piece more of the span."""
+        """Add one more piece of the span."""
         if isinstance(each, Damage):
             wrong = Contradiction(max(each.offset, self.start_offset), str(each))
             return at if each.offset >= self.end_offset else replace(at, stop=True, wrong=wrong)
@@ -106,7 +104,7 @@ class SpanTask:
 
 
 class _Pending:
-    """Batches of metadata that were read and not reduced yet: many together, if loops are compiled for them."""
+    """Batches of metadata that are not reduced yet, to reduce many together with compiled loops."""
 
     def __init__(self, found: Span, *, compiled: bool) -> None:
         self._found = found
@@ -126,7 +124,7 @@ class _Pending:
         return self.reduce() or _metadata(self._found, batch, begin, end)
 
     def reduce(self) -> Contradiction | None:
-        """All of them. What is wrong first."""
+        """Reduce all pending batches. Returns the first contradiction."""
         batches, count = self._batches, self._count
         self._batches, self._count, self._size_bytes = [], 0, 0
         if not batches or self._found.malformed is not None:
@@ -142,7 +140,7 @@ class _Pending:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotTask:
-    """A snapshot: the state that the log goes on from."""
+    """A snapshot: the state before the first record of the log."""
 
     file: SnapshotFile
 
@@ -151,7 +149,7 @@ class SnapshotTask:
         return SnapshotTask(replace(self.file, path=root / self.file.path))
 
     def damage(self) -> tuple[int | None, str] | None:
-        """The byte up to which it is whole, if that is known, and what keeps it from being whole. Raises OSError."""
+        """Return the damage of the snapshot: the position up to which it is valid, if known, and the reason; None if it is valid. Raises OSError."""
         try:
             self.file.bounds()
         except DamagedSnapshot as error:
@@ -161,7 +159,7 @@ class SnapshotTask:
         return None
 
     def begun(self) -> Summary:
-        """What it says beside records. Raises PipelineError where it is damaged, OSError."""
+        """Return the part of the summary that is not in records. Raises PipelineError on damage, OSError."""
         bounds, end = self.file.bounds(), self.file.id.end_offset
         at = Summary(end, end, self.file.id.epoch, bounds.last_contained_log_timestamp_ms)
         if bounds.voters is None:
@@ -169,13 +167,13 @@ class SnapshotTask:
         return replace(at.with_voters(bounds.voters), kraft_version=bounds.kraft_version)
 
     def squeezed(self) -> "tuple[CompiledSpan, Summary]":
-        """By compiled loops. Raises Unusual, PipelineError, OSError."""
+        """Reduce the snapshot with compiled loops. Raises Unusual, PipelineError, OSError."""
         from quorum_pipeline.files.squeezed_span import squeezed_task
 
         return squeezed_task(self)
 
     def reduced(self) -> Reduced:
-        """What it says. Raises PipelineError where it is damaged, OSError."""
+        """Reduce the snapshot. Raises PipelineError on damage, OSError."""
         found, at = Span(), self.begun()
         for _, batch in self.file.batches():
             if batch.header.is_control:
@@ -198,7 +196,7 @@ def _control(at: Summary, batch: Batch, begin: int, end: int) -> Summary:
 
 
 def _squeezed(found: Span, batches: list[Batch], count: int) -> bool:
-    """Whether compiled loops know all of these records; else nothing has changed."""
+    """Reduce batches with compiled loops. False, with `found` unchanged, if a record is not supported."""
     from quorum_pipeline.compaction.compaction import run_of_batches
     from quorum_pipeline.plain_form import Unusual
     from quorum_pipeline.state.squeezed import squeezed
@@ -217,7 +215,7 @@ def _squeezed(found: Span, batches: list[Batch], count: int) -> bool:
 
 
 def _metadata(found: Span, batch: Batch, begin: int, end: int) -> Contradiction | None:
-    """Record by record. What is wrong with the batch."""
+    """Reduce a batch record by record. Returns a contradiction in it, if any."""
     header = batch.header
     try:
         if (begin, end) == (header.base_offset, header.end_offset):
@@ -238,7 +236,7 @@ def _metadata(found: Span, batch: Batch, begin: int, end: int) -> Contradiction 
 
 
 def _values(batch: Batch) -> Iterator[tuple[int, bytes]]:
-    """Without nulls, which say nothing."""
+    """Yield offset and value of each record; nulls are left out."""
     for each in decode_records(batch):
         if each.value is not None:
             yield each.offset, each.value

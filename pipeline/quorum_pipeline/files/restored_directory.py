@@ -36,7 +36,7 @@ _PIECE_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class FirstVoter:
-    """Whom the restored quorum consists of; more are added to it while it runs."""
+    """The only voter of the restored quorum; others are added while it runs."""
 
     id: int
     uuid: UUID
@@ -45,21 +45,21 @@ class FirstVoter:
 
 
 class Restored(Protocol):
-    """A state, wherever it was made."""
+    """A state to restore, from any source."""
 
     end_offset: int
     epoch: int
 
     @property
     def id(self) -> SnapshotId:
-        """The name of its snapshot."""
+        """Id of its snapshot."""
 
     def snapshot(self, voters: VotersRecord | None = None) -> Iterator[bytes]:
-        """The bytes of its snapshot. Raises PipelineError if there can be none."""
+        """Yield the bytes of its snapshot. Raises PipelineError if the state can't be a snapshot."""
 
 
 def write_directory(path: Path, state: Restored, voter: FirstVoter, cluster_id: str) -> Path:
-    """The snapshot's file; all of it was read back. Raises PipelineError, also if the directory is not empty."""
+    """Write the directory and verify it; return the snapshot's path. Raises PipelineError, also if the directory is not empty."""
     if path.exists() and any(path.iterdir()):
         raise PipelineError(f"{path} is not empty; use an empty or new directory")
     listener = Endpoint("CONTROLLER", voter.host, voter.port)
@@ -74,7 +74,7 @@ def write_directory(path: Path, state: Restored, voter: FirstVoter, cluster_id: 
             crc = crc32c(data, crc)
             writer.append(data)
         writer.freeze()
-        # Without this file a directory counts as one that was never formatted.
+        # Without this file the node treats the directory as unformatted.
         write_meta_properties(path, MetaProperties(voter.id, voter.uuid, cluster_id))
         _read_back(path, state, voter, cluster_id, crc)
     except (StorageFailure, DiskFull, WrongDirectory) as error:
@@ -83,7 +83,7 @@ def write_directory(path: Path, state: Restored, voter: FirstVoter, cluster_id: 
 
 
 def _read_back(path: Path, state: Restored, voter: FirstVoter, cluster_id: str, crc: int) -> None:
-    """As the node does at its start; then the records, one by one."""
+    """Verify the directory: open it as the node does at its start, then replay its records."""
     opened = open_partition(
         path, 0, voter.uuid, cluster_id=cluster_id, segment_bytes=_SEGMENT_BYTES
     )
@@ -97,7 +97,7 @@ def _read_back(path: Path, state: Restored, voter: FirstVoter, cluster_id: str, 
 
 
 def _check_replays(file: SnapshotFile) -> None:
-    """Raises PipelineError if the node could not replay its records."""
+    """Raise PipelineError if the node could not replay the records."""
     image = CommittedImage()
     for position, batch in file.batches():
         if batch.header.is_control:

@@ -1,4 +1,4 @@
-"""Parquet files whose names have the checksum of their footer.
+"""Parquet files with the checksum of their footer in the name.
 
 Pages have checksums of their own, the footer has none: with one flipped bit in it a reader may take a page of another
 column, or miss rows, without an error. The footer is known before a file gets its name, so the name can have its
@@ -25,11 +25,11 @@ _SEALED = re.compile(r"(.+)\.([0-9a-f]{8})\.parquet")
 _END_BYTES = 8
 """Length of the footer, and the format's name."""
 _LIKELY_FOOTER_BYTES = 128 << 10
-"""Most footers are smaller."""
+"""Number of bytes that contain most footers."""
 
 
 def seal(unfinished: Path, stem: str) -> str:
-    """Give a whole file its name, beside it: the stem with the checksum. On the disk before that. Raises OSError."""
+    """Sync a complete file and rename it, in its directory, to the stem with the checksum. Raises OSError."""
     with unfinished.open("rb") as file:
         name = f"{stem}.{_footer_crc(file):08x}{_SUFFIX}"
         os.fsync(file.fileno())
@@ -38,7 +38,7 @@ def seal(unfinished: Path, stem: str) -> str:
 
 
 def write_marker(directory: Path, told: Mapping[str, Any]) -> None:
-    """The marker of a complete directory. It is on the disk before it has its name. Raises OSError."""
+    """Write the marker of a complete directory. It is synced before it gets its name. Raises OSError."""
     unfinished = directory / f".{MARKER}"
     with unfinished.open("w") as file:
         file.write(marker_text(told))
@@ -48,7 +48,7 @@ def write_marker(directory: Path, told: Mapping[str, Any]) -> None:
 
 
 def seal_all(directory: Path) -> None:
-    """What another program wrote there: its names get the checksums. Raises OSError."""
+    """Add the checksums to the names of files that another program wrote. Raises OSError."""
     for path in sorted(directory.glob(f"*{_SUFFIX}")):
         seal(path, stem_of(path.name))
         # Hadoop's checksum file for the earlier content
@@ -56,13 +56,13 @@ def seal_all(directory: Path) -> None:
 
 
 def stem_of(name: str) -> str:
-    """The name without checksum and suffix."""
+    """Return the name without checksum and suffix."""
     found = _SEALED.fullmatch(name)
     return found[1] if found else name.removesuffix(_SUFFIX)
 
 
 def check_footer(path: Path) -> None:
-    """Raises PipelineError if the footer is not the one that the name tells, OSError."""
+    """Raise PipelineError if the footer's checksum differs from that in the name, OSError."""
     found = _SEALED.fullmatch(path.name)
     if found is None:
         return
@@ -73,7 +73,7 @@ def check_footer(path: Path) -> None:
 
 @contextmanager
 def opened(path: Path, **options: Any) -> Iterator[pq.ParquetFile]:
-    """To be read, with all checksums verified. Raises PipelineError, also for what is raised inside of the context,
+    """Open a file for reading with all checksums verified. Raises PipelineError, also for errors inside of the context, and
     OSError.
     """
     file = open_sealed(path, **options)
@@ -82,7 +82,7 @@ def opened(path: Path, **options: Any) -> Iterator[pq.ParquetFile]:
 
 
 def open_sealed(path: Path, **options: Any) -> pq.ParquetFile:
-    """The same, to be closed by the caller, who names the file of later errors (`naming`). Raises PipelineError,
+    """Like `opened`, but the caller closes the file and adds its name to later errors (`naming`). Raises PipelineError,
     OSError.
     """
     with naming(path):
@@ -91,8 +91,8 @@ def open_sealed(path: Path, **options: Any) -> pq.ParquetFile:
 
 
 def read_footer(name: str, tail: Callable[[int], bytes]) -> pq.FileMetaData:
-    """The metadata of a file of which nothing but its end is read. `tail`: returns so many bytes of the end. Raises
-    PipelineError, and what `tail` raises.
+    """Read the metadata from the end of a file. `tail`: returns a number of bytes of the end. Raises PipelineError, and errors
+    of `tail`.
     """
     data = tail(_LIKELY_FOOTER_BYTES)
     size = int.from_bytes(data[-_END_BYTES:-4], "little") + _END_BYTES
@@ -106,18 +106,18 @@ def read_footer(name: str, tail: Callable[[int], bytes]) -> pq.FileMetaData:
 
 
 def is_parquet(name: str) -> bool:
-    """Whether a file has content, and is neither unfinished nor about the others."""
+    """Whether a name is that of a data file: not unfinished, and no metadata file such as a marker."""
     return name.endswith(_SUFFIX) and name[0] not in "._"
 
 
 def parquet_files(directory: Path) -> list[Path]:
-    """The Parquet files of a directory, sorted, without unfinished ones and those about the others."""
+    """The Parquet files of a directory, sorted, without unfinished and metadata files."""
     return sorted(each for each in directory.glob(f"*{_SUFFIX}") if is_parquet(each.name))
 
 
 @contextmanager
 def naming(path: Path | str) -> Iterator[None]:
-    """What is wrong with a file, with its name. Raises PipelineError, OSError."""
+    """Add a file's name to errors in the context. Raises PipelineError, OSError."""
     try:
         yield
     except (pa.ArrowException, PipelineError, OSError, ValueError, LookupError) as error:
@@ -128,7 +128,7 @@ def naming(path: Path | str) -> Iterator[None]:
 
 
 def _footer_crc(file: BinaryIO) -> int:
-    """Of as much as there is: what is too short for a footer has no right checksum, either."""
+    """Checksum of the footer. For a file too short for a footer it is that of the available bytes, which never matches."""
     size = file.seek(0, os.SEEK_END)
     file.seek(max(size - _END_BYTES, 0))
     length = int.from_bytes(file.read(4), "little")

@@ -17,7 +17,7 @@ _PIECE_BYTES = 1 << 20
 
 
 class DamagedSnapshot(PipelineError):
-    """Not a whole snapshot; `position`: how many bytes from the start are whole, valid batches."""
+    """An incomplete or damaged snapshot. `position`: end of the valid batches at its start."""
 
     def __init__(self, path: Path, position: int, reason: str) -> None:
         super().__init__(f"{path}, byte {position}: {reason}")
@@ -33,13 +33,13 @@ class SnapshotFile:
     id: SnapshotId
 
     def batches(self) -> Iterator[tuple[int, Batch]]:
-        """(position, batch), control batches too. Raises PipelineError, maybe only at the end."""
+        """Yield (position, batch), control batches included. Raises PipelineError, possibly only at the end."""
         reader = SnapshotReader(self.id)
         yield from self._read(reader)
         self._finish(reader)
 
     def bounds(self) -> SnapshotBounds:
-        """What its control records say; all of it is read. Raises PipelineError."""
+        """Read the whole file and return the content of its control records. Raises PipelineError."""
         reader = SnapshotReader(self.id)
         for _ in self._read(reader):
             pass
@@ -65,7 +65,7 @@ class SnapshotFile:
 
 
 def open_snapshot(path: Path) -> SnapshotFile:
-    """The snapshot in a file of that name. Raises PipelineError."""
+    """Open a snapshot file. Raises PipelineError."""
     found = parse_snapshot_name(path.name)
     if found is None:
         raise PipelineError(
@@ -77,9 +77,9 @@ def open_snapshot(path: Path) -> SnapshotFile:
 
 
 def first_snapshot(log: LogDirectory) -> SnapshotFile | None:
-    """What a log goes on from: the oldest snapshot that reaches its first record; None: it has everything.
+    """Return the oldest snapshot that reaches the log's first record; None if the log begins at offset 0.
 
-    Raises PipelineError if there should be one and is none.
+    Raises PipelineError if a required snapshot is missing.
     """
     covering = [each for each in log.snapshots if each.end_offset >= log.start_offset]
     if covering and (log.start_offset > 0 or covering[0].end_offset == 0):

@@ -18,13 +18,13 @@ from quorum_pipeline.state.moment import Moment
 
 LEAST_BYTES, MOST_BYTES = 4 << 20, 256 << 20
 TASKS_PER_SLOT = 3
-"""So that who is done sooner does more."""
+"""More tasks than slots, so that faster executors process more."""
 _END = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
 class LogTasks:
-    """`tasks` in order. `cuts`: how many of them lead to each of the moments that were asked for."""
+    """The tasks of a log, in order. `cuts`: number of tasks up to each requested moment."""
 
     log: LogDirectory
     start: SnapshotFile | None
@@ -33,21 +33,21 @@ class LogTasks:
 
     @property
     def name(self) -> str:
-        """Where the log is."""
+        """Path of the log."""
         return str(self.log.path)
 
     @property
     def start_offset(self) -> int:
-        """Of the log."""
+        """First offset of the log."""
         return self.log.start_offset
 
     @property
     def size_bytes(self) -> int:
-        """Of the segments."""
+        """Size of the segments."""
         return sum(each.size_bytes for each in self.log.segments)
 
     def error(self, wrong: Contradiction) -> PipelineError:
-        """What is wrong, with its file."""
+        """Convert a contradiction to an error that names its file."""
         if wrong.offset < 0:
             assert self.start is not None, "only a snapshot has such offsets"
             offset = wrong.offset - BEFORE_THE_LOG
@@ -66,9 +66,11 @@ def tasks_of(
     *,
     from_first: bool = False,
 ) -> LogTasks:
-    """Up to each of the moments, which are in order; one of them, or offsets all.
+    """Return the tasks up to each moment. The moments are in order: a single one, or offsets only.
 
-    `slots`: tasks that run at a time. `from_first`: from the beginning of the log, and not from the newest snapshot. Raises PipelineError if the log does not have a moment.
+    `slots`: tasks that run at a time. `from_first`: start at the beginning of the log instead of the newest snapshot.
+
+    Raises PipelineError if the log does not have a moment.
     """
     log = open_log(path)
     start = first_snapshot(log) if from_first else start_of(log, moments[0])
@@ -88,7 +90,7 @@ def tasks_of(
 
 
 def _open_end(log: LogDirectory) -> int:
-    """Where reading ends that has no end offset. Raises PipelineError if records are missing there."""
+    """Return the end offset for reading without a specified end. Raises PipelineError if records are missing there."""
     check_end(log)
     committed = log.committed_end_offset()
     return _END if committed is None else committed

@@ -28,16 +28,16 @@ from quorum_pipeline.rows.runs import BatchRun
 from quorum_pipeline.state.compiled_span import CompiledSpan
 
 _AT_ONCE = 50_000
-"""Records of batches that are no run."""
+"""Number of records outside of runs that are combined at once."""
 
 
 def squeezed_task(task: Task) -> tuple[CompiledSpan, Summary]:
-    """What a task reads. Raises Unusual, PipelineError, OSError."""
+    """Execute a task. Raises Unusual, PipelineError, OSError."""
     return _of_snapshot(task) if isinstance(task, SnapshotTask) else _of_span(task)
 
 
 class _Sink:
-    """Batches that are not put together yet."""
+    """Batches that are not combined yet."""
 
     def __init__(self, found: CompiledSpan) -> None:
         self._found = found
@@ -45,7 +45,7 @@ class _Sink:
         self._count = 0
 
     def add(self, batch: Batch, begin: int, end: int) -> Contradiction | None:
-        """As `reduced_span` does."""
+        """Like `reduced_span`."""
         header = batch.header
         if (begin, end) != (header.base_offset, header.end_offset):
             self.finish()
@@ -59,12 +59,12 @@ class _Sink:
         return None
 
     def add_values(self, values: list[tuple[int, bytes]]) -> None:
-        """Records, one by one."""
+        """Add single records."""
         run = run_of_values([value for _, value in values])
         self._found.add(run, np.array([offset for offset, _ in values], np.int64))
 
     def finish(self) -> None:
-        """What was added is in the span."""
+        """Move everything that was added into the span."""
         if self._batches:
             data = bytearray().join(each.data for each in self._batches)
             first = self._batches[0].header.base_offset

@@ -1,4 +1,4 @@
-"""Tables of a state as Parquet files on a local disk. Owns the files; what is in them is decided in `state`."""
+"""Writes tables of a state to Parquet files on a local disk. Owns the files; `state` owns their content."""
 
 from itertools import islice
 from pathlib import Path
@@ -19,11 +19,11 @@ ARROW_TYPES = {
     "array<int>": pa.list_(pa.int32()),
     "array<string>": pa.list_(pa.string()),
 }
-"""By the names of types that tables use."""
+"""Arrow types by the type names of tables."""
 
 
 def write_tables(directory: Path, state: Tables) -> None:
-    """`NAME.parquet` for each table. Raises PipelineError if one is there already, OSError."""
+    """Write `NAME.parquet` for each table. Raises PipelineError if a file already exists, OSError."""
     directory.mkdir(parents=True, exist_ok=True)
     for table in STATE_TABLES:
         path = directory / f"{table.name}.parquet"

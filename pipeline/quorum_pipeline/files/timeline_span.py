@@ -25,7 +25,7 @@ from quorum_pipeline.timeline.span import COLUMNS, Part, TimelineSpan
 SCHEMA = arrow_schema(COLUMNS)
 _NO_END = (1 << 63) - 1
 _NARROW = 1 << 17
-"""Rows of an archive that are looked at together."""
+"""Rows of an archive that are processed together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class LogTask:
     span: LogSpan
 
     def read(self) -> TimelineSpan:
-        """Raises PipelineError on damage, OSError."""
+        """Read the span. Raises PipelineError on damage, OSError."""
         found = TimelineSpan()
         for rows in span_rows(self.span, 0, _NO_END, keep_problems=True):
             if isinstance(rows, Rows):
@@ -46,7 +46,7 @@ class LogTask:
 
 @dataclass(frozen=True, slots=True)
 class RangeTask:
-    """The records of an archive from `start` on and below `end`: all that are in a directory."""
+    """The records of an archive from `start` on and below `end`: all records of a directory."""
 
     directory: Path
     start: int
@@ -57,7 +57,7 @@ class RangeTask:
         return replace(self, directory=root / self.directory)
 
     def read(self) -> TimelineSpan:
-        """Raises PipelineError, also if not all of its records are there, OSError."""
+        """Read the range. Raises PipelineError, also if records are missing, and OSError."""
         found, expected = TimelineSpan(), self.start
         for group in file_groups(self.directory, 0, _NO_END):
             table = pa.concat_tables([_read(path) for path in group])
@@ -79,7 +79,7 @@ class RangeTask:
 
 @dataclass(frozen=True, slots=True)
 class KnownTask:
-    """A snapshot that a log goes on from: what was before."""
+    """A snapshot before the first record of a log: the state at its start."""
 
     file: SnapshotFile
 
@@ -88,7 +88,7 @@ class KnownTask:
         return KnownTask(replace(self.file, path=root / self.file.path))
 
     def read(self) -> TimelineSpan:
-        """Its records, as if they stood where it ends. Raises PipelineError, OSError."""
+        """Read its records, as if they were at its end offset. Raises PipelineError, OSError."""
         offset, epoch = self.file.id.end_offset, self.file.id.epoch
         time_ms = self.file.bounds().last_contained_log_timestamp_ms
         found = TimelineSpan()
@@ -118,7 +118,7 @@ def _without_times(made: pa.Table) -> pa.Table:
 
 
 def _check(rows: Rows) -> None:
-    """Raises PipelineError where batches could not be read."""
+    """Raise PipelineError if batches could not be read."""
     for row, (content, epoch, value) in enumerate(
         zip(rows.contents, rows.epochs, rows.values, strict=True)
     ):
@@ -128,7 +128,7 @@ def _check(rows: Rows) -> None:
 
 
 def _read(path: Path) -> pa.Table:
-    """The columns that are wanted, null where the file does not have them."""
+    """Read the required columns; missing ones are null."""
     with opened(path, coerce_int96_timestamp_unit="us") as file:
         have = file.schema_arrow
         wanted = []
@@ -146,7 +146,7 @@ def _read(path: Path) -> pa.Table:
 
 
 def _is_for_objects(names: list[str]) -> bool:
-    """Whether there may be records that are taken by their bytes: not in a file of partitions or topics alone."""
+    """Whether the file may contain records that are decoded to objects: not in a file with only partitions or topics."""
     typed = {"partition", "partition_change", "topic", "remove_topic", "config"}
     return not typed & set(names) or "leader_change" in names
 

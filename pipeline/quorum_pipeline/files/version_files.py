@@ -1,10 +1,10 @@
-"""Versions of rows as Parquet files, in directories that are there completely or not at all.
+"""Versions of rows as Parquet files, in directories that exist completely or not at all.
 
     offsets=START-END/TABLE/part-….parquet    the versions that begin behind a record of these offsets
-    offsets=START-END/_COMPLETE               which files, and how many rows
+    offsets=START-END/_COMPLETE               its files and numbers of rows
 
 A directory is written under `_writing`, which readers ignore, and gets its name when it is complete. So an interrupted
-run leaves nothing that counts, and the next run deletes it. Files have the checksum of their footer in the name. Must not
+run leaves no valid data, and the next run deletes its files. Files have the checksum of their footer in the name. Must not
 know Spark, nor how versions are computed.
 """
 
@@ -38,12 +38,12 @@ WRITING = "_writing"
 _ROWS_AT_ONCE = 50_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 VERSION_COLUMNS = {"valid_from": "bigint", "valid_from_time": "timestamp", "deleted": "boolean"}
-"""Columns of a version beside those of its table."""
+"""Columns of a version in addition to those of its table."""
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenFile:
-    """A file of a table, and how many versions it has."""
+    """A file of a table, and its number of versions."""
 
     table: str
     name: str
@@ -52,7 +52,7 @@ class WrittenFile:
 
 @dataclass(frozen=True, slots=True)
 class StoredVersions:
-    """A complete directory. `last`: epoch and CRC-32 of the record before `offsets.end`, None if it was not there."""
+    """A complete directory. `last`: epoch and CRC-32 of the record before `offsets.end`, None if that record was missing."""
 
     offsets: OffsetRange
     files: tuple[WrittenFile, ...]
@@ -60,7 +60,7 @@ class StoredVersions:
 
 
 def version_row(version: Version) -> Row:
-    """With its columns; of a row that is gone only those of the key."""
+    """Return the columns of a version; for a deleted row only those of the key."""
     table = table_named(version.table)
     row = version.row
     if row is None:
@@ -75,7 +75,7 @@ def version_row(version: Version) -> Row:
 
 
 def version_schema(table: StateTable) -> pa.Schema:
-    """Of a table's files."""
+    """Schema of a table's files."""
     columns = [(name, ARROW_TYPES[kind]) for name, kind in columns_of(table).items()]
     time = pa.timestamp("us", "UTC")
     return pa.schema(
@@ -84,7 +84,7 @@ def version_schema(table: StateTable) -> pa.Schema:
 
 
 def write_versions(directory: Path, versions: Iterable[Version]) -> list[WrittenFile]:
-    """A file for each table, with a name that is used once. Raises OSError, and what `versions` raise."""
+    """Write a file for each table, with a unique name. Raises OSError, and errors of `versions`."""
     stem = f"part-{uuid4()}"
     waiting: dict[str, list[Row]] = {}
     counts: dict[str, int] = {}
@@ -126,7 +126,7 @@ class VersionStore:
         self.root = root
 
     def stored(self) -> list[StoredVersions]:
-        """What is complete, in order and contiguous."""
+        """The complete directories, in order and contiguous."""
         names = sorted(path.name for path in self.root.iterdir()) if self.root.is_dir() else ()
         ranges = [found for found in map(parse_directory, names) if found is not None]
         for earlier, later in pairwise(ranges):
@@ -147,14 +147,14 @@ class VersionStore:
         ]
 
     def begin(self, offsets: OffsetRange) -> Path:
-        """An empty directory for executors to write to. What an interrupted run wrote is deleted."""
+        """Create an empty directory for executors to write to. Files of an interrupted run are deleted."""
         shutil.rmtree(self.root / WRITING, ignore_errors=True)
         directory = self.root / WRITING / offsets.directory
         directory.mkdir(parents=True)
         return directory
 
     def complete(self, directory: Path, found: StoredVersions) -> None:
-        """From now on it counts, and files of lost attempts are gone."""
+        """Make the directory valid, and delete files of lost attempts."""
         names = {(each.table, each.name) for each in found.files}
         for table, name in sorted(names):
             if not (directory / table / name).is_file():
@@ -191,7 +191,7 @@ class VersionStore:
 
 
 def counts_of(found: Iterable[StoredVersions]) -> Iterator[tuple[str, int]]:
-    """How many versions there are of each table."""
+    """Yield each table with its number of versions."""
     files = [file for each in found for file in each.files]
     for table in STATE_TABLES:
         yield table.name, sum(each.rows for each in files if each.table == table.name)

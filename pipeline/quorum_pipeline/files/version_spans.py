@@ -18,9 +18,9 @@ from quorum_pipeline.files.snapshot_file import SnapshotFile, first_snapshot
 from quorum_pipeline.state.log_record import LogRecord, misplaced, missing
 
 SPAN_BYTES = 4 << 20
-"""Of a log, what a task reads: about 65 000 records."""
+"""Bytes of a log that one task reads: about 65 000 records."""
 SPAN_RECORDS = 65_536
-"""Of an archive."""
+"""Records of an archive that one task reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class LogRecords:
     end: int
 
     def records(self) -> Iterator[LogRecord]:
-        """In order. Raises PipelineError on damage, OSError."""
+        """Yield the records in order. Raises PipelineError on damage, OSError."""
         expected = self.start
         for each in read_span(self.span):
             if isinstance(each, Damage):
@@ -74,7 +74,7 @@ class ArchivedRecords:
     end: int
 
     def records(self) -> Iterator[LogRecord]:
-        """In order. Raises PipelineError, also if some are missing, OSError."""
+        """Yield the records in order. Raises PipelineError, also if some are missing, OSError."""
         expected = self.start
         for each in read_records(self.directory, 1, self.start, self.end):
             some = each.from_offset(self.start).before_offset(self.end)
@@ -93,26 +93,26 @@ VersionTask = LogRecords | ArchivedRecords
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """Where versions begin: with nothing, or with the state of a snapshot, whose time is `time_ms`."""
+    """The start of versions: an empty state, or that of a snapshot with the time `time_ms`."""
 
     offset: int
     time_ms: int | None
 
 
 def beginning(snapshot: SnapshotFile | None) -> Beginning:
-    """After a snapshot, or at the first record. Raises PipelineError, OSError."""
+    """Return the start after a snapshot, or at the first record. Raises PipelineError, OSError."""
     if snapshot is None:
         return Beginning(0, None)
     return Beginning(snapshot.id.end_offset, snapshot.bounds().last_contained_log_timestamp_ms)
 
 
 def log_beginning(log: LogDirectory) -> Beginning:
-    """Raises PipelineError if no snapshot covers what is before the log, OSError."""
+    """Return the start of a log. Raises PipelineError if no snapshot covers the records before it, OSError."""
     return beginning(first_snapshot(log))
 
 
 def log_tasks(log: LogDirectory, start: int, end: int) -> list[VersionTask]:
-    """The records from `start` on and below `end`."""
+    """Split the records from `start` on and below `end` into tasks."""
     found: list[VersionTask] = []
     for span in log.spans(start, SPAN_BYTES, end):
         begin = max(span.base_offset, start)
@@ -123,7 +123,7 @@ def log_tasks(log: LogDirectory, start: int, end: int) -> list[VersionTask]:
 
 
 def archive_tasks(reader: ArchiveReader, root: Path, start: int, end: int) -> list[VersionTask]:
-    """The same of an archive. Raises PipelineError, OSError."""
+    """Split records of an archive into tasks. Raises PipelineError, OSError."""
     found: list[VersionTask] = []
     for each in reader.ranges():
         first, last = max(each.start, start), min(each.end, end)
