@@ -1,1 +1,1 @@
-"""Whether replicas hold the same history: comparison of what was read from each (pure)."""
+"""Compares the histories of replicas, from the data read from each. PURE."""

@@ -15,15 +15,15 @@ Table = npt.NDArray[np.int64]
 BLOCK_OFFSETS = 1 << 16
 """Size of a block; limits the work for a block that differs, whose batches are compared one by one."""
 BASE, END, EPOCH, CRC, POSITION, AFTER = MARK_COLUMNS = range(6)
-"""Of a batch: first offset, offset behind it, epoch, checksum, where it begins in its file, what follows it there."""
+"""Columns of a batch: base offset, end offset, epoch, checksum, position in its file, end position."""
 BLOCK, COUNT, DIGEST, FROM, TO, BEGIN, FINISH = BLOCK_COLUMNS = range(7)
-"""Of a block: its number, how many batches begin in it, their digest, offset and byte of the first one and behind the last one."""
+"""Columns of a block: number, count of batches that begin in it, their digest, first and end offset, first and end position."""
 NO_MARKS: Table = np.empty((0, len(MARK_COLUMNS)), np.int64)
 NO_BLOCKS: Table = np.empty((0, len(BLOCK_COLUMNS)), np.int64)
 
 
 def blocks_of(marks: Table) -> Table:
-    """The blocks of marks that are in order."""
+    """Return the blocks of ordered marks."""
     if not len(marks):
         return NO_BLOCKS
     digests = np.zeros(len(marks), np.uint64)
@@ -39,7 +39,7 @@ def blocks_of(marks: Table) -> Table:
 
 
 def joined(tables: Sequence[Table]) -> Table:
-    """Parts of blocks, in order of their offsets, as one row for each block."""
+    """Join parts of blocks, in order of their offsets, to one row per block."""
     every = np.concatenate([NO_BLOCKS, *tables])
     if not len(every):
         return every

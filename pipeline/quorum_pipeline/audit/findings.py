@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """`position` in bytes in `file`, and `offset` in the log, where they are known."""
+    """A finding. `position` in `file` (bytes) and `offset` in the log, if they are known."""
 
     replica: str
     file: str

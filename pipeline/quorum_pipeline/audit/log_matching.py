@@ -23,7 +23,7 @@ MOST_IN_A_BLOCK = 1000
 
 
 class BatchMark(NamedTuple):
-    """A batch in a replica's log, whose checksum was verified; `position` None: its file does not say it."""
+    """A batch in a replica's log with a verified checksum. `position`: None if its file does not have it."""
 
     base_offset: int
     end_offset: int
@@ -40,7 +40,7 @@ class BatchMark(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ReplicaRange:
-    """Offsets that a replica's log has. `damaged`: ranges that could not be read, told already."""
+    """Offsets of a replica's log. `damaged`: unreadable ranges, which were reported before."""
 
     name: str
     start_offset: int
@@ -53,7 +53,7 @@ class ReplicaRange:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """Of whole blocks: what `Comparison` says of batches, and the blocks that have to be looked at."""
+    """The comparison of complete blocks, and the blocks whose batches have to be compared."""
 
     committed_end: int
     compared: int
@@ -62,12 +62,11 @@ class Agreement:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Of the batches of a block. `committed_end`: so far a majority agrees. `compared`: batches that more than one
-    replica has.
+    """The comparison of a block's batches. `committed_end`: offset up to which a majority agrees. `compared`: number of batches
+    that more than one replica has.
 
-    `differing`: by first offset, the batches that replicas have there, by the replica's number; `lacking`: offset and
-    number of who has none.
-    `more`: how many others there are.
+    `differing`: by first offset, the batches there by the replica's number. `lacking`: offset and number of replicas without
+    one. `more`: number of further ones.
     """
 
     committed_end: int
@@ -79,13 +78,14 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Matching:
-    """`committed_end`: so far a majority of the replicas agree. `compared`: batches that more than one has."""
+    """The overall result. `committed_end`: offset up to which a majority agrees. `compared`: number of batches that more than one
+    replica has."""
 
     committed_end: int
     compared: int
     findings: tuple[Finding, ...]
     tails: tuple[str, ...]
-    """Descriptions of what replicas have beyond it."""
+    """Descriptions of the batches of replicas beyond it."""
 
 
 def agreement(replicas: Sequence[ReplicaRange], tables: Sequence[Table]) -> Agreement:
@@ -117,7 +117,7 @@ def agreement(replicas: Sequence[ReplicaRange], tables: Sequence[Table]) -> Agre
 def compare(
     replicas: Sequence[ReplicaRange], marks: Iterable[tuple[int, Iterable[BatchMark]]]
 ) -> Comparison:
-    """Batches of one block, by the replica's number."""
+    """Compare the batches of one block; `marks`: by the replica's number."""
     by_offset: dict[int, list[tuple[int, BatchMark]]] = {}
     for number, some in marks:
         for mark in some:
@@ -175,7 +175,7 @@ def _wanting(
 def matching(
     replicas: Sequence[ReplicaRange], agreed: Agreement, compared: Sequence[Comparison]
 ) -> Matching:
-    """The overall result; `compared`: in order of offsets."""
+    """Return the overall result. `compared`: in order of offsets."""
     committed_end = max([agreed.committed_end, *(each.committed_end for each in compared)])
     findings = [*_differences(replicas, compared, committed_end)]
     findings += [

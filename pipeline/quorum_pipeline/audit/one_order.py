@@ -1,7 +1,7 @@
 """Records of a state with their unordered lists sorted. PURE.
 
 Owns which lists are unordered. Stock Kafka writes them in hash order, so a snapshot may differ from the log only in
-that.
+their order.
 """
 
 from dataclasses import replace
@@ -12,7 +12,7 @@ _UNORDERED = frozenset({"RegisterBrokerRecord", "RegisterControllerRecord", "Cli
 
 
 def in_one_order(value: bytes) -> bytes:
-    """A record of the log, or the same with its lists sorted."""
+    """Return a record with its unordered lists sorted."""
     if md.record_type_name(value[1]) not in _UNORDERED:
         return value
     record = md.decode_metadata(value)

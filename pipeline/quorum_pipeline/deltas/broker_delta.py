@@ -1,4 +1,4 @@
-"""The effect of a run of records on a broker's registration, whatever it was. PURE.
+"""The effect of a run of records on any registration of a broker. PURE.
 
 A change counts only for the registration of its epoch. Changes before a known registration are kept by epoch: at most
 one of them will count. Source: KIP-631, "Broker records".
@@ -22,7 +22,7 @@ Fields = Mapping[str, Any]
 def told_fields(
     record: BrokerRegistrationChangeRecord | FenceBrokerRecord | UnfenceBrokerRecord,
 ) -> tuple[int, int, dict[str, Any]]:
-    """Broker, epoch, and the fields of a registration that a change replaces."""
+    """Return broker, epoch, and the fields of a registration that a change replaces."""
     if not isinstance(record, BrokerRegistrationChangeRecord):
         return record.id, record.epoch, {"fenced": isinstance(record, FenceBrokerRecord)}
     return record.broker_id, record.broker_epoch, replaced_fields(record)
@@ -30,14 +30,15 @@ def told_fields(
 
 @dataclass(frozen=True, slots=True)
 class BrokerDelta:
-    """`told`: the broker was registered (`registration`) or unregistered (None); else `changes`, by the epoch that they are for."""
+    """The effect on one broker. `told`: the broker was registered (`registration`) or unregistered (None); otherwise `changes`, by
+    the epoch that they apply to."""
 
     told: bool = False
     registration: RegisterBrokerRecord | None = None
     changes: Mapping[int, Fields] = field(default_factory=dict)
 
     def changed(self, epoch: int, fields: Fields) -> "BrokerDelta":
-        """With a change more."""
+        """Return the delta with one more change."""
         if not fields:
             return self
         if not self.told:
@@ -49,7 +50,7 @@ class BrokerDelta:
         return BrokerDelta(told=True, registration=replace(registration, **fields))
 
     def then(self, other: "BrokerDelta") -> "BrokerDelta":
-        """Both, one after the other."""
+        """Return the composition of both."""
         if other.told:
             return other
         found = self

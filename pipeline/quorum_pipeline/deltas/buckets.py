@@ -21,13 +21,13 @@ Value = TypeVar("Value")
 
 @dataclass(slots=True)
 class Names:
-    """What merged topics say about names; `takers`: name → offset and id of who took it last, and whether that one is there still."""
+    """Names according to merged topics. `takers`: name → offset and id of the topic that took it last, and whether it still exists."""
 
     removed: dict[str, int] = field(default_factory=dict)
     takers: dict[str, tuple[int, int, bool]] = field(default_factory=dict)
 
     def add(self, other: "Names") -> list[int]:
-        """With what other topics say. The ids of topics whose name another one has taken."""
+        """Add the names of other topics. Returns the ids of topics whose name was taken by another one."""
         nameless: list[int] = []
         for name, offset in other.removed.items():
             self.removed[name] = max(offset, self.removed.get(name, offset))
@@ -39,17 +39,17 @@ class Names:
 
 
 def by_topic(span: Span, count: int) -> list[Span]:
-    """`count` spans with what `span` says of topics and partitions. Every one has its boundaries."""
+    """Split the topics and partitions of `span` into `count` spans. Each one has the transaction boundaries."""
     return [_cut(span, _topics_of, number, count) for number in range(count)]
 
 
 def by_name(span: Span, count: int) -> list[Span]:
-    """`count` spans with all the rest."""
+    """Split everything else into `count` spans."""
     return [_cut(span, _others_of, number, count) for number in range(count)]
 
 
 def names_of(delta: Delta, count: int) -> list[Names]:
-    """What the merged topics of a bucket say, for each bucket of `by_name`."""
+    """Return the names of a bucket's merged topics, for each bucket of `by_name`."""
     found = [Names() for _ in range(count)]
     for name, offset in delta.removed_names.items():
         found[_bucket(name, count)].removed[name] = offset
@@ -134,7 +134,7 @@ def _bucket(name: object, count: int) -> int:
 
 
 def merged(spans: Iterable[Span]) -> Span:
-    """Parts of neighbours, in order."""
+    """Merge parts of adjacent spans, in order."""
     found = Span()
     for each in spans:
         found.then(each)

@@ -18,13 +18,13 @@ from quorum_pipeline.deltas.partition_change import change_of
 
 @dataclass(slots=True)
 class Chain:
-    """Deltas, and between each two of them the name of a topic whose eligible leader replicas are cleared there."""
+    """Deltas; between two of them there is the name of a topic whose eligible leader replicas are cleared there."""
 
     deltas: list[Delta] = field(default_factory=lambda: [Delta()])
     names: list[str] = field(default_factory=list)
 
     def replay(self, offset: int, record: md.AnyMetadata) -> None:
-        """The next record, which bounds no transaction."""
+        """Add the next record, which is not a transaction boundary."""
         delta = self.deltas[-1]
         if isinstance(record, md.UnknownMetadata):
             delta.left_out.add(f"{md.record_type_name(record.type)} v{record.version}")
@@ -38,7 +38,7 @@ class Chain:
             _HANDLERS[kind](delta, offset, record)
 
     def clear_named(self, name: str) -> None:
-        """Of the topic of that name, if there is one."""
+        """Clear the eligible leader replicas of the topic with this name, if there is one."""
         for index in range(len(self.deltas) - 1, -1, -1):
             if name in self.deltas[index].named:
                 number = self.deltas[index].holder(name)
@@ -50,7 +50,7 @@ class Chain:
         self.deltas.append(Delta())
 
     def then(self, other: "Chain") -> "Chain":
-        """Become both, one after the other; `other` must not be used any more."""
+        """Append `other` in place; `other` must not be used any more."""
         self.deltas[-1].then(other.deltas[0])
         for name, delta in zip(other.names, other.deltas[1:], strict=True):
             self.clear_named(name)
@@ -58,13 +58,13 @@ class Chain:
         return self
 
     def told_at(self, offset: int) -> "Chain":
-        """As in `Delta`."""
+        """See `Delta.told_at`."""
         for delta in self.deltas:
             delta.told_at(offset)
         return self
 
     def finish(self) -> Delta:
-        """Nothing was before it: names that are not known by now are nobody's."""
+        """Complete the chain at the beginning of the history: unknown names belong to no topic."""
         first, *others = self.deltas
         for delta in others:
             first.then(delta)
@@ -118,7 +118,7 @@ def _no(record: object) -> bool:
 
 
 def _nothing(delta: Delta, offset: int, record: object) -> None:
-    """It moves the high watermark, or belongs to a time that is over."""
+    """Ignore a record that only moves the high watermark, or is obsolete."""
 
 
 FEATURE, CONTROLLER, QUOTA, PRODUCER_IDS = "feature", "controller", "quota", "producer ids"

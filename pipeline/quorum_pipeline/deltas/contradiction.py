@@ -4,12 +4,12 @@ from typing import NamedTuple
 
 
 class Contradiction(NamedTuple):
-    """The record at `offset` can't follow what came before it."""
+    """The record at `offset` contradicts earlier records."""
 
     offset: int
     reason: str
 
 
 def first_of(*found: Contradiction | None) -> Contradiction | None:
-    """The one that replay meets first."""
+    """Return the one with the lowest offset, which replay reaches first."""
     return min((each for each in found if each is not None), default=None)

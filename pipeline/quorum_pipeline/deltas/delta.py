@@ -35,7 +35,7 @@ _WRONG_COUNT = "directories for another number of replicas"
 
 @dataclass(frozen=True, slots=True)
 class Incarnation:
-    """A topic from the record that makes it, at `offset`, until it is removed or made anew."""
+    """A topic from its TopicRecord at `offset` until it is removed or created again."""
 
     offset: int
     record: md.TopicRecord
@@ -43,9 +43,9 @@ class Incarnation:
 
 @dataclass(frozen=True, slots=True)
 class TopicDelta:
-    """What became of a topic id. The topic that was there before is gone.
+    """The history of a topic id in the delta. The topic that existed before the delta was removed.
 
-    `removed_at`: the offset of the record that removed that one; None: another topic took its id.
+    `removed_at`: offset of the record that removed it; None if another topic took its id.
     """
 
     removed_at: int | None
@@ -54,44 +54,44 @@ class TopicDelta:
 
 @dataclass(slots=True)
 class Delta:
-    """Of topics, partitions, names, configs, brokers, and records of which only the last one of a key counts.
+    """The delta of topics, partitions, names, configs, brokers, and of records of which only the last one of a key counts.
 
-    Empty, it is the delta of no records. `replay…` and `then` change it in place.
+    An empty one is the delta of no records. `replay…` and `then` change it in place.
     """
 
     topics: dict[int, TopicDelta] = field(default_factory=dict)
     partitions: dict[int, dict[int, Partition | Change]] = field(default_factory=dict)
-    """Of the topic that is live now: whole, or (only if it was there before) changed."""
+    """Partitions of the current topic: complete, or (only if it existed before the delta) changes."""
     named: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Name → offset and id of the topic that took it last."""
     removed_names: dict[str, int] = field(default_factory=dict)
-    """Name → offset of the last removal of a topic that had it: configs told before are gone."""
+    """Name → offset of the last removal of a topic with this name; earlier configs are removed."""
     cleared: set[int] = field(default_factory=set)
-    """Ids of topics from before whose partitions have lost their eligible leader replicas,"""
+    """Ids of earlier topics whose partitions have lost their eligible leader replicas."""
     all_cleared: bool = False
-    """or all of them."""
+    """Whether all earlier topics have lost them."""
     configs: dict[ConfigName, tuple[int, str | None]] = field(default_factory=dict)
     """Offset and value of the last record."""
     brokers: dict[int, BrokerDelta] = field(default_factory=dict)
     puts: dict[Put, md.MetadataMessage | None] = field(default_factory=dict)
     left_out: set[str] = field(default_factory=set)
     needs_topics: dict[int, int] = field(default_factory=dict)
-    """Topics that must be there before, and the offset of the first record that needs it."""
+    """Topics that must exist before the delta, with the offset of the first record that requires it."""
     needs_partitions: dict[tuple[int, int], int] = field(default_factory=dict)
     asked: dict[tuple[int, int], Change] = field(default_factory=dict)
-    """What changes have asked of partitions from before which are gone since, or told anew."""
+    """Requirements of changes on earlier partitions that were removed or written again since."""
     wrong: Contradiction | None = None
-    """The first contradiction that is certain, whatever was before."""
+    """The first contradiction that is certain for any earlier state."""
 
     def fail(self, offset: int | None, reason: str) -> None:
-        """A record that no state allows; None: nothing is wrong."""
+        """Note the offset of a record that no state allows; None: there is no contradiction."""
         if offset is not None:
             self.wrong = first_of(self.wrong, Contradiction(offset, reason))
 
     # -- records
 
     def replay_topic(self, offset: int, record: md.TopicRecord) -> None:
-        """Made, also if there is one of that id: then that one is gone, and its configs stay."""
+        """Create a topic. An existing one with this id is replaced, and its configs are kept."""
         number = record.topic_id.int
         before = self.topics.get(number)
         live = Incarnation(offset, record)
@@ -100,7 +100,7 @@ class Delta:
         self.named[record.name] = (offset, number)
 
     def replay_remove(self, offset: int, record: md.RemoveTopicRecord) -> None:
-        """Gone with its partitions and, as soon as its name is known, its configs."""
+        """Remove a topic with its partitions and, once its name is known, its configs."""
         number = record.topic_id.int
         before = self.topics.get(number)
         if before is None:
@@ -111,7 +111,7 @@ class Delta:
         self._drop_partitions(number)
 
     def replay_partition(self, offset: int, record: md.PartitionRecord) -> None:
-        """Made, or told anew from the beginning."""
+        """Create or replace a partition."""
         number = record.topic_id.int
         topic = self.topics.get(number)
         if topic is None:
@@ -127,7 +127,7 @@ class Delta:
         self._set(number, record.partition_id, new)
 
     def replay_change(self, offset: int, number: int, partition_id: int, change: Change) -> None:
-        """Some fields of a partition change."""
+        """Change some fields of a partition."""
         ops = self.partitions.get(number)
         before = None if ops is None else ops.get(partition_id)
         if before is None and number in self.topics:
@@ -138,20 +138,20 @@ class Delta:
         self._change(number, partition_id, change)
 
     def clear_all_elr(self) -> None:
-        """Of all topics."""
+        """Clear the eligible leader replicas of all topics."""
         for number in self.partitions:
             self._clear_partitions(number)
         self.all_cleared = True
         self.cleared.clear()
 
     def clear_elr(self, number: int) -> None:
-        """Of one topic, which is there."""
+        """Clear the eligible leader replicas of one existing topic."""
         self._clear_partitions(number)
         if number not in self.topics and not self.all_cleared:
             self.cleared.add(number)
 
     def holder(self, name: str) -> int | None:
-        """The id of the topic that has the name, if a record of this delta has told whose it is."""
+        """Return the id of the topic with this name, if a record of this delta has set it."""
         offset, number = self.named[name]
         live = self.topics[number].live
         return number if live is not None and live.offset == offset else None
@@ -159,7 +159,7 @@ class Delta:
     # -- composing
 
     def then(self, other: "Delta") -> "Delta":
-        """Become both, one after the other; `other` must not be used any more."""
+        """Append `other` in place; `other` must not be used any more."""
         self._check_needs(other)
         for number, topic in other.topics.items():
             self._replace_topic(number, topic)
@@ -177,9 +177,9 @@ class Delta:
         return self
 
     def told_at(self, offset: int) -> "Delta":
-        """Become what it is for a node that replays all of it when it meets the record at `offset`: contradictions are told there.
+        """Convert it to the delta of a node that replays all records at `offset`: contradictions are reported there.
 
-        The order of what is in it stays.
+        The order of its content is kept.
         """
         if self.wrong is not None:
             self.wrong = Contradiction(offset, self.wrong.reason)
@@ -193,7 +193,7 @@ class Delta:
         return self
 
     def finish(self) -> None:
-        """Nothing was before it: what it needs of that is missing."""
+        """Complete the delta at the beginning of the history: unmet requirements are contradictions."""
         for number, offset in self.needs_topics.items():
             self.fail(offset, _no_topic(number))
         for (number, partition_id), offset in self.needs_partitions.items():
@@ -227,7 +227,7 @@ class Delta:
         self._drop_partitions(number)
 
     def _take_partitions(self, other: "Delta") -> None:
-        """Topics that `other` has removed or made have no partitions here any more."""
+        """Drop partitions of topics that `other` has removed or created."""
         for number in self.partitions if other.all_cleared else other.cleared:
             self._clear_partitions(number, other.partitions.get(number, {}))
         for number, ops in other.partitions.items():
@@ -275,7 +275,7 @@ class Delta:
         ops[partition_id] = partition
 
     def _ask(self, number: int, partition_id: int, asked: Change) -> None:
-        """Of a partition that is gone, or told anew, afterwards."""
+        """Keep the requirements on a partition that is removed or written again afterwards."""
         before = self.partitions.get(number, {}).get(partition_id)
         if isinstance(before, Partition):
             self.fail(applied(asked, before)[1], _WRONG_COUNT)
@@ -300,7 +300,7 @@ class Delta:
 
 
 def survives(name: ConfigName, offset: int, removed_names: dict[str, int]) -> bool:
-    """Whether a config told at `offset` is there still: it is about something else than a topic, or about one that was made later."""
+    """Whether a config set at `offset` still exists: it is not a topic's config, or the topic was not removed later."""
     kind, resource_name, _ = name
     return kind != TOPIC or offset > removed_names.get(resource_name, offset - 1)
 

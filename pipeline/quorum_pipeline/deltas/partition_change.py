@@ -23,12 +23,12 @@ ELR, LAST_KNOWN_ELR = 1, 2
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What changes of a partition amount to; None is a field that none of them told.
+    """The combination of changes of a partition. A field is None if no change sets it.
 
     `changes` and `leaders` are added to the epochs of the partition and of its leader. `told`: which of the two kinds of
-    eligible leader replicas are told (ELR, LAST_KNOWN_ELR); `cleared_if`: one change more if the partition had any of
-    these kinds. `directories` is () where they are told and none is known yet. `replica_count`, `directory_count`: what
-    must have been before.
+    eligible leader replicas are set (ELR, LAST_KNOWN_ELR). `cleared_if`: one more change if the partition had any of
+    these kinds. `directories` is () if they are set and none is assigned yet. `replica_count`, `directory_count`:
+    requirements on the earlier state.
     """
 
     changes: int = 0
@@ -48,18 +48,18 @@ class Change:
     directory_count: Lengths | None = None
 
     def asked(self) -> "Change | None":
-        """What it asks of the partition before, alone: that has to hold, whatever comes of the change."""
+        """Return only its requirements on the earlier partition, which have to hold even if the change itself is superseded."""
         if self.replica_count is None and self.directory_count is None:
             return None
         return Change(replica_count=self.replica_count, directory_count=self.directory_count)
 
 
 CLEARED = Change(told=ELR | LAST_KNOWN_ELR, cleared_if=ELR | LAST_KNOWN_ELR)
-"""Eligible leader replicas are cleared. It asks for no partition to be there."""
+"""Clears eligible leader replicas. It requires no partition to exist."""
 
 
 def change_of(record: PartitionChangeRecord, offset: int) -> tuple[Change, int | None]:
-    """One record's; and its offset if it contradicts itself."""
+    """Return the change of one record, and its offset if it contradicts itself."""
     replicas, directories = record.replicas, record.directories
     wrong, replica_count, directory_count = None, None, None
     if directories is not None and all(each == MIGRATING for each in directories):
@@ -91,7 +91,7 @@ def change_of(record: PartitionChangeRecord, offset: int) -> tuple[Change, int |
 
 
 def composed(first: Change, then: Change) -> tuple[Change, int | None]:
-    """Both, one after the other; and the offset of the first record that contradicts one before, if any."""
+    """Return the composition, and the offset of the first record that contradicts an earlier one, if any."""
     replica_count, directory_count = first.replica_count, first.directory_count
     wrong: list[int | None] = []
     if then.replica_count is not None and first.replicas is not None:
@@ -124,7 +124,7 @@ def composed(first: Change, then: Change) -> tuple[Change, int | None]:
 
 
 def applied(change: Change, partition: Partition) -> tuple[Partition, int | None]:
-    """The partition after it; and the offset of the first record that contradicts it, if any."""
+    """Return the changed partition, and the offset of the first record that contradicts it, if any."""
     wrong: list[int | None] = []
     if change.replica_count is not None:
         wrong.append(change.replica_count.violated_at(len(partition.replicas)))
@@ -160,7 +160,7 @@ def applied(change: Change, partition: Partition) -> tuple[Partition, int | None
 
 
 def change_told_at(change: Change, offset: int) -> Change:
-    """The same as if one record at `offset` had said it."""
+    """Return the change as that of one record at `offset`."""
     if change.replica_count is None and change.directory_count is None:
         return change
     return replace(
@@ -171,7 +171,7 @@ def change_told_at(change: Change, offset: int) -> Change:
 
 
 def _cleared(first: Change, then: Change) -> tuple[int, int]:
-    """Whether clearing after `first` is a change; else, if the partition before had which kinds."""
+    """Return 1 if clearing after `first` is a change (else 0), and the kinds whose presence in the earlier partition makes it one."""
     if not then.cleared_if:
         return 0, first.cleared_if
     asked = then.cleared_if

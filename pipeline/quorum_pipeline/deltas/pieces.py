@@ -14,7 +14,7 @@ HEAD, BODY, TAIL = PIECES = range(3)
 def counted(
     spans: Sequence[tuple[Boundary | None, bool]],
 ) -> tuple[list[tuple[int, int]], list[tuple[int, int]], bool]:
-    """Pieces (number of the span, piece) that take effect, in order; those that were taken back; whether a transaction is open at the end.
+    """Return the pieces (number of the span, piece) that take effect in order, the aborted ones, and whether a transaction is open at the end.
 
     `spans`: first boundary and `is_open` of each.
     """

@@ -10,7 +10,7 @@ from quorum_pipeline.deltas.delta import Delta, survives
 
 
 def records_of(delta: Delta) -> Iterator[md.MetadataMessage]:
-    """Of a delta that was finished, and in which nothing is wrong. A topic comes before its partitions; there is no other order.
+    """Yield the records of a completed delta without contradictions. A topic precedes its partitions; there is no other order.
 
     Topics whose name another one has taken are left out, as in a snapshot.
     """
@@ -37,6 +37,6 @@ def records_of(delta: Delta) -> Iterator[md.MetadataMessage]:
 
 
 def image_of(delta: Delta) -> ClusterImage:
-    """The image of a node that replays these records."""
+    """Return the image of a node that replays these records."""
     image = ClusterImage().replay_all(records_of(delta))
     return replace(image, left_out=frozenset(delta.left_out))

@@ -1,6 +1,6 @@
 """The place of a record in a snapshot, so that records of parts of a state can be sorted together. PURE.
 
-The order is that of `ClusterImage.snapshot_messages`, which has to have the whole state.
+The order is that of `ClusterImage.snapshot_messages`, which needs the complete state.
 """
 
 from collections.abc import Iterable, Iterator
@@ -13,7 +13,7 @@ Place = tuple[Any, ...]
 
 
 def placed(records: Iterable[md.MetadataMessage]) -> Iterator[tuple[Place, md.MetadataMessage]]:
-    """The records of one part, in the order of a snapshot: partitions stand behind their topic. Places differ."""
+    """Yield the records of one part in the order of a snapshot, partitions after their topic, with unique places."""
     topic = ""
     for record in records:
         if isinstance(record, md.TopicRecord):

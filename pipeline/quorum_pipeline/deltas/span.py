@@ -19,7 +19,7 @@ from quorum_pipeline.deltas.partition_change import Change
 
 @dataclass(frozen=True, slots=True)
 class Boundary:
-    """The first record of a span that begins or ends a transaction; `ends`: what was held back takes effect there."""
+    """The first record of a span that begins or ends a transaction. `ends`: records held back before take effect there."""
 
     offset: int
     ends: bool
@@ -27,19 +27,19 @@ class Boundary:
 
 @dataclass(slots=True)
 class Span:
-    """Empty, it is the span of no records. `replay`, `value` and `then` change it in place."""
+    """An empty one is the span of no records. `replay`, `value` and `then` change it in place."""
 
     head: Chain = field(default_factory=Chain)
     boundary: Boundary | None = None
     body: Chain = field(default_factory=Chain)
     tail: Chain | None = None
     malformed: Contradiction | None = None
-    """The first record that can't be decoded: what follows it does not count."""
+    """The first record that can't be decoded; later records do not count."""
     stopped: bool = False
-    """Nothing that follows counts, for another reason."""
+    """Whether later records do not count for another reason."""
 
     def value(self, offset: int, value: bytes) -> bool:
-        """The next record as it is in the log. Whether it can be decoded; else nothing more needs to be read."""
+        """Add the next record, encoded. False if it can't be decoded; then no more needs to be read."""
         if self.malformed is None:
             try:
                 record = md.decode_metadata(value)
@@ -50,11 +50,11 @@ class Span:
         return self.malformed is None
 
     def change(self, offset: int, topic: int, partition_id: int, change: Change) -> None:
-        """Changes of one partition, the first of them at `offset`: as one record."""
+        """Add combined changes of one partition, the first at `offset`, like one record."""
         self._current().deltas[-1].replay_change(offset, topic, partition_id, change)
 
     def replay(self, offset: int, record: md.AnyMetadata) -> None:
-        """The next record."""
+        """Add the next record."""
         kind = type(record)
         if kind not in BOUNDARIES:
             self._current().replay(offset, record)
@@ -67,7 +67,7 @@ class Span:
         self.tail = Chain() if kind is md.BeginTransactionRecord else None
 
     def then(self, other: "Span") -> "Span":
-        """Become both, one after the other; `other` must not be used any more."""
+        """Append `other` in place; `other` must not be used any more."""
         if self.malformed is not None or self.stopped:
             return self
         self.malformed, self.stopped = other.malformed, other.stopped
@@ -87,7 +87,7 @@ class Span:
         return self
 
     def finish(self) -> "Outcome":
-        """Nothing was before it."""
+        """Complete the span as the beginning of the history."""
         delta = self.head.then(self.body).finish()
         wrong = min((each for each in (delta.wrong, self.malformed) if each), default=None)
         return Outcome(delta, self.tail is not None, wrong)
@@ -100,7 +100,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a whole log amounts to; `in_transaction`: one is open at its end. `wrong`: then there is no state."""
+    """The result of a complete log. `in_transaction`: a transaction is open at its end. `wrong`: a contradiction, so that there is no state."""
 
     delta: Delta
     in_transaction: bool

@@ -14,7 +14,7 @@ from quorum_pipeline.deltas.contradiction import Contradiction
 class Summary:
     """`epoch` and `timestamp_ms`: of the last record. `has_formed`: a set of voters was as large as a new quorum's.
 
-    `stop`: nothing behind this span counts: damage, or (`wrong` None) a later moment than the one that is wanted.
+    `stop`: later spans do not count, because of damage, or (`wrong` None) because a later moment than the requested one was reached.
     """
 
     start_offset: int
@@ -31,7 +31,7 @@ class Summary:
     wrong: Contradiction | None = None
 
     def control(self, record: DecodedRecord, epoch: int) -> "Summary":
-        """With a control record more. Raises MalformedRecord."""
+        """Return the summary with one more control record. Raises MalformedRecord."""
         match decode_control(record):
             case LeaderChange(leader_id=leader_id):
                 return replace(self, leader_id=leader_id)
@@ -42,16 +42,16 @@ class Summary:
         return self
 
     def with_voters(self, voters: VotersRecord) -> "Summary":
-        """The voters in force."""
+        """Return the summary with these voters."""
         forms = len(voters.voters) >= (voters.initial_voters or 1)
         return replace(self, voters=voters, has_formed=self.has_formed or forms)
 
     def without_records(self) -> "Summary":
-        """Of a state: where it is, and nothing that was read."""
+        """Return the summary of a state: its position, without counts of read records."""
         return replace(self, start_offset=self.end_offset, records=0, size_bytes=0, stop=False)
 
     def then(self, other: "Summary") -> "Summary":
-        """Both, one after the other."""
+        """Return the summary of both spans."""
         if self.stop:
             return self
         if other.start_offset != self.end_offset:

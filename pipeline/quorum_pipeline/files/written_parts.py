@@ -12,14 +12,12 @@ import pyarrow.parquet as pq
 from quorum_pipeline.errors import PipelineError
 
 ALL_COLUMNS = "_common_metadata"
-"""A file with every column and no row: readers of a directory, Spark among them, take the schema from it."""
+"""A file with all columns and no rows, from which readers of a directory, such as Spark, take the schema."""
 
 
 @dataclass(slots=True)
 class Part:
-    """How many rows are in which files of `records`, `quarantine` and `deltas` (one at most), and between which
-    offsets.
-    """
+    """Numbers of rows by file in `records`, `quarantine` and `deltas` (at most one), and the range of offsets."""
 
     records: tuple[str, ...] = ()
     delta: str = ""
@@ -32,8 +30,8 @@ class Part:
 
 
 def keep_only(directory: Path, names: set[str], schema: pa.Schema) -> None:
-    """Removes all other files, which lost attempts left, and tells all columns. Raises PipelineError if a file can't be
-    seen from here.
+    """Remove files of lost attempts, and write the file with all columns. Raises PipelineError if a file is not visible
+    from here.
     """
     for name in sorted(names):
         if not (directory / name).is_file():
@@ -49,7 +47,7 @@ def keep_only(directory: Path, names: set[str], schema: pa.Schema) -> None:
 
 
 def keep_deltas(directory: Path, names: set[str]) -> None:
-    """As `keep_only`; all files have the same columns. Raises PipelineError if a file can't be seen from here."""
+    """Like `keep_only`; all files have the same columns. Raises PipelineError if a file is not visible from here."""
     for name in sorted(names):
         if not (directory / name).is_file():
             raise PipelineError(f"an executor wrote {directory / name}, which the driver can't see")
