@@ -49,7 +49,7 @@ def changed(partition: Partition, change: PartitionChangeRecord) -> Partition:
     isr = partition.isr if change.isr is None else change.isr
     removing, adding = change.removing_replicas, change.adding_replicas
     elr, last_known = change.eligible_leader_replicas, change.last_known_elr
-    led_anew = change.leader != LEADER_UNCHANGED
+    leader_changed = change.leader != LEADER_UNCHANGED
     recovery = change.leader_recovery_state
     return Partition(
         partition_id=partition.partition_id,
@@ -58,11 +58,11 @@ def changed(partition: Partition, change: PartitionChangeRecord) -> Partition:
         isr=replicas if isr == replicas else isr,
         removing_replicas=partition.removing_replicas if removing is None else removing,
         adding_replicas=partition.adding_replicas if adding is None else adding,
-        leader=change.leader if led_anew else partition.leader,
+        leader=change.leader if leader_changed else partition.leader,
         leader_recovery_state=(
             partition.leader_recovery_state if recovery == RECOVERY_UNCHANGED else recovery
         ),
-        leader_epoch=partition.leader_epoch + led_anew,
+        leader_epoch=partition.leader_epoch + leader_changed,
         partition_epoch=partition.partition_epoch + 1,
         directories=_placed(directories, len(replicas)),
         eligible_leader_replicas=partition.eligible_leader_replicas if elr is None else elr or None,

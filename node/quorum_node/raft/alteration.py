@@ -140,7 +140,7 @@ def _addition(situation: Situation, plan: Comparison) -> Step:
     fitting = [each for each in ready if not _too_many_witnesses(situation, each.key)]
     if not fitting:
         return _witness_removal(situation, plan)
-    newcomer = fitting[0].key
+    new_voter = fitting[0].key
     live, enough = _live(situation, situation.voters), live_to_add(size)
     if live < enough:
         dead = [key for key in plan.removing if key not in situation.live]
@@ -148,15 +148,15 @@ def _addition(situation: Situation, plan: Comparison) -> Step:
             return Remove(dead[0])
         silent = _listed([str(key) for key in situation.voters if key not in situation.live])
         return Wait(
-            f"{live} live voters, {enough} needed to add {newcomer}; voters without contact: {silent}"
+            f"{live} live voters, {enough} needed to add {new_voter}; voters without contact: {silent}"
         )
-    if newcomer.id == situation.leader.id:
+    if new_voter.id == situation.leader.id:
         return _hand_over(situation, plan)
-    return Add(newcomer)
+    return Add(new_voter)
 
 
-def _too_many_witnesses(situation: Situation, newcomer: ReplicaKey) -> bool:
-    witnesses = sum(key in situation.witnesses for key in (*situation.voters, newcomer))
+def _too_many_witnesses(situation: Situation, new_voter: ReplicaKey) -> bool:
+    witnesses = sum(key in situation.witnesses for key in (*situation.voters, new_voter))
     return not may_have_witnesses(len(situation.voters) + 1, witnesses)
 
 

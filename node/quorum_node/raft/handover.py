@@ -150,13 +150,15 @@ def storage_failed(replica: ReplicaState, detail: str, disk_full: bool) -> None:
     replica.stop_acknowledging()
     if isinstance(role, Leader):
         preferred = successors(replica, role)
-        nobody = replica.current_leader()
-        nobody = type(nobody)(NO_LEADER, nobody.leader_epoch)
+        no_leader = replica.current_leader()
+        no_leader = type(no_leader)(NO_LEADER, no_leader.leader_epoch)
         for parked in role.parked.values():
-            replica.respond(parked.request_id, FetchResponse(RaftError.NOT_QUORUM_LEADER, nobody))
+            replica.respond(
+                parked.request_id, FetchResponse(RaftError.NOT_QUORUM_LEADER, no_leader)
+            )
         for proposal in role.proposals:
             replica.out.append(ProposalFailed(proposal.proposal_id, RaftError.STORAGE_FAILED))
-        reads.fail_reads(replica, role, RaftError.STORAGE_FAILED, nobody)
+        reads.fail_reads(replica, role, RaftError.STORAGE_FAILED, no_leader)
         role.parked, role.change = {}, None
         role.alterations.clear()
         role.proposals.clear()

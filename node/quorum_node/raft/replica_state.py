@@ -121,7 +121,7 @@ class Partial:
     source: tuple[int, int] | None = None
     finishing: bool = False
 
-    def begin_anew(self) -> None:
+    def restart(self) -> None:
         """Restart the download: the bytes received so far belong to another snapshot file."""
         self.position, self.size_bytes, self.checksum, self.source = 0, None, None, None
 

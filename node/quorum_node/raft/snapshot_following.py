@@ -206,7 +206,7 @@ def _fits(
         else:
             same = same and partial.checksum in (None, response.checksum)
         if not same:
-            partial.begin_anew()
+            partial.restart()
             return False
     partial.source = source
     partial.size_bytes, partial.checksum = response.size_bytes, response.checksum

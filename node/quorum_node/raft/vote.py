@@ -61,7 +61,7 @@ def _decide(replica: ReplicaState, request: VoteRequest) -> tuple[bool, RaftErro
     addressed = request.voter == replica.key
     if not replica.is_voter and not addressed:
         return False, RaftError.INCONSISTENT_VOTER_SET
-    eligible = _is_known(replica, request.candidate) or _trusts_strangers(replica)
+    eligible = _is_known(replica, request.candidate) or _trusts_unknown_candidates(replica)
     if not replica.is_voter and replica.has_live_leader():
         # Its vote can't be needed while that leader has a majority. With a forged epoch it could
         # not follow the leader.
@@ -117,7 +117,7 @@ def _grant_in_epoch(replica: ReplicaState, request: VoteRequest) -> bool:
     return True
 
 
-def _trusts_strangers(replica: ReplicaState) -> bool:
+def _trusts_unknown_candidates(replica: ReplicaState) -> bool:
     """Whether candidates outside of the voter set are accepted: no leader is alive, and own
     elections failed or are not possible.
     """

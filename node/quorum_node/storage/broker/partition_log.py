@@ -52,7 +52,7 @@ from quorum_node.storage.leader_epochs import write_checkpoint
 T = TypeVar("T")
 
 
-def _nobody(_: object) -> None: ...
+def _no_callback(_: object) -> None: ...
 
 
 class PartitionLog(LogProducers):
@@ -101,8 +101,8 @@ class PartitionLog(LogProducers):
         *,
         files: FileSystem = POSIX,
         clock_ms: Callable[[], int] = time_of_day_ms,
-        before_lowering: Callable[["PartitionLog"], None] = _nobody,
-        on_failure: Callable[[StorageFailure], None] = _nobody,
+        before_lowering: Callable[["PartitionLog"], None] = _no_callback,
+        on_failure: Callable[[StorageFailure], None] = _no_callback,
     ) -> "PartitionLog":
         """Open or create the log in an existing directory. `known`: see `Known`; without it everything is scanned.
 
