@@ -1,1 +1,1 @@
-"""How an archive is laid out: which directory holds which offsets, and which of them count (pure)."""
+"""The layout of an archive: the offsets of its directories, and which directories are valid. PURE."""

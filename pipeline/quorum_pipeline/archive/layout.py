@@ -1,15 +1,15 @@
 """Directories of an archive and the offsets that they hold. PURE.
 
     records/offsets=START-END/     the records from START on and below END, once each, as Parquet
-    deltas/offsets=START-END/      what parts of these records do to any state: counts with the records
-    states/offset=END/             the whole state before END; counts once it holds the marker, too
-    quarantine/offsets=START-END/  those of them that could not be decoded
-    snapshots/                     the snapshot that the first records go on from, if the log did not begin at 0
+    deltas/offsets=START-END/      deltas of parts of these records; valid together with the records
+    states/offset=END/             the full state before END; valid once it contains the marker
+    quarantine/offsets=START-END/  records of the range that could not be decoded
+    snapshots/                     the snapshot before the first record, if the log did not begin at 0
     _checkpoint/                   of the streaming query
 
-A directory counts once it holds the marker, which is written last. Writing one again begins with deleting it. So a job may be
-killed at any moment, and what counts is whole. Of directories that begin at the same offset the longest counts: a merged
-one takes the place of its parts the moment it has its marker.
+A directory is valid once it contains the marker, which is written last. Rewriting a directory begins with deleting the marker. So a
+job may be killed at any moment, and valid directories are complete. Of directories with the same start only the longest is valid: a
+merged one replaces its parts when it gets its marker.
 """
 
 import json
@@ -26,7 +26,7 @@ RECORDS, QUARANTINE, SNAPSHOTS, CHECKPOINT = "records", "quarantine", "snapshots
 DELTAS, STATES = "deltas", "states"
 _CHECKSUM = "crc32"
 _MORE = ("delta_rows", "merged", "written_ms")
-"""In a marker only where they are not 0."""
+"""Numbers that a marker contains only if they are not 0."""
 _STATE_NAME = re.compile(r"offset=([0-9]{20})")
 _NAME = re.compile(r"offsets=([0-9]{20})-([0-9]{20})")
 
@@ -51,8 +51,8 @@ class OffsetRange:
 class Marker:
     """Content of a range's marker: numbers of rows in `records`, `quarantine` and `deltas`.
 
-    `merged`: number of directories that were merged into this one, 0 if its records came from a log. `written_ms`: when,
-    by the clock of the driver; 0 in markers of older versions.
+    `merged`: number of directories that were merged into this one, 0 if its records came from a log. `written_ms`: time of
+    writing by the clock of the driver; 0 in markers of older versions.
     """
 
     rows: int
@@ -62,14 +62,14 @@ class Marker:
     written_ms: int = 0
 
     def text(self) -> str:
-        """JSON."""
+        """Encode the marker as JSON."""
         told = {"rows": self.rows, "quarantined": self.quarantined}
         more = {name: getattr(self, name) for name in _MORE}
         return marker_text(told | {name: number for name, number in more.items() if number})
 
 
 def parse_marker(text: str) -> Marker:
-    """Raises ValueError."""
+    """Decode a marker. Raises ValueError."""
     try:
         document = parsed_marker(text)
         more = {name: int(document.get(name, 0)) for name in _MORE}
@@ -82,12 +82,12 @@ def parse_marker(text: str) -> Marker:
 
 
 def marker_text(told: Mapping[str, Any]) -> str:
-    """As JSON, with a checksum: what a marker says is believed."""
+    """Encode the content of a marker as JSON with a checksum, because readers rely on it."""
     return json.dumps({**told, _CHECKSUM: crc32(json.dumps(told).encode())})
 
 
 def parsed_marker(text: str) -> dict[str, Any]:
-    """What was told; markers of older archives have no checksum. Raises ValueError."""
+    """Decode the content of a marker; markers of older archives have no checksum. Raises ValueError."""
     document = read_json(text, fraction=_no_fraction)
     if not isinstance(document, dict):
         raise ValueError(f"{text!r} is not a marker")
@@ -98,7 +98,7 @@ def parsed_marker(text: str) -> dict[str, Any]:
 
 
 def _no_fraction(text: str) -> float:
-    """All numbers of a marker are whole; 1e999 would be infinite."""
+    """Reject fractions: all numbers of a marker are integers, and 1e999 would be infinite."""
     raise ValueError(f"{text} is no number of a marker")
 
 
@@ -122,7 +122,7 @@ def parse_state(name: str) -> int | None:
 
 
 def tiles(complete: Iterable[OffsetRange]) -> tuple[list[OffsetRange], list[OffsetRange]]:
-    """The ranges that count, contiguous from the first offset on, and the obsolete ones."""
+    """Return the valid ranges, contiguous from the first offset on, and the obsolete ones."""
     by_start: dict[int, OffsetRange] = {}
     every = list(complete)
     for each in every:
@@ -139,7 +139,7 @@ def tiles(complete: Iterable[OffsetRange]) -> tuple[list[OffsetRange], list[Offs
 
 
 def merges(counting: Iterable[OffsetRange], target_rows: int) -> list[list[OffsetRange]]:
-    """Groups of at least two adjacent ranges with at most this many rows together; large ones are not merged."""
+    """Return groups of at least two adjacent ranges with at most `target_rows` rows together; large ranges are not merged."""
     groups: list[list[OffsetRange]] = []
     size = 0
     for each in counting:
@@ -153,7 +153,7 @@ def merges(counting: Iterable[OffsetRange], target_rows: int) -> list[list[Offse
 
 
 def unexplained(wanted: OffsetRange, offsets: Iterable[int], quarantined: Set[int]) -> int | None:
-    """The first missing or duplicated offset, except those after a quarantined record; `offsets` contains both.
+    """Return the first missing or duplicated offset, except those after a quarantined record; `offsets` contains both.
 
     Unreadable data is one row in quarantine and may stand for any number of records.
     """

@@ -1,4 +1,4 @@
-"""`quorum-pipeline archive`: every record of a log, once, in Parquet; resumes after any interruption."""
+"""`quorum-pipeline archive`: writes every record of a log once to Parquet; resumes after any interruption."""
 
 import argparse
 import signal
@@ -71,7 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """1 if there are records in quarantine. Raises PipelineError."""
+    """Run the command; return 1 if there are records in quarantine. Raises PipelineError."""
     # Installed first: the first process of a container ignores SIGTERM without a handler.
     with _told_by(signal.SIGTERM) as terminated:
         return _run(arguments, terminated)
@@ -138,7 +138,7 @@ def _run(arguments: argparse.Namespace, terminated: Callable[[], bool]) -> int:
 
 @contextmanager
 def _told_by(number: signal.Signals) -> Iterator[Callable[[], bool]]:
-    """Whether the signal was received. A flag instead of an exception, which could break a call to Java."""
+    """Yield a function that returns whether the signal was received: an exception could interrupt a call to Java."""
     told = Event()
     before = signal.signal(number, lambda *_: told.set())
     try:

@@ -1,4 +1,4 @@
-"""`quorum-pipeline audit`: whether replicas have the same history, and which one differs, where."""
+"""`quorum-pipeline audit`: checks whether replicas have the same history, and reports which one differs, and where."""
 
 import argparse
 import json
@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """1 if anything was found. Raises PipelineError."""
+    """Run the command; return 1 if there are findings. Raises PipelineError."""
     if not arguments.log and not arguments.archive:
         raise PipelineError("specify directories of logs, or --archive")
     progress = Progress("auditing", "bytes")
@@ -81,7 +81,7 @@ def _tell(replicas: list[Replica], logs: LogAudit, snapshots: SnapshotAudit) -> 
 
 
 def how(logs: LogAudit, place: str) -> str:
-    """Where it was done, and what of it where."""
+    """Describe the distribution of the work. `place`: where the job ran."""
     batches = [each.found.batches for each in logs.reads]
     executors = Counter[str]()
     for each in logs.reads:

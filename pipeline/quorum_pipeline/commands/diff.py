@@ -19,7 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Raises PipelineError."""
+    """Run the command. Raises PipelineError."""
     if arguments.start > arguments.end:
         raise PipelineError(f"--from {arguments.start} is greater than --to {arguments.end}")
     progress = Progress("replaying", "offsets")

@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Does not return. Raises PipelineError where it was not Spark that started it, OSError without Java."""
+    """Replace the process by Java's; does not return. Raises PipelineError if it was not started by Spark, OSError without Java."""
     spark = find_spec("pyspark")
     if spark is None or spark.origin is None:
         raise PipelineError("the executor needs PySpark")

@@ -1,4 +1,4 @@
-"""Where a history is read from: `--log`, the directory of a replica, or `--archive`.
+"""The source of a history: `--log`, the directory of a replica, or `--archive`.
 
 Owns the choice of the source, and whether Spark is used. Small inputs, and archives in the local file system, are
 read without importing Spark. Archives that only Hadoop can read need it.
@@ -43,7 +43,7 @@ class AnyState(Tables, Protocol):
 
     @property
     def id(self) -> SnapshotId:
-        """The name of its snapshot."""
+        """Id of its snapshot."""
 
     @property
     def in_transaction(self) -> bool:
@@ -51,38 +51,38 @@ class AnyState(Tables, Protocol):
 
     @property
     def voters(self) -> VotersRecord | None:
-        """The voters in force."""
+        """The current voters."""
 
     def snapshot(self, voters: VotersRecord | None = None) -> Iterator[bytes]:
-        """The bytes of its snapshot, with other `voters` if they are given. Raises PipelineError if there can be
-        none.
+        """Yield the bytes of its snapshot, with other `voters` if given. Raises PipelineError if the state can't be a
+        snapshot.
         """
 
     def begin_anew(self) -> None:
-        """Reset epochs, for a new cluster in which no node knows the old ones."""
+        """Reset epochs, for a new cluster whose nodes do not have the old ones."""
 
     def brokers(self) -> list[RegisterBrokerRecord]:
-        """Their registrations, by number."""
+        """The registrations of brokers, sorted by id."""
 
     def placed(self) -> Iterator[tuple[str, int, tuple[int, ...]]]:
-        """Topic, number and replicas of each partition, without those that are leaving; in order."""
+        """Yield topic, number and replicas of each partition in order, without replicas that are being removed."""
 
 
 class TableHistory(Protocol):
-    """What can be asked for the tables of any moment."""
+    """A history that returns the tables of any moment."""
 
     def at(self, moment: Moment) -> AnyState:
-        """Raises PipelineError."""
+        """Return the state at a moment. Raises PipelineError."""
 
     def differences(self, start: int, end: int) -> Iterator[Difference]:
-        """Between two offsets. Raises PipelineError."""
+        """Yield the differences between two offsets. Raises PipelineError."""
 
     def how(self) -> str:
         """Where the work was done, and its distribution."""
 
 
 def add_history(parser: argparse.ArgumentParser) -> None:
-    """The arguments; one of the two is needed."""
+    """Add the arguments of the source; exactly one of the two is required."""
     group = parser.add_mutually_exclusive_group(required=True)
     group.add_argument("--log", type=Path, metavar="DIR", help="directory of a metadata log")
     group.add_argument("--archive", metavar="URI", help="what `archive` wrote")
@@ -90,7 +90,7 @@ def add_history(parser: argparse.ArgumentParser) -> None:
 
 
 def add_spark(parser: argparse.ArgumentParser) -> None:
-    """Where it runs."""
+    """Add the arguments for Spark."""
     parser.add_argument(
         "--partitions",
         type=at_least_one,
@@ -114,7 +114,7 @@ def add_spark(parser: argparse.ArgumentParser) -> None:
 
 
 def at_least_one(text: str) -> int:
-    """The number in an option. Raises ArgumentTypeError."""
+    """Parse the number of an option. Raises ArgumentTypeError."""
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of at least 1")
     return int(text)
@@ -131,7 +131,7 @@ def opened_tables(arguments: argparse.Namespace, progress: Progress) -> Iterator
     archive: str | None = arguments.archive
     with TemporaryDirectory(prefix=SCRATCH) as scratch:
         if archive is not None:
-            # Only what changed since its last whole state is read: its size says little.
+            # Only the changes since its last full state are read, so its size does not matter.
             with (
                 opened_archive(arguments, progress, archive) as (stages, reader),
                 JobHistory(stages, ArchiveSource(reader, Path(scratch))) as found,
@@ -155,7 +155,7 @@ def opened_archive(
 
 
 def reader_of(uri: str, stages: "Stages") -> "ArchiveReader":
-    """Of an archive; of one that is not certain to be local with Spark's stages."""
+    """Return the reader of an archive; with Spark's stages if it is not certainly local."""
     from quorum_pipeline.files.archive_reader import ArchiveReader
 
     if mounted(uri) is not None:
@@ -187,8 +187,8 @@ def opened_stages(
     *,
     elsewhere: bool = False,
 ) -> Iterator["Stages"]:
-    """Spark's with `--master` or `--remote`, or for more than WORTH_SPARK_BYTES; else in this process. `elsewhere`: there
-    is an archive that may be in a file system that only Hadoop knows. Raises PipelineError.
+    """Yield Spark's stages with `--master` or `--remote`, or for more than WORTH_SPARK_BYTES; else those of this process.
+    `elsewhere`: there is an archive that may be in a file system that only Hadoop supports. Raises PipelineError.
     """
     from quorum_pipeline.spark.stages import SparkStages, StagesHere
 

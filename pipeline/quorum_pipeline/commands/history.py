@@ -1,4 +1,4 @@
-"""`quorum-pipeline history`: by which operations an archive was written, from its markers."""
+"""`quorum-pipeline history`: lists the operations that wrote an archive, from its markers."""
 
 import argparse
 import json
@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Raises PipelineError if there is no archive."""
+    """Run the command. Raises PipelineError if there is no archive."""
     progress = Progress("reading", "offsets")
     with opened_archive(arguments, progress, arguments.archive) as (_, reader):
         found = operations(reader)

@@ -20,13 +20,13 @@ def add_moment(parser: argparse.ArgumentParser) -> None:
 
 
 def moment_of(arguments: argparse.Namespace) -> Moment:
-    """Raises PipelineError."""
+    """Return the moment in the arguments. Raises PipelineError."""
     if arguments.at_time is None:
         return Moment(offset=arguments.at_offset)
     return Moment(time_ms=parsed_time_ms(arguments.at_time))
 
 
 def shown_time(time_ms: int) -> str:
-    """With milliseconds, in UTC."""
+    """Format a time in UTC with milliseconds."""
     moment = datetime.fromtimestamp(time_ms / 1000, UTC)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

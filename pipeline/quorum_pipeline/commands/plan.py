@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Raises PipelineError."""
+    """Run the command. Raises PipelineError."""
     _check_resource(arguments)
     progress = Progress("replaying", "offsets")
     sizes = _read_sizes(arguments.sizes)
@@ -181,7 +181,7 @@ def _write(
 
 
 def _write_json(path: Path, placed: Iterable[resource.Placed]) -> None:
-    """In the form that `kafka-reassign-partitions` reads, a partition a line."""
+    """Write the format of `kafka-reassign-partitions`, one partition per line."""
     with path.open("w") as file:
         file.write('{"version":1,"partitions":[')
         for number, (topic, partition, replicas) in enumerate(placed):

@@ -1,5 +1,5 @@
-"""`quorum-pipeline prepare`: does once what later runs would do at each start: compile loops, build a class archive
-for the JVM. It is optional and saves some seconds per run.
+"""`quorum-pipeline prepare`: compiles loops and builds a class archive for the JVM once, instead of at each start. It is
+optional and saves some seconds per run.
 """
 
 import argparse

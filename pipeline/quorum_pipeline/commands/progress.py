@@ -7,7 +7,7 @@ _EVERY_SECONDS = 3.0
 
 
 class Progress:
-    """`what`: what is going on; `unit`: what is counted."""
+    """Prints progress. `what`: the work in progress. `unit`: the counted things."""
 
     def __init__(self, what: str, unit: str) -> None:
         self._what = what
@@ -17,7 +17,7 @@ class Progress:
 
     @property
     def seconds(self) -> float:
-        """Since the beginning."""
+        """Seconds since the start."""
         return time.monotonic() - self._began
 
     def __call__(self, count: int) -> None:
@@ -28,5 +28,5 @@ class Progress:
             self.say(f"{self._what}: {count:,} {self._unit}")
 
     def say(self, text: str) -> None:
-        """A line, with the time so far."""
+        """Print a line with the elapsed time."""
         print(f"[{self.seconds:6.1f} s] {text}", file=sys.stderr, flush=True)

@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Raises PipelineError."""
+    """Run the command. Raises PipelineError."""
     voter = parsed_voter(arguments.voter, arguments.replica_uuid)
     progress = Progress("replaying", "offsets")
     with opened_tables(arguments, progress) as history:
@@ -53,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def parsed_voter(text: str, replica_uuid: str | None) -> FirstVoter:
-    """Raises PipelineError."""
+    """Parse the first voter. Raises PipelineError."""
     try:
         voter = parse_voter_address(text)
         uuid = fresh_uuid() if replica_uuid is None else parse_uuid(replica_uuid)

@@ -1,4 +1,4 @@
-"""`quorum-pipeline state`: brokers, topics, partitions, configs, voters, ACLs as they were at one moment."""
+"""`quorum-pipeline state`: writes brokers, topics, partitions, configs, voters and ACLs at one moment."""
 
 import argparse
 import json
@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Raises PipelineError."""
+    """Run the command. Raises PipelineError."""
     progress = Progress("replaying", "offsets")
     with opened_tables(arguments, progress) as history:
         return _tell(arguments, progress, history, history.at(moment_of(arguments)))
@@ -66,7 +66,7 @@ def _tell(
 
 
 def write_snapshot(directory: Path, state: AnyState) -> Path:
-    """The file, named as Kafka names it. Raises PipelineError, also if it exists."""
+    """Write a snapshot file with Kafka's name; return its path. Raises PipelineError, also if it exists."""
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / state.id.file_name
     try:

@@ -1,4 +1,4 @@
-"""`quorum-pipeline timeline`: what happened to the cluster, when, and how long it took."""
+"""`quorum-pipeline timeline`: lists the events of a cluster with their times and durations."""
 
 import argparse
 from collections.abc import Iterator
@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Raises PipelineError."""
+    """Run the command. Raises PipelineError."""
     progress = Progress("reading", "offsets")
     with _opened(arguments, progress) as (stages, source):
         progress.say(f"reading {source.name} {stages.place}")

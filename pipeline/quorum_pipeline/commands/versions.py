@@ -1,4 +1,4 @@
-"""`quorum-pipeline versions`: when which row of which table had which values, as Parquet that later runs add to."""
+"""`quorum-pipeline versions`: writes the history of each row of the tables to Parquet; later runs append to it."""
 
 import argparse
 from collections.abc import Iterator
@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Raises PipelineError."""
+    """Run the command. Raises PipelineError."""
     progress = Progress("versions", "offsets")
     to = arguments.to.resolve()
     with _opened(arguments, progress) as (stages, source), only_writer(to):

@@ -28,8 +28,8 @@ the encoded name.
 """
 
 VALUE, NEXT_CONFIG, CONFIG_COLUMNS = 2, 3, 4
-"""Of a config: number of the record with its value + 1, or NONE. The key is type and name of the resource and name of the config, as they
-stand side by side in records."""
+"""Columns of a config: number of the record with its value + 1, or NONE. The key is type and name of the resource and name of the config,
+which are adjacent in records."""
 
 PARTITION_ID, THERE, ISR, LEADER, LEADER_EPOCH, PARTITION_EPOCH = range(2, 8)
 REPLICAS, REMOVING, ADDING, DIRECTORIES, ELR, LAST_KNOWN_ELR = range(8, 14)
@@ -44,7 +44,7 @@ _LINE = 8
 
 
 def table(rows: int, columns: int) -> Table:
-    """With room for so many rows."""
+    """Create a table with room for `rows` rows."""
     places = np.zeros(1 << max(4, (2 * rows).bit_length()), np.int32)
     size = (rows + 1) * columns
     memory = np.empty(size + _LINE, np.int64)
@@ -65,7 +65,7 @@ def _new_row(table: Table, place: int) -> int:
 
 @inner
 def row_of(table: Table, data: Bytes, at: int, size: int, make: bool) -> int:
-    """The row of a key; NONE, or with `make` a new one: then all but the key is 0."""
+    """Return the row of a key; if it is missing, NONE, or with `make` a new one in which only the key is set."""
     places, rows = table.places, table.rows
     mask = len(places) - 1
     place = hash_of(data, at, at + size) & mask
@@ -94,7 +94,7 @@ def _partition_place(table: Table, data: Bytes, at: int) -> int:
 
 @inner
 def partition_row(table: Table, data: Bytes, at: int, make: bool) -> int:
-    """The row of a partition whose id, and behind it the topic's, stand at a position; NONE, or with `make` a new one."""
+    """Return the row of a partition whose id, followed by the topic's, is at `at`; if it is missing, NONE, or with `make` a new one."""
     places, rows = table.places, table.rows
     partition_id = int32(data, at)
     first, second = word(data, at + 4), word(data, at + 12)

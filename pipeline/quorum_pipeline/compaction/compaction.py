@@ -47,7 +47,7 @@ BOUNDARY_KINDS = np.array(
 
 @dataclass(frozen=True, slots=True)
 class RecordRun:
-    """Records in order: the value of one is `data[begins[i]:ends[i]]`; `kinds`: their types."""
+    """Records in order. The value of record i is `data[begins[i]:ends[i]]`; `kinds`: their types."""
 
     data: Any
     begins: Any
@@ -58,24 +58,24 @@ class RecordRun:
         return len(self.begins)
 
     def value(self, index: int) -> bytes:
-        """The bytes of a record."""
+        """Return the value of a record."""
         found: bytes = self.data[self.begins[index] : self.ends[index]].tobytes()
         return found
 
     def some(self, indexes: Any) -> "RecordRun":
-        """These of them."""
+        """Return a subset of the records."""
         return RecordRun(self.data, self.begins[indexes], self.ends[indexes], self.kinds[indexes])
 
 
 def run_of_values(values: Sequence[bytes]) -> RecordRun:
-    """Records that are not contiguous."""
+    """Create a run of values that are not contiguous."""
     borders = np.cumsum(np.array([0, *map(len, values)], np.int64))
     data = np.frombuffer(bytearray().join(values), np.uint8)
     return known_run(data, borders[:-1].copy(), borders[1:].copy())
 
 
 def run_of_batches(data: bytearray, count: int) -> RecordRun:
-    """The records of whole batches, one behind the other. Raises Unusual."""
+    """Create a run of the records in `count` complete, contiguous batches. Raises Unusual."""
     if count > len(data):
         raise Unusual  # checked before memory is allocated for them
     found = np.frombuffer(data, np.uint8)
@@ -85,14 +85,14 @@ def run_of_batches(data: bytearray, count: int) -> RecordRun:
 
 
 def known_run(data: Bytes, begins: Numbers, ends: Numbers) -> RecordRun:
-    """Records whose values lie there, in these bytes. Raises Unusual."""
+    """Create a run of values at known positions. Raises Unusual."""
     kinds = np.empty(len(begins), np.uint8)
     find_kinds(data, begins, ends, kinds)
     return RecordRun(data, begins, ends, kinds)
 
 
 def tables_for(run: RecordRun) -> tuple[Table, Table, Table, Table]:
-    """Tables for topics, names, partitions and configs, large enough for the run."""
+    """Create tables for topics, names, partitions and configs, large enough for the run."""
     counts = np.bincount(run.kinds, minlength=0x100).tolist()
     topics, partitions, configs = (
         counts[kind] for kind in (merging.TOPIC, merging.PARTITION, merging.CONFIG)
@@ -106,7 +106,7 @@ def tables_for(run: RecordRun) -> tuple[Table, Table, Table, Table]:
 
 
 def decoded(run: RecordRun) -> list[md.AnyMetadata]:
-    """The records. Raises MalformedRecord."""
+    """Decode the records. Raises MalformedRecord."""
     data = memoryview(run.data)
     borders = zip(run.begins.tolist(), run.ends.tolist(), strict=True)
     return [md.decode_metadata(bytes(data[begin:end])) for begin, end in borders]

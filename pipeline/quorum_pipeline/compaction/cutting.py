@@ -94,7 +94,7 @@ def write_left(
 
 @inner
 def _id_bucket(data: Bytes, at: int, end: int, count: int) -> int:
-    """Of 16 bytes as a number."""
+    """Bucket of an id of 16 bytes."""
     if at + UUID_BYTES > end:
         raise Unusual
     rest = int64(0)
@@ -105,7 +105,7 @@ def _id_bucket(data: Bytes, at: int, end: int, count: int) -> int:
 
 @inner
 def _name_bucket(data: Bytes, at: int, end: int, count: int) -> int:
-    """By the CRC-32 of a string."""
+    """Bucket of a string, by its CRC-32."""
     size, at = uvarint(data, at, end)
     crc = int64(_ALL_BITS)
     for index in range(at, at + size - 1):
@@ -117,7 +117,7 @@ def _name_bucket(data: Bytes, at: int, end: int, count: int) -> int:
 def bucket_numbers(
     data: Bytes, begins: Numbers, ends: Numbers, kinds: Bytes, count: int, numbers: Numbers
 ) -> None:
-    """Fills in the bucket of each record: below `count` those of topics, behind them those of names; or EVERYWHERE. Raises Unusual."""
+    """Fill in the bucket of each record: below `count` for topics, above for names, or EVERYWHERE. Raises Unusual."""
     for index in range(len(begins)):
         kind, begin, end = kinds[index], begins[index] + HEAD_BYTES, ends[index]
         if kind in (_CHANGE, SUM, _PARTITION):
@@ -142,7 +142,7 @@ def bucket_numbers(
 def gather(
     data: Bytes, begins: Numbers, ends: Numbers, to: Bytes, to_begins: Numbers, to_ends: Numbers
 ) -> int:
-    """Copies records one behind the other; how many bytes they take."""
+    """Copy records one after the other; return their number of bytes."""
     at = 0
     for index in range(len(begins)):
         to_begins[index] = at

@@ -12,7 +12,7 @@ from quorum_pipeline.compiled import Bytes, Numbers, compiled
 from quorum_pipeline.plain_form import Unusual, int32, plain_record
 
 OTHER = 0xFF
-"""A record that is not known."""
+"""Type of an unknown record."""
 HEAD_BYTES = 3
 _OTHER_FORMS = COMPRESSION_MASK | CONTROL_FLAG
 _ATTRIBUTES_AT, _LAST_DELTA_AT, _COUNT_AT = 21, 23, 57
@@ -23,7 +23,7 @@ for _number, _record in RECORDS_BY_TYPE.items():
 
 @compiled
 def find_values(data: Bytes, begins: Numbers, ends: Numbers) -> None:
-    """Fills in where the values of all records of the batches in `data` begin and end. Raises Unusual."""
+    """Fill in the start and end of the values of all records in the batches in `data`. Raises Unusual."""
     at, found = 0, 0
     while at < len(data):
         batch_end = at + PREFIX_BYTES + int32(data, at + 8)
@@ -48,7 +48,7 @@ def find_values(data: Bytes, begins: Numbers, ends: Numbers) -> None:
 
 @compiled
 def find_kinds(data: Bytes, begins: Numbers, ends: Numbers, kinds: Bytes) -> None:
-    """Fills in the type of each record, or OTHER. Raises Unusual where that is not told by one byte: it might be any type."""
+    """Fill in the type of each record, or OTHER. Raises Unusual if a type is encoded in more than one byte."""
     for index in range(len(begins)):
         at = begins[index]
         if ends[index] - at < HEAD_BYTES or data[at] != FRAME_VERSION:

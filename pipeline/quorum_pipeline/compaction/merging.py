@@ -57,7 +57,7 @@ _MOST_INT32 = (1 << 31) - 1
 
 @inner
 def _elements(data: Bytes, at: int, stop: int) -> int:
-    """The position of an array that has any; ABSENT."""
+    """Position of an array; ABSENT if it is empty."""
     if array_end(data, at, stop, 4) != stop:
         raise Unusual
     return at if array_count(data, at) > 0 else ABSENT
@@ -65,7 +65,7 @@ def _elements(data: Bytes, at: int, stop: int) -> int:
 
 @inner
 def _place(data: Bytes, fields: Numbers) -> None:
-    """A directory for every replica, or none known yet."""
+    """Check that there is a directory for every replica, or none yet."""
     at = fields[c.DIRECTORIES]
     if at < 0:
         return
@@ -124,7 +124,7 @@ def _tagged_fields(data: Bytes, at: int, end: int, version: int, fields: Numbers
 
 @inner
 def _partition(data: Bytes, begin: int, end: int, topics: Table, partitions: Table) -> None:
-    """From the beginning."""
+    """Replay a PartitionRecord: all columns are set."""
     if begin + PARTITION_KEY_BYTES > end:
         raise Unusual
     row = partition_row(partitions, data, begin, True)
@@ -198,7 +198,7 @@ def _change(data: Bytes, begin: int, end: int, partitions: Table) -> None:
 
 @inner
 def _sum(data: Bytes, begin: int, end: int, partitions: Table) -> None:
-    """Changes that were put together (`sums.py`)."""
+    """Apply combined changes (`sums.py`)."""
     row = partition_row(partitions, data, begin, False)
     fields = partitions.rows[row]
     if not row or not fields[c.THERE]:
@@ -265,7 +265,7 @@ def _remove(
     partitions: Table,
     configs: Table,
 ) -> None:
-    """With its partitions and its configs."""
+    """Remove a topic with its partitions and its configs."""
     if begin + UUID_BYTES > end:
         raise Unusual
     no_tags(data, begin + UUID_BYTES, end)
@@ -316,7 +316,7 @@ def _clear_topic(topics: Table, partitions: Table, topic: int) -> None:
 def _clear_elr(
     data: Bytes, begin: int, end: int, topics: Table, names: Table, partitions: Table
 ) -> None:
-    """Of one topic, or (no name) of all: a change where there is anything."""
+    """Clear eligible leader replicas of one topic, or (without a name) of all. It is a change only if there are any."""
     stop = text_end(data, begin, end, False)
     no_tags(data, stop, end)
     name = row_of(names, data, begin, stop - begin, False)

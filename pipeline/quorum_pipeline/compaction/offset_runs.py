@@ -40,7 +40,7 @@ _CODEC = "zstd"
 
 @dataclass(frozen=True, slots=True)
 class OffsetRun:
-    """Records in order; some replace several and have the offset of the first."""
+    """Records in order. A record that replaces several has the offset of the first."""
 
     run: RecordRun
     offsets: Numbers
@@ -49,11 +49,11 @@ class OffsetRun:
         return len(self.offsets)
 
     def some(self, indexes: Any) -> "OffsetRun":
-        """These of them."""
+        """Return a subset of the records."""
         return OffsetRun(self.run.some(indexes), self.offsets[indexes])
 
     def copied(self) -> "OffsetRun":
-        """With no more bytes than these records have."""
+        """Return a copy with only the bytes of these records."""
         run = self.run
         data = np.empty(int((run.ends - run.begins).sum()), np.uint8)
         begins, ends = np.empty(len(run), np.int64), np.empty(len(run), np.int64)
@@ -61,19 +61,19 @@ class OffsetRun:
         return OffsetRun(RecordRun(data, begins, ends, run.kinds), self.offsets)
 
     def others(self) -> "OffsetRun":
-        """Those that are not about topics, partitions and configs."""
+        """Return the records that are not about topics, partitions and configs."""
         return self.some(np.flatnonzero(~np.isin(self.run.kinds, _KNOWN_KINDS)))
 
     def of_kind(self, kind: int) -> "OffsetRun":
-        """Those of one kind."""
+        """Return the records of one kind."""
         return self.some(np.flatnonzero(self.run.kinds == kind))
 
     def values(self) -> list[bytes]:
-        """Their bytes."""
+        """Return the values of the records."""
         return [self.run.value(index) for index in range(len(self))]
 
     def packed(self) -> bytes:
-        """For another process."""
+        """Serialize the run for another process."""
         copy = self.copied()
         sizes = (copy.run.ends - copy.run.begins).astype(np.uint32)
         steps = np.diff(self.offsets, prepend=0)
@@ -89,7 +89,7 @@ class OffsetRun:
 
 
 def unpacked(data: bytes) -> OffsetRun:
-    """What was packed."""
+    """Deserialize a run."""
     size = int.from_bytes(data[:8], "big")
     whole = pa.decompress(memoryview(data)[8:], size, codec=_CODEC, asbytes=True)
     values, sizes, kinds, steps = pickle.loads(whole)
@@ -102,7 +102,7 @@ def unpacked(data: bytes) -> OffsetRun:
 
 
 def offset_run(data: Any, sizes: Any, kinds: Any, offsets: Numbers) -> OffsetRun:
-    """Records that stand one behind the other."""
+    """Create a run of contiguous records."""
     ends = np.cumsum(np.asarray(sizes, np.int64))
     begins = np.concatenate([np.zeros(1, np.int64), ends[:-1]]) if len(ends) else ends.copy()
     return OffsetRun(RecordRun(data, begins, ends, kinds), offsets)
@@ -114,7 +114,7 @@ NO_RECORDS = offset_run(
 
 
 def joined(parts: Sequence[OffsetRun]) -> OffsetRun:
-    """One behind the other."""
+    """Concatenate runs."""
     parts = [each for each in parts if len(each)]
     if len(parts) < 2:
         return parts[0] if parts else NO_RECORDS
@@ -130,7 +130,7 @@ def joined(parts: Sequence[OffsetRun]) -> OffsetRun:
 
 
 def squeezed(parts: Sequence[OffsetRun]) -> OffsetRun:
-    """The remaining records, independent of the state before. There are no transaction boundaries among them. Raises
+    """Remove superseded records without the earlier state. The records contain no transaction boundaries. Raises
     Unusual.
     """
     whole = joined(parts)
@@ -164,7 +164,7 @@ def _thin(run: RecordRun, kept: Any) -> None:
 
 
 def cut(whole: OffsetRun, count: int) -> tuple[list[OffsetRun], list[OffsetRun]]:
-    """`count` runs with what is about topics, and as many with all the rest. Raises Unusual."""
+    """Split a run into `count` runs about topics and `count` runs of all other records. Raises Unusual."""
     run = whole.run
     numbers = np.empty(len(run), np.int64)
     bucket_numbers(run.data, run.begins, run.ends, run.kinds, count, numbers)
@@ -183,22 +183,22 @@ def cut(whole: OffsetRun, count: int) -> tuple[list[OffsetRun], list[OffsetRun]]
 
 @dataclass(frozen=True, slots=True)
 class MergedTopics:
-    """Existing topics and partitions, and names that were removed."""
+    """Existing topics and partitions, and removed names."""
 
     left: OffsetRun
     removed: OffsetRun
 
     def takers(self) -> tuple[Numbers, Numbers]:
-        """A number for the name of each topic that is there, and the offset of its record."""
+        """Return a number for the name of each existing topic, and the offset of its record."""
         return _named(self.left.of_kind(_TOPIC))
 
     def removals(self) -> tuple[Numbers, Numbers]:
-        """The same of the names that were removed."""
+        """Return the same for removed names."""
         return _named(self.removed)
 
 
 def merged_topics(parts: Sequence[OffsetRun]) -> MergedTopics:
-    """The merged state of one bucket, starting from nothing. Raises Unusual."""
+    """Merge the state of one bucket, starting from an empty state. Raises Unusual."""
     whole = joined(parts)
     run = whole.run
     topics, names, partitions, configs = tables_for(run)
@@ -215,7 +215,7 @@ def merged_topics(parts: Sequence[OffsetRun]) -> MergedTopics:
 
 
 def merged_configs(parts: Sequence[OffsetRun], removed: Sequence[OffsetRun]) -> OffsetRun:
-    """The existing configs, without those of removed topic names. Raises Unusual."""
+    """Merge configs, without those of removed topic names. Raises Unusual."""
     configs = joined([each.of_kind(_CONFIG) for each in parts])
     whole = joined([configs, *removed])
     if len(whole) > len(configs):
@@ -230,7 +230,7 @@ def merged_configs(parts: Sequence[OffsetRun], removed: Sequence[OffsetRun]) -> 
 def names_contradict(
     takers: Sequence[tuple[Numbers, Numbers]], removals: Sequence[tuple[Numbers, Numbers]]
 ) -> bool:
-    """Whether two topics have the same name, or one lost its name to another one that was removed since."""
+    """Whether two topics have the same name, or the name of one was taken by another that was removed later."""
     names, offsets = (np.concatenate([each[n] for each in takers]) for n in (0, 1))
     if len(np.unique(names)) < len(names):
         return True
@@ -267,7 +267,8 @@ def _records(table: Table, column: int) -> Numbers:
 
 
 def _named(records: OffsetRun) -> tuple[Numbers, Numbers]:
-    """Names stand behind the head of both kinds. Equal names have equal numbers, and others hardly ever: then objects say what is right."""
+    """Return a number for the name of each record, which follows the head in both kinds. Equal names have equal numbers. Different
+    names rarely do; then the slow path decides."""
     data = records.run.data
     names = np.empty(len(records), np.int64)
     for index, begin in enumerate((records.run.begins + HEAD_BYTES).tolist()):

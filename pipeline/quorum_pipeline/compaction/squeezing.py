@@ -48,8 +48,8 @@ _LEADER_UNCHANGED, _RECOVERY_UNCHANGED = md.LEADER_UNCHANGED, md.RECOVERY_UNCHAN
 FIRST, KEY_AT, COUNT, LEADERS, LEADER, RECOVERY = range(6)
 ISR, REPLICAS, REMOVING, ADDING, DIRECTORIES, ELR, LAST_KNOWN_ELR = range(6, 13)
 PERIOD, SUM_COLUMNS = 13, 14
-"""Of changes put together: number of the first record, where the key stands, how many there are, how many of them tell a leader, the last
-leader and recovery state, positions of the arrays told last or ABSENT; between which boundaries they stand."""
+"""Columns of combined changes: number of the first record, position of the key, number of changes, number of those with a leader, the last
+leader and recovery state, positions of the last arrays or ABSENT, and the period between two transaction boundaries."""
 LEFT_OUT, KEPT, SUMMED = 0, 1, 2
 """Result for a record: it has no lasting effect, it is kept, or it is a combination of changes."""
 
@@ -69,7 +69,7 @@ def _directories_fit(data: Bytes, told: Numbers) -> bool:
 
 @inner
 def _read_change(data: Bytes, begin: int, end: int, told: Numbers) -> bool:
-    """What one record tells; whether it asks nothing of the state."""
+    """Read one record into `told`. False if its effect depends on the state."""
     at = begin + PARTITION_KEY_BYTES
     if at > end:
         raise Unusual
@@ -115,7 +115,7 @@ def _read_change(data: Bytes, begin: int, end: int, told: Numbers) -> bool:
 
 @inner
 def _read_sum(data: Bytes, begin: int, end: int, told: Numbers) -> None:
-    """What changes say that were put together before."""
+    """Read earlier combined changes into `told`."""
     at = begin + PARTITION_KEY_BYTES
     told[COUNT], told[LEADERS] = int32(data, at), int32(data, at + 4)
     told[LEADER], told[RECOVERY] = int32(data, at + 8), int8(data, at + 12)
@@ -140,7 +140,7 @@ def _add(sums: Numbers, told: Numbers) -> None:
 
 @inner
 def _row_of_partition(data: Bytes, begin: int, topics: Table, partitions: Table) -> int:
-    """In the list of its topic."""
+    """Return the row of a partition; a new one is added to the list of its topic."""
     known = partitions.rows[0, 0]
     row = partition_row(partitions, data, begin, True)
     if row > known:
@@ -152,7 +152,7 @@ def _row_of_partition(data: Bytes, begin: int, topics: Table, partitions: Table)
 
 @inner
 def _close_topic(data: Bytes, id_at: int, end: int, topics: Table, partitions: Table) -> None:
-    """What comes is about another topic of that id."""
+    """End combining for a topic id: later records are about another topic."""
     if id_at + UUID_BYTES > end:
         raise Unusual
     topic = row_of(topics, data, id_at, UUID_BYTES, False)

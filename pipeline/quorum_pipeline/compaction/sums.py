@@ -15,22 +15,22 @@ from quorum_pipeline.compiled import Bytes, Numbers, inner
 from quorum_pipeline.plain_form import Unusual, uint64
 
 SUM, REMOVED_NAME = 0x7F, 0x7E
-"""Beside the types of records, which are below."""
+"""Types above those of records."""
 SUM_NUMBERS_BYTES, SUM_ARRAYS, SUM_DIRECTORIES, SUM_ELR = 13, 7, 4, 5
-"""What stands before the arrays; how many arrays; which of them are directories, and the first of eligible leader replicas."""
+"""Number of bytes before the arrays, number of arrays, index of the directories, and of the first array of eligible leader replicas."""
 _HEAD_BYTES = 3
 _MOST_INT32 = (1 << 31) - 1
 
 
 @inner
 def sum_element_bytes(index: int) -> int:
-    """Of an array of a sum."""
+    """Number of bytes of an element in an array of a sum."""
     return UUID_BYTES if index == SUM_DIRECTORIES else 4
 
 
 @inner
 def copied(data: Bytes, begin: int, end: int, to: Bytes, at: int) -> int:
-    """Where the copy ends."""
+    """Copy bytes; return the end of the copy."""
     for index in range(end - begin):
         to[uint64(at + index)] = data[uint64(begin + index)]
     return at + end - begin
@@ -38,7 +38,7 @@ def copied(data: Bytes, begin: int, end: int, to: Bytes, at: int) -> int:
 
 @inner
 def sum_bytes(data: Bytes, arrays: Numbers) -> int:
-    """How long a sum is; `arrays`: positions, or negative."""
+    """Number of bytes of a sum. `arrays`: positions, or negative."""
     size = _HEAD_BYTES + PARTITION_KEY_BYTES + SUM_NUMBERS_BYTES
     for index in range(SUM_ARRAYS):
         at = arrays[index]
@@ -50,7 +50,7 @@ def sum_bytes(data: Bytes, arrays: Numbers) -> int:
 def write_sum(
     data: Bytes, key_at: int, numbers: Numbers, arrays: Numbers, to: Bytes, at: int
 ) -> int:
-    """Where it ends; `numbers`: changes, those that tell a leader, leader, recovery state. Raises Unusual."""
+    """Write a sum; return its end. `numbers`: changes, changes with a leader, leader, recovery state. Raises Unusual."""
     if numbers[0] > _MOST_INT32:
         raise Unusual
     to[at], to[at + 1], to[at + 2] = FRAME_VERSION, SUM, 0

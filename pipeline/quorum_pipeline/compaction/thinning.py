@@ -30,7 +30,7 @@ _PRODUCER_IDS = md.ProducerIdsRecord.RECORD_TYPE
 _NO_OP = md.NoOpRecord.RECORD_TYPE
 _ID_AND_EPOCH_BYTES, _PRODUCER_IDS_BYTES = 12, 20
 _BROKERS = 1 << 16
-"""Brokers with greater numbers are left alone."""
+"""Limit of broker ids; records of brokers with greater ids are kept."""
 _REGISTERED, _EPOCH, _FIELDS = 0, 1, 2
 """Later records of a broker: whether it was registered or unregistered, and a bit for each field changed in this
 epoch.
@@ -39,7 +39,7 @@ epoch.
 
 @inner
 def _check_listed(data: Bytes, at: int, end: int, texts: int) -> int:
-    """Where an array ends whose elements are so many strings, two numbers of two bytes, and tagged fields."""
+    """Return the end of an array whose elements are `texts` strings, two numbers of two bytes, and tagged fields."""
     count, at = uvarint(data, at, end)
     if count == 0:
         raise Unusual
@@ -73,7 +73,7 @@ def _check_registration(data: Bytes, at: int, end: int) -> None:
 
 @inner
 def _told_fields(data: Bytes, at: int, end: int) -> int:
-    """Which fields a change tells, a bit for each."""
+    """Return the fields that a change sets, one bit each."""
     version = int64(data[at - 1])
     count, at = uvarint(data, at + _ID_AND_EPOCH_BYTES, end)
     last, fields = -1, 0

@@ -11,18 +11,18 @@ from quorum_pipeline.compiled import Bytes, inner
 from quorum_pipeline.plain_form import Unusual, int64, plain_uvarint, uint64
 
 MOST_BYTES = 1 << 14
-"""Of a record that says more than one value: the arrays of several that are as long still make a partition that can be decoded, which has a
+"""Maximum number of bytes of a record with more than one value. The arrays of several such records still make a decodable partition, which has a
 limit of elements."""
 ABSENT = -1
-"""Instead of a position: null, or not there."""
+"""Replaces a position: null or missing."""
 _HIGH_BITS = -0x7F7F7F7F7F7F7F80
-"""Of eight bytes; in a text, of no letter of ASCII."""
+"""The high bits of eight bytes, which no ASCII character has."""
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
 
 @inner
 def uvarint(data: Bytes, at: int, end: int) -> tuple[int, int]:
-    """A number in the plain form, and what follows it."""
+    """Read a number in the shortest form; return it and its end."""
     value, at = plain_uvarint(data, at, end)
     if value < 0:
         raise Unusual
@@ -31,7 +31,7 @@ def uvarint(data: Bytes, at: int, end: int) -> tuple[int, int]:
 
 @inner
 def put_uvarint(data: Bytes, at: int, value: int) -> int:
-    """Writes a number; where it ends."""
+    """Write a number; return its end."""
     while value >= 0x80:
         data[at] = value & 0x7F | 0x80
         value >>= 7
@@ -42,7 +42,7 @@ def put_uvarint(data: Bytes, at: int, value: int) -> int:
 
 @inner
 def word(data: Bytes, at: int) -> int:
-    """Eight bytes as a number."""
+    """Read eight bytes as a number."""
     begin, value = uint64(at), uint64(0)
     for index in range(8):
         value |= uint64(data[begin + uint64(index)]) << uint64(8 * index)
@@ -51,7 +51,7 @@ def word(data: Bytes, at: int) -> int:
 
 @inner
 def put_int32(data: Bytes, at: int, value: int) -> int:
-    """Where it ends."""
+    """Write four bytes; return their end."""
     for shift in (24, 16, 8, 0):
         data[at] = value >> shift & 0xFF
         at += 1
@@ -60,14 +60,14 @@ def put_int32(data: Bytes, at: int, value: int) -> int:
 
 @inner
 def int8(data: Bytes, at: int) -> int:
-    """Signed."""
+    """Read a signed byte."""
     value = int64(data[at])
     return value - 0x100 if value >= 0x80 else value
 
 
 @inner
 def array_end(data: Bytes, at: int, end: int, element_bytes: int) -> int:
-    """Where an array ends that may be null."""
+    """Return the end of an array that may be null."""
     count, at = uvarint(data, at, end)
     if count:
         at += (count - 1) * element_bytes
@@ -78,13 +78,13 @@ def array_end(data: Bytes, at: int, end: int, element_bytes: int) -> int:
 
 @inner
 def array_count(data: Bytes, at: int) -> int:
-    """Elements of an array that was read before; -1 for null."""
+    """Number of elements of an array that was checked before; -1 for null."""
     return uvarint(data, at, at + 3)[0] - 1
 
 
 @inner
 def whole_array_end(data: Bytes, at: int, end: int, element_bytes: int) -> int:
-    """Where an array ends that may not be null."""
+    """Return the end of an array that must not be null."""
     if at >= end or data[at] == 0:
         raise Unusual
     return array_end(data, at, end, element_bytes)
@@ -92,7 +92,7 @@ def whole_array_end(data: Bytes, at: int, end: int, element_bytes: int) -> int:
 
 @inner
 def _letter_end(data: Bytes, at: int, stop: int) -> int:
-    """Where a letter of several bytes ends, by the rules of Unicode: the shortest form, no surrogates, nothing beyond 10FFFF."""
+    """Return the end of a multi-byte character, by the rules of UTF-8: shortest form, no surrogates, nothing above 10FFFF."""
     byte = int64(data[at])
     least, most = 0x80, 0xBF
     if 0xC2 <= byte <= 0xDF:
@@ -121,7 +121,7 @@ def _letter_end(data: Bytes, at: int, stop: int) -> int:
 
 @inner
 def text_end(data: Bytes, at: int, end: int, nullable: bool) -> int:
-    """Where a string ends. It has to be UTF-8."""
+    """Return the end of a string. It has to be UTF-8."""
     size, at = uvarint(data, at, end)
     if size == 0:
         if not nullable:
@@ -140,14 +140,14 @@ def text_end(data: Bytes, at: int, end: int, nullable: bool) -> int:
 
 @inner
 def no_tags(data: Bytes, at: int, end: int) -> None:
-    """The record ends here, without tagged fields."""
+    """Check that the record ends here, without tagged fields."""
     if at != end - 1 or data[at] != 0:
         raise Unusual
 
 
 @inner
 def tag(data: Bytes, at: int, end: int, last: int) -> tuple[int, int, int]:
-    """A tagged field behind the one with number `last`: number, begin and end of its data."""
+    """Read a tagged field after the one with number `last`; return its number and the start and end of its data."""
     number, at = uvarint(data, at, end)
     size, at = uvarint(data, at, end)
     if number <= last or at + size > end:
@@ -157,7 +157,7 @@ def tag(data: Bytes, at: int, end: int, last: int) -> tuple[int, int, int]:
 
 @inner
 def check_tags(data: Bytes, at: int, end: int) -> None:
-    """The record ends behind these tagged fields, whatever they are."""
+    """Check that the record ends after these tagged fields, which may be any."""
     count, at = uvarint(data, at, end)
     last = -1
     for _ in range(count):
@@ -168,14 +168,14 @@ def check_tags(data: Bytes, at: int, end: int) -> None:
 
 @inner
 def mixed(value: int) -> int:
-    """A number of 31 bits that all bits of a number count for."""
+    """Mix all bits of a number into 31 bits."""
     product = np.uint64(value) * _MULTIPLIER
     return int64(product >> np.uint64(33))
 
 
 @inner
 def hash_of(data: Bytes, at: int, end: int) -> int:
-    """Of bytes, as a number that is not negative."""
+    """Hash of bytes, not negative."""
     value = int64(end - at)
     while at + 8 <= end:
         value = mixed(value ^ word(data, at))
@@ -189,7 +189,7 @@ def hash_of(data: Bytes, at: int, end: int) -> int:
 
 @inner
 def same(data: Bytes, first: int, second: int, size: int) -> bool:
-    """Whether the same bytes stand at both positions."""
+    """Whether the bytes at both positions are equal."""
     done = 0
     while done + 8 <= size:
         if word(data, first + done) != word(data, second + done):

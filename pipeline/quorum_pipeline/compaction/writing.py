@@ -16,7 +16,7 @@ from quorum_pipeline.compiled import Bytes, Numbers, Table, compiled, inner
 _PARTITION = md.PartitionRecord.RECORD_TYPE
 _NEWEST = md.PartitionRecord.HIGHEST_VERSION
 _OTHER_BYTES = 48
-"""More than three numbers, the recovery state, and what stands before tagged fields take."""
+"""Upper limit of the bytes of three numbers, the recovery state, and the heads of tagged fields."""
 assert _NEWEST == 2, "the form that is written here"
 
 
@@ -79,7 +79,7 @@ def _write_partition(data: Bytes, fields: Numbers, to: Bytes, at: int) -> int:
 def size_of(
     data: Bytes, begins: Numbers, ends: Numbers, topics: Table, partitions: Table, configs: Table
 ) -> tuple[int, int]:
-    """How many records there are, and how many bytes they take at most."""
+    """Return the number of records, and the maximum number of their bytes."""
     count, size = 0, 0
     for rows, column in ((topics.rows, c.RECORD), (configs.rows, c.VALUE)):
         for row in range(1, rows[0, 0] + 1):
@@ -106,7 +106,7 @@ def write(
     to_begins: Numbers,
     to_ends: Numbers,
 ) -> int:
-    """All of them, topics before partitions, and where each begins and ends; how many bytes they take."""
+    """Write all records, topics before partitions, with the start and end of each; return their number of bytes."""
     count, at = 0, 0
     for rows, column in ((topics.rows, c.RECORD), (configs.rows, c.VALUE)):
         for row in range(1, rows[0, 0] + 1):
