@@ -118,7 +118,7 @@ def promote_any_target(patch: Patch) -> None:
         return replace(seen, observers=observers)
 
     patch.setattr(planned_steps, "situation", all_ready)
-    patch.setattr(planned_steps, "_newcomer_is_gone", lambda replica, leader: False)
+    patch.setattr(planned_steps, "_new_voter_is_missing", lambda replica, leader: False)
 
 
 def answer_before_the_commit(patch: Patch) -> None:

@@ -18,7 +18,7 @@ def ignore_that_a_round_was_sent(patch: Patch) -> None:
 
     Would: accept an echo from before the read as a later confirmation.
     """
-    patch.setattr(Leader, "tell_round", lambda leader: leader.answer_round)
+    patch.setattr(Leader, "report_round", lambda leader: leader.answer_round)
 
 
 def let_observers_confirm(patch: Patch) -> None:

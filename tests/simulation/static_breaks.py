@@ -19,7 +19,7 @@ from quorum_node.raft import (
     transitions,
     vote,
 )
-from quorum_node.raft.endpoint_gossip import EndpointGossip, HeardEndpoint
+from quorum_node.raft.endpoint_gossip import EndpointGossip, ReceivedEndpoint
 from quorum_node.raft.leadership import Leader
 from quorum_node.raft.messages import VotersPosition
 from quorum_node.raft.quorum import can_reach_majority, has_majority
@@ -200,7 +200,7 @@ def keep_the_oldest_boot(patch: Patch) -> None:
     Would: look for a voter that has moved at its old address, for ever.
     """
 
-    def first(gossip: EndpointGossip, received: HeardEndpoint) -> bool:
+    def first(gossip: EndpointGossip, received: ReceivedEndpoint) -> bool:
         known = gossip._heard.get(received.key)
         if known is not None and known.boot_timestamp_ms <= received.boot_timestamp_ms:
             return False
@@ -216,10 +216,10 @@ def store_addresses_of_any_node(patch: Patch) -> None:
     Would: let any client fill the memory, and claim to be a future voter.
     """
 
-    def all_of_them(state: ReplicaState, received: HeardEndpoint) -> None:
+    def all_of_them(state: ReplicaState, received: ReceivedEndpoint) -> None:
         newest = state.voters.latest.voters.newest(received.key.id)
         key = newest.key if newest is not None else received.key
-        state.gossip.hear(HeardEndpoint(key, received.boot_timestamp_ms, received.endpoint))
+        state.gossip.hear(ReceivedEndpoint(key, received.boot_timestamp_ms, received.endpoint))
 
     patch.setattr(discover_brokers, "_hear", all_of_them)
 

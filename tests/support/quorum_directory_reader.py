@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from quorum_node.client.committed_log import Committed, CommittedLogError, SnapshotGone
+from quorum_node.client.committed_log import Committed, CommittedLogError, SnapshotDeleted
 from quorum_node.records.batches import Batch, split_batches
 from quorum_node.records.snapshot_id import SnapshotId, parse_snapshot_name
 
@@ -27,7 +27,7 @@ class DirectoryReader:
     def snapshot_part(self, id: SnapshotId, position: int) -> tuple[bytes, int]:
         if self.gone:
             self.gone -= 1
-            raise SnapshotGone("gone")
+            raise SnapshotDeleted("gone")
         data = (self.directory / id.file_name).read_bytes()
         return data[position : position + 100], len(data)
 

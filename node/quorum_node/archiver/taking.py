@@ -9,12 +9,12 @@ import os
 import time
 from pathlib import Path
 
-from quorum_node.archiver.whole_log import WholeLog
+from quorum_node.archiver.complete_log import CompleteLog
 from quorum_node.backups import folder
 from quorum_node.backups.contents import Contents, check_files, entry_of, read_contents
 from quorum_node.backups.files import PARTITION, DirectoryFiles
 from quorum_node.backups.manifest import BackupError, Manifest
-from quorum_node.client.committed_log import CommittedLog, CommittedLogError, SnapshotGone
+from quorum_node.client.committed_log import CommittedLog, CommittedLogError, SnapshotDeleted
 from quorum_node.records.metadata.metadata_version import LATEST_LEVEL
 from quorum_node.storage.errors import StorageFailure
 
@@ -75,8 +75,8 @@ def _copy(log: CommittedLog, partition: Path) -> int:
     for left in reversed(range(_TRIES)):
         partition.mkdir()
         try:
-            return WholeLog(log, partition).copy()
-        except SnapshotGone:
+            return CompleteLog(log, partition).copy()
+        except SnapshotDeleted:
             if not left:
                 raise
         for each in partition.iterdir():

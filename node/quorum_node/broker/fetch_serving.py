@@ -12,14 +12,14 @@ from quorum_node.broker.epoch_history import NO_EPOCH
 from quorum_node.broker.errors import BrokerError
 from quorum_node.broker.events import ConsumerFetched, FollowerFetched
 from quorum_node.broker.follower_progress import NO_BROKER_EPOCH
-from quorum_node.broker.outputs import RefuseFetch, ServeFetch, TellDivergence
+from quorum_node.broker.outputs import RefuseFetch, ReportDivergence, ServeFetch
 from quorum_node.broker.replica_state import ReplicaState
 
 if TYPE_CHECKING:
     from quorum_node.broker.leader import Leader
 
 
-def for_follower(leader: "Leader", event: FollowerFetched) -> RefuseFetch | TellDivergence | None:
+def for_follower(leader: "Leader", event: FollowerFetched) -> RefuseFetch | ReportDivergence | None:
     """The refusal or divergence; None if the follower's log matches this one up to its fetch offset."""
     state = leader.state
     error = epoch_error(state, event.leader_epoch)
@@ -38,7 +38,7 @@ def for_follower(leader: "Leader", event: FollowerFetched) -> RefuseFetch | Tell
 
 def for_consumer(
     state: ReplicaState, event: ConsumerFetched
-) -> ServeFetch | RefuseFetch | TellDivergence:
+) -> ServeFetch | RefuseFetch | ReportDivergence:
     """The response to a consumer. An offset between the high watermark and the end gets an empty one, not an error."""
     error = epoch_error(state, event.leader_epoch)
     if error is not BrokerError.NONE:
@@ -86,7 +86,7 @@ def _is_of_an_earlier_run(state: ReplicaState, event: FollowerFetched) -> bool:
 
 def _mismatch(
     state: ReplicaState, event: FollowerFetched | ConsumerFetched
-) -> RefuseFetch | TellDivergence | None:
+) -> RefuseFetch | ReportDivergence | None:
     """The refusal or divergence; None if the sender's log is a part of this one, and its offset is in range."""
     log = state.log
     if event.last_fetched_epoch != NO_EPOCH and event.fetch_offset >= log.start_offset:
@@ -94,7 +94,7 @@ def _mismatch(
         if end is None:
             return RefuseFetch(event.request_id, BrokerError.OFFSET_OUT_OF_RANGE)
         if end.epoch < event.last_fetched_epoch or end.end_offset < event.fetch_offset:
-            return TellDivergence(event.request_id, end)
+            return ReportDivergence(event.request_id, end)
     if log.start_offset <= event.fetch_offset <= log.end_offset:
         return None
     return RefuseFetch(event.request_id, BrokerError.OFFSET_OUT_OF_RANGE)

@@ -21,8 +21,8 @@ from quorum_node.broker.outputs import (
     ProposeIsr,
     ReadableMoved,
     RefuseFetch,
+    ReportDivergence,
     ServeFetch,
-    TellDivergence,
 )
 from quorum_node.broker.producers import Duplicate
 from quorum_node.broker.replica_state import ReplicaState
@@ -119,7 +119,7 @@ class Leader:
     def follower_fetched(self, event: FollowerFetched, now_ms: float) -> None:
         """Serve a follower, and update its progress."""
         answer = fetch_serving.for_follower(self, event)
-        if isinstance(answer, RefuseFetch | TellDivergence):
+        if isinstance(answer, RefuseFetch | ReportDivergence):
             self.state.emit(answer)
             return
         progress = self.followers[event.replica_id]

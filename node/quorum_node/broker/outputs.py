@@ -71,7 +71,7 @@ class ServeFetch:
 
 
 @dataclass(frozen=True, slots=True)
-class TellDivergence:
+class ReportDivergence:
     """Respond without batches: the follower has to truncate first."""
 
     request_id: int
@@ -134,7 +134,7 @@ Output = (
     | DeleteLog
     | ProduceAnswered
     | ServeFetch
-    | TellDivergence
+    | ReportDivergence
     | RefuseFetch
     | StartFetching
     | StopFetching

@@ -11,11 +11,11 @@ from quorum_node.broker.outputs import AppendBatches, Output, ReadableMoved, Sav
 from quorum_node.broker.producers import ProducerStates
 from quorum_node.broker.settings import PartitionSettings
 
-NOT_TOLD = -1
+NOT_REPORTED = -1
 
 
 class ReplicaState:
-    """`leader_epoch` and `partition_epoch`: of the newest applied metadata; NOT_TOLD before."""
+    """`leader_epoch` and `partition_epoch`: of the newest applied metadata; NOT_REPORTED before."""
 
     __slots__ = (
         "active_brokers",
@@ -35,8 +35,8 @@ class ReplicaState:
         self.log = LogShape(opened)
         self.producers = ProducerStates(opened.producers)
         self.settings = settings
-        self.leader_epoch = NOT_TOLD
-        self.partition_epoch = NOT_TOLD
+        self.leader_epoch = NOT_REPORTED
+        self.partition_epoch = NOT_REPORTED
         self.replicas: tuple[int, ...] = ()
         self.active_brokers: Mapping[int, int] = {}
         self.next_proposal_id = 1

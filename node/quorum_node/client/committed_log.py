@@ -57,7 +57,7 @@ class CommittedLogError(Exception):
     """The read failed; the message names the server and the reason."""
 
 
-class SnapshotGone(CommittedLogError):
+class SnapshotDeleted(CommittedLogError):
     """The present leader does not have this snapshot (any more)."""
 
 
@@ -69,7 +69,7 @@ class CommittedLog:
     """To be closed by the caller. `bootstrap`: controller listeners; one has to respond. Every call may raise `error`."""
 
     error: type[CommittedLogError] = CommittedLogError
-    gone: type[SnapshotGone] = SnapshotGone
+    gone: type[SnapshotDeleted] = SnapshotDeleted
 
     def __init__(
         self,

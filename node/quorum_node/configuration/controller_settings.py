@@ -32,7 +32,7 @@ def read_controller_config(properties: Properties) -> ControllerConfig:
     authorizer = AuthorizerSettings(
         enabled=properties.get(controller.AUTHORIZER_CLASS) is not None,
         super_users=properties.get(controller.SUPER_USERS),
-        allow_if_nothing_is_said=properties.get(controller.ALLOW_EVERYONE),
+        allow_if_no_acl_found=properties.get(controller.ALLOW_EVERYONE),
     )
     return ControllerConfig(
         authorizer=authorizer,

@@ -41,7 +41,7 @@ def elect_leaders(view: View, request: ElectLeadersRequest) -> Decision:
         return Decision(answer=ElectLeadersResponse(error_code=code, replica_election_results=()))
     records: list[PartitionChangeRecord] = []
     results = []
-    asked_for_all = request.topic_partitions is None
+    requested_for_all = request.topic_partitions is None
     for name, partition_ids in _asked(view, request):
         topic = view.image.topics.named(name)
         outcomes = []
@@ -49,7 +49,7 @@ def elect_leaders(view: View, request: ElectLeadersRequest) -> Decision:
             made = _elect(view, name, topic, partition_id, kind, len(records))
             if isinstance(made, PartitionChangeRecord):
                 records.append(made)
-            elif asked_for_all and made.code == ErrorCode.ELECTION_NOT_NEEDED:
+            elif requested_for_all and made.code == ErrorCode.ELECTION_NOT_NEEDED:
                 continue
             outcomes.append(_outcome(partition_id, made))
         results.append(ReplicaElectionResult(topic=name, partition_result=tuple(outcomes)))

@@ -141,7 +141,7 @@ def change_partition(
         eligible_leader_replicas=_changed(now.eligible_leader_replicas or (), eligible),
         last_known_elr=_last_known(now, leader, rules),
     )
-    return None if _says_nothing(record) else record
+    return None if _is_unchanged(record) else record
 
 
 def shrink_isr(
@@ -241,7 +241,7 @@ def _changed(now: tuple[_T, ...], then: tuple[_T, ...] | None) -> tuple[_T, ...]
     return None if then is None or then == now else then
 
 
-def _says_nothing(record: PartitionChangeRecord) -> bool:
+def _is_unchanged(record: PartitionChangeRecord) -> bool:
     return (
         record.leader == LEADER_UNCHANGED
         and record.leader_recovery_state == RECOVERY_UNCHANGED

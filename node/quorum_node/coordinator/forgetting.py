@@ -75,14 +75,14 @@ class Forgetting:
                 self._drop(group)
             then(error)
 
-        def offsets_are_gone(error: GroupError) -> None:
+        def offsets_are_deleted(error: GroupError) -> None:
             if error is GroupError.NONE:
                 self._effects.append((tombstone_of(group.group_id),), stored)
             else:
                 then(error)
 
         self.forget_offsets(
-            group.group_id, tuple(self._table.offsets.of(group.group_id)), offsets_are_gone
+            group.group_id, tuple(self._table.offsets.of(group.group_id)), offsets_are_deleted
         )
 
     def topics_deleted(self, names: Iterable[str]) -> None:

@@ -98,5 +98,5 @@ BROKER_APIS: dict[int, Api] = {
 """All APIs of a broker's listener by key, in ascending order."""
 FIRST_ANNOUNCED = {PRODUCE.key: 0}
 """Lowest announced version, where it differs from the lowest served one."""
-ASKED_OF_BROKERS: dict[int, Api] = {ADD_PARTITIONS_TO_TXN.key: ADD_PARTITIONS_TO_TXN}
+SENT_TO_BROKERS: dict[int, Api] = {ADD_PARTITIONS_TO_TXN.key: ADD_PARTITIONS_TO_TXN}
 """APIs that brokers of this software request from stock ones and don't serve themselves."""

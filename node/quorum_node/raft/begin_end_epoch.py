@@ -45,7 +45,7 @@ def send_begin(replica: ReplicaState, leader: Leader) -> None:
         endpoint = replica.endpoint_of(key)
         if endpoint is not None:
             request = BeginQuorumEpochRequest(
-                replica.told_cluster_id,
+                replica.reported_cluster_id,
                 replica.key.id,
                 replica.epoch,
                 key,

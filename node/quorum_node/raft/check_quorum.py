@@ -23,17 +23,17 @@ def check_quorum(replica: ReplicaState, leader: Leader) -> None:
     if replica.now_ms < leader.check_quorum_deadline_ms:
         return
 
-    def last_heard_ms(key: ReplicaKey) -> float:
-        return replica.now_ms if key == replica.key else leader.last_heard_ms(key)
+    def last_contact_ms(key: ReplicaKey) -> float:
+        return replica.now_ms if key == replica.key else leader.last_contact_ms(key)
 
-    heard_ms = majority_value(replica.voters.latest.voters, last_heard_ms)
+    heard_ms = majority_value(replica.voters.latest.voters, last_contact_ms)
     deadline_ms = heard_ms + replica.config.fetch_timeout_ms
     if deadline_ms <= replica.now_ms:
         become_resigned(replica)
         return
     leader.check_quorum_deadline_ms = deadline_ms
     silent_since_ms = replica.now_ms - replica.config.fetch_timeout_ms
-    lost = {key for key in replica.other_voters() if last_heard_ms(key) <= silent_since_ms}
+    lost = {key for key in replica.other_voters() if last_contact_ms(key) <= silent_since_ms}
     if not lost <= leader.unendorsed:
         leader.unendorsed |= lost
         leader.begin_failures = 0

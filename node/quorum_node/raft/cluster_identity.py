@@ -80,7 +80,7 @@ def note_answer(
     )
     replica.halt(
         HaltReason.IDENTITY_MISMATCH,
-        f"cluster id {replica.told_cluster_id!r} is refused by {names}{theirs}: this data directory, or"
+        f"cluster id {replica.reported_cluster_id!r} is refused by {names}{theirs}: this data directory, or"
         " cluster.id, belongs to another cluster than the voters in the configuration of this node",
     )
     return True

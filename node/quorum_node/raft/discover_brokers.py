@@ -19,7 +19,7 @@ While the voters of a static quorum are known by id alone, only configured addre
 
 from quorum_node.raft.cluster_identity import note_answer
 from quorum_node.raft.config import CONTROLLER
-from quorum_node.raft.endpoint_gossip import NOT_HEARD_MS, HeardEndpoint, is_target
+from quorum_node.raft.endpoint_gossip import NOT_RECEIVED_MS, ReceivedEndpoint, is_target
 from quorum_node.raft.errors import RaftError
 from quorum_node.raft.events import FailureReason
 from quorum_node.raft.messages import DiscoverBrokersRequest, DiscoverBrokersResponse
@@ -28,7 +28,7 @@ from quorum_node.raft.seen_recoveries import leader_for_sender, withholds_leader
 from quorum_node.raft.transitions import observe_leader
 from quorum_node.records.identity import Endpoint, ReplicaKey
 
-MAX_STRANGERS = 20
+MAX_UNKNOWN_REPLICAS = 20
 LATEST_BOOT_MS = 1 << 53
 """Upper bound for boot timestamps; it leaves room on the wire for a later boot."""
 _PATIENCE = 8
@@ -40,7 +40,7 @@ def handle_discover_brokers(
 ) -> None:
     """Store the sender's address if it is a voter or a target voter; return the addresses of all voters."""
     if request.replica.id >= 0 and request.endpoint is not None:
-        heard = HeardEndpoint(request.replica, request.boot_timestamp_ms, request.endpoint)
+        heard = ReceivedEndpoint(request.replica, request.boot_timestamp_ms, request.endpoint)
         _hear(replica, heard, asked=False)
     leader = leader_for_sender(replica, request.replica, -1)
     response = DiscoverBrokersResponse(
@@ -49,7 +49,7 @@ def handle_discover_brokers(
     replica.respond(request_id, response)
 
 
-def known_brokers(replica: ReplicaState) -> tuple[HeardEndpoint, ...]:
+def known_brokers(replica: ReplicaState) -> tuple[ReceivedEndpoint, ...]:
     """Every voter with its newest known address; the one of the record or the configuration if
     there is no other.
     """
@@ -62,7 +62,7 @@ def known_brokers(replica: ReplicaState) -> tuple[HeardEndpoint, ...]:
         elif heard is not None:
             found.append(heard)
         elif recorded is not None:
-            found.append(HeardEndpoint(voter.key, NOT_HEARD_MS, recorded))
+            found.append(ReceivedEndpoint(voter.key, NOT_RECEIVED_MS, recorded))
     return tuple(found)
 
 
@@ -144,11 +144,11 @@ def _request(replica: ReplicaState) -> DiscoverBrokersRequest:
     )
 
 
-def _own(replica: ReplicaState, endpoint: Endpoint) -> HeardEndpoint:
-    return HeardEndpoint(replica.key, replica.boot_timestamp_ms, endpoint)
+def _own(replica: ReplicaState, endpoint: Endpoint) -> ReceivedEndpoint:
+    return ReceivedEndpoint(replica.key, replica.boot_timestamp_ms, endpoint)
 
 
-def _hear(replica: ReplicaState, heard: HeardEndpoint, *, asked: bool) -> None:
+def _hear(replica: ReplicaState, heard: ReceivedEndpoint, *, asked: bool) -> None:
     if heard.boot_timestamp_ms >= LATEST_BOOT_MS:
         return
     voters = replica.voters.latest.voters
@@ -156,7 +156,7 @@ def _hear(replica: ReplicaState, heard: HeardEndpoint, *, asked: bool) -> None:
     if replica.ids_only or not len(voters):
         # No keys are known yet, so the address is only used to look for the leader. A sender that
         # merely announced its own address is not asked, as it would name itself.
-        if asked and len(strangers) < MAX_STRANGERS and heard.endpoint not in strangers:
+        if asked and len(strangers) < MAX_UNKNOWN_REPLICAS and heard.endpoint not in strangers:
             strangers.append(heard.endpoint)
         return
     if key.uuid is None:
@@ -166,21 +166,21 @@ def _hear(replica: ReplicaState, heard: HeardEndpoint, *, asked: bool) -> None:
     if key == replica.key:
         return
     if key in voters:
-        replica.gossip.hear(HeardEndpoint(key, heard.boot_timestamp_ms, heard.endpoint))
+        replica.gossip.hear(ReceivedEndpoint(key, heard.boot_timestamp_ms, heard.endpoint))
     elif is_target(key, replica.target_voters()):
         replica.gossip.learn_target(heard, voters.ordered_keys)
 
 
-def _ask_there(replica: ReplicaState, brokers: tuple[HeardEndpoint, ...]) -> None:
+def _ask_there(replica: ReplicaState, brokers: tuple[ReceivedEndpoint, ...]) -> None:
     """Ask all possible leaders. A voter from before a recovery learns the new leader only from that leader."""
     voters, strangers = replica.voters.latest.voters, replica.gossip.strangers
     for heard in brokers:
         if heard.key not in voters and heard.endpoint not in strangers:
             strangers.append(heard.endpoint)
-    del strangers[:-MAX_STRANGERS]
+    del strangers[:-MAX_UNKNOWN_REPLICAS]
 
 
-def _hear_of_myself(replica: ReplicaState, heard: HeardEndpoint) -> None:
+def _hear_of_myself(replica: ReplicaState, heard: ReceivedEndpoint) -> None:
     """A peer returned an old address of this key with a later boot: the wall clock was set back since."""
     own = replica.controller_endpoint
     if heard.boot_timestamp_ms >= LATEST_BOOT_MS:
@@ -191,5 +191,5 @@ def _hear_of_myself(replica: ReplicaState, heard: HeardEndpoint) -> None:
 
 
 def _is_of_another_cluster(replica: ReplicaState, response: DiscoverBrokersResponse) -> bool:
-    theirs, own = response.cluster_id, replica.told_cluster_id
+    theirs, own = response.cluster_id, replica.reported_cluster_id
     return theirs is not None and own is not None and theirs != own

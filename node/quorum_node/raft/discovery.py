@@ -40,7 +40,7 @@ def search(replica: ReplicaState) -> None:
     peer, endpoint = found[discovery.next_index % len(found)]
     discovery.next_index += 1
     request = FetchRequest(
-        cluster_id=replica.told_cluster_id,
+        cluster_id=replica.reported_cluster_id,
         replica=replica.key,
         current_leader_epoch=replica.epoch,
         fetch_offset=replica.durable_end,

@@ -71,7 +71,7 @@ def handle_vote_response(
     role.retries.pop(peer, None)
     role.unreachable.discard(peer)
     if request.pre_vote and response.error is RaftError.UNSUPPORTED_VERSION:
-        _knows_no_pre_vote(replica, role, peer)
+        _lacks_pre_vote(replica, role, peer)
         return
     if response.vote_granted and response.error is RaftError.NONE:
         _granted(replica, role, peer)
@@ -93,7 +93,7 @@ def handle_vote_failure(
         return
     if request.pre_vote == isinstance(role, Prospective) and sent.epoch == replica.epoch:
         if request.pre_vote and reason is FailureReason.UNSUPPORTED:
-            _knows_no_pre_vote(replica, role, sent.peer)
+            _lacks_pre_vote(replica, role, sent.peer)
             return
         delay_ms = replica.config.retry_backoff_ms * 2 * (1 + replica.jitter())
         role.retries[sent.peer] = replica.now_ms + delay_ms
@@ -166,9 +166,7 @@ def _refused_pre_vote(replica: ReplicaState, role: Prospective, peer: ReplicaKey
         role.retries[peer] = replica.now_ms + campaign_delay_ms(replica, role.asked_again)
 
 
-def _knows_no_pre_vote(
-    replica: ReplicaState, role: Prospective | Candidate, peer: ReplicaKey
-) -> None:
+def _lacks_pre_vote(replica: ReplicaState, role: Prospective | Candidate, peer: ReplicaKey) -> None:
     """The voter does not support pre-votes, but may be in contact with the leader: that one is
     asked instead.
     """
@@ -243,7 +241,7 @@ def _ask(replica: ReplicaState, role: Prospective | Candidate, key: ReplicaKey) 
     if endpoint is None:
         return
     request = VoteRequest(
-        cluster_id=replica.told_cluster_id,
+        cluster_id=replica.reported_cluster_id,
         candidate=replica.key,
         candidate_epoch=replica.epoch,
         last_epoch=replica.epochs.last_epoch,

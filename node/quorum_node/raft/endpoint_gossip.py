@@ -15,12 +15,12 @@ from dataclasses import dataclass
 
 from quorum_node.records.identity import Endpoint, ReplicaKey
 
-NOT_HEARD_MS = -1
+NOT_RECEIVED_MS = -1
 """Boot timestamp of an address from a voters record or the configuration."""
 
 
 @dataclass(frozen=True, slots=True)
-class HeardEndpoint:
+class ReceivedEndpoint:
     """A voter's controller listener, as of its start at `boot_timestamp_ms` (wall clock of the voter)."""
 
     key: ReplicaKey
@@ -38,7 +38,7 @@ class EndpointGossip:
     __slots__ = ("_doubted", "_heard", "_told", "failures", "next_ms", "strangers", "unannounced")
 
     def __init__(self) -> None:
-        self._heard: dict[ReplicaKey, HeardEndpoint] = {}
+        self._heard: dict[ReplicaKey, ReceivedEndpoint] = {}
         self._doubted: set[ReplicaKey] = set()
         self._told: set[ReplicaKey] = set()
         self.unannounced: tuple[ReplicaKey, ...] = ()
@@ -46,17 +46,17 @@ class EndpointGossip:
         self.failures = 0
         self.next_ms = 0.0
 
-    def hear(self, heard: HeardEndpoint) -> bool:
+    def hear(self, heard: ReceivedEndpoint) -> bool:
         """Store an address if its boot is later than the known one; True if it was stored."""
         known = self._heard.get(heard.key)
-        newest_ms = NOT_HEARD_MS if known is None else known.boot_timestamp_ms
+        newest_ms = NOT_RECEIVED_MS if known is None else known.boot_timestamp_ms
         if heard.boot_timestamp_ms <= newest_ms:
             return False
         self._heard[heard.key] = heard
         self._doubted.discard(heard.key)
         return True
 
-    def get(self, key: ReplicaKey) -> HeardEndpoint | None:
+    def get(self, key: ReplicaKey) -> ReceivedEndpoint | None:
         """Newest reported address of that key."""
         return self._heard.get(key)
 
@@ -91,7 +91,7 @@ class EndpointGossip:
         """A voter that could not be reached is available again."""
         self.failures, self.next_ms = 0, now_ms
 
-    def learn_target(self, heard: HeardEndpoint, voters: Container[ReplicaKey]) -> bool:
+    def learn_target(self, heard: ReceivedEndpoint, voters: Container[ReplicaKey]) -> bool:
         """Store the address of a target voter, of which an AlterQuorum may have given the id alone.
 
         One address per id: of several keys that are not in `voters`, the one with the latest boot.

@@ -59,7 +59,7 @@ def answer_witnesses(replica: ReplicaState, leader: Leader) -> None:
             answer(replica, leader, fetch.request_id, fetch.request)
 
 
-def tell_round(replica: ReplicaState, leader: Leader) -> None:
+def report_round(replica: ReplicaState, leader: Leader) -> None:
     """A read began: answer parked fetches whose next echo can confirm it, or whose sender lacks the
     high watermark.
 
@@ -172,7 +172,7 @@ def answer(
                 None,
                 data,
                 b"",
-                leader.tell_round(),
+                leader.report_round(),
                 None,
                 keeping_up,
             ),

@@ -47,7 +47,7 @@ def fetch_if_ready(replica: ReplicaState, follower: Follower) -> None:
     follower.fetching = replica.send(
         follower.endpoint,
         FetchRequest(
-            replica.told_cluster_id,
+            replica.reported_cluster_id,
             replica.key,
             replica.epoch,
             replica.log_end,

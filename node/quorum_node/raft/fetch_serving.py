@@ -50,7 +50,8 @@ def handle_fetch(replica: ReplicaState, request_id: int, request: FetchRequest) 
         error = error or RaftError.NOT_QUORUM_LEADER
         start = replica.start.end_offset
         replica.respond(
-            request_id, FetchResponse(error, _told_leader(replica, request), log_start_offset=start)
+            request_id,
+            FetchResponse(error, _reported_leader(replica, request), log_start_offset=start),
         )
         if is_superseded(replica, request):
             if isinstance(leader, Leader):
@@ -69,10 +70,10 @@ def handle_fetch(replica: ReplicaState, request_id: int, request: FetchRequest) 
         doubtful = _note_contact(replica, leader, request, min(agreed, request.fetch_offset))
         # A download of the snapshot would hide the loss of records.
         if doubtful and isinstance(elsewhere, SnapshotId):
-            start, round_told = replica.start.end_offset, leader.tell_round()
-            told = _told_leader(replica, request)
+            start, reported_round = replica.start.end_offset, leader.report_round()
+            told = _reported_leader(replica, request)
             asked_again = FetchResponse(
-                RaftError.NONE, told, log_start_offset=start, answer=round_told
+                RaftError.NONE, told, log_start_offset=start, answer=reported_round
             )
             replica.respond(request_id, asked_again)
             return
@@ -82,11 +83,11 @@ def handle_fetch(replica: ReplicaState, request_id: int, request: FetchRequest) 
             request_id,
             FetchResponse(
                 RaftError.OFFSET_OUT_OF_RANGE,
-                _told_leader(replica, request),
+                _reported_leader(replica, request),
                 sent_high_watermark(replica, leader),
                 replica.start.end_offset,
                 diverging=elsewhere if isinstance(elsewhere, DivergingEpoch) else None,
-                answer=leader.tell_round(),
+                answer=leader.report_round(),
                 snapshot_id=elsewhere if isinstance(elsewhere, SnapshotId) else None,
             ),
         )
@@ -109,7 +110,7 @@ def handle_fetch(replica: ReplicaState, request_id: int, request: FetchRequest) 
         answer_or_park(replica, leader, request_id, request, behind)
 
 
-def _told_leader(replica: ReplicaState, request: FetchRequest) -> CurrentLeader:
+def _reported_leader(replica: ReplicaState, request: FetchRequest) -> CurrentLeader:
     # The log of a new replica may be empty, so it may lack the recovery for a valid reason.
     return leader_for_sender(replica, request.replica, request.recovered_epoch or -1)
 

@@ -177,7 +177,7 @@ def _send_end(replica: ReplicaState, leader_id: int, preferred: tuple[ReplicaKey
         endpoint = replica.endpoint_of(key)
         if endpoint is not None:
             request = EndQuorumEpochRequest(
-                replica.told_cluster_id,
+                replica.reported_cluster_id,
                 leader_id,
                 replica.epoch,
                 preferred,

@@ -121,7 +121,7 @@ def _ask(replica: ReplicaState, endpoint: Endpoint, peer: ReplicaKey | None) -> 
         asked.clear()
     asked[endpoint] = now_ms
     request = FetchRequest(
-        cluster_id=replica.told_cluster_id,
+        cluster_id=replica.reported_cluster_id,
         replica=replica.key,
         current_leader_epoch=replica.epoch,
         fetch_offset=replica.durable_end,

@@ -176,12 +176,12 @@ class Leader:
         """The newest answer round that any fetch answer has carried; -1 for none."""
         return self.answer_round if self.round_sent else self.answer_round - 1
 
-    def tell_round(self) -> int:
+    def report_round(self) -> int:
         """The answer round for a fetch answer that is sent now. Later reads need another round."""
         self.round_sent = True
         return self.answer_round
 
-    def last_heard_ms(self, key: ReplicaKey) -> float:
+    def last_contact_ms(self, key: ReplicaKey) -> float:
         """When another voter last fetched; before its first fetch, the time of the election."""
         progress = self.progress.get(key)
         if progress is None or progress.last_fetch_ms is None:

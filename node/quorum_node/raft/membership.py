@@ -71,7 +71,7 @@ def handle_add_voter(replica: ReplicaState, request_id: int, request: AddVoterRe
         return
     if request.voter.id == replica.key.id:
         message = "the leader hands over first, as the new voter has its own id"
-        _hand_over_first(replica, leader, request_id, message)
+        _hand_over_leadership_first(replica, leader, request_id, message)
         return
     leader.change = PendingChange(
         kind=ChangeKind.ADD,
@@ -107,12 +107,14 @@ def handle_remove_voter(
         message = (
             "the leader hands over first, as the remaining voters need a witness for a majority"
         )
-        _hand_over_first(replica, leader, request_id, message)
+        _hand_over_leadership_first(replica, leader, request_id, message)
         return
     _append_voters(replica, request_id, ChangeKind.REMOVE, request, voters)
 
 
-def _hand_over_first(replica: ReplicaState, leader: Leader, request_id: int, message: str) -> None:
+def _hand_over_leadership_first(
+    replica: ReplicaState, leader: Leader, request_id: int, message: str
+) -> None:
     """Refuse the request and hand over leadership; the caller repeats it on the next leader.
 
     Only a voter that has caught up can be elected.

@@ -8,7 +8,7 @@ the leader that the responder knows (KIP-595, "common attributes").
 from dataclasses import dataclass
 
 from quorum_node.made_often import made_often
-from quorum_node.raft.endpoint_gossip import HeardEndpoint
+from quorum_node.raft.endpoint_gossip import ReceivedEndpoint
 from quorum_node.raft.errors import RaftError
 from quorum_node.records.identity import KEEPS_TARGET_VOTERS, Endpoint, ReplicaKey, Voter
 from quorum_node.records.snapshot_id import SnapshotId
@@ -330,7 +330,7 @@ class DiscoverBrokersResponse:
     error: RaftError
     leader: CurrentLeader
     cluster_id: str | None = None
-    brokers: tuple[HeardEndpoint, ...] = ()
+    brokers: tuple[ReceivedEndpoint, ...] = ()
 
 
 # Membership: KIP-853

@@ -44,7 +44,7 @@ def ask_if_due(replica: ReplicaState, follower: Follower) -> None:
     timeout_ms = int(replica.config.request_timeout_ms)
     if replica.is_voter:
         request = UpdateVoterRequest(
-            replica.told_cluster_id,
+            replica.reported_cluster_id,
             replica.key,
             replica.config.endpoints,
             timeout_ms,
@@ -52,7 +52,7 @@ def ask_if_due(replica: ReplicaState, follower: Follower) -> None:
         )
     elif 0 <= replica.leader_high_watermark <= replica.durable_end:
         request = AddVoterRequest(
-            replica.told_cluster_id,
+            replica.reported_cluster_id,
             replica.key,
             replica.config.endpoints,
             timeout_ms,

@@ -42,7 +42,7 @@ def proceed_plan(replica: ReplicaState, leader: Leader) -> None:
         return
     if replica.voters.latest.record.target_voters is None:
         return
-    if _newcomer_is_gone(replica, leader):
+    if _new_voter_is_missing(replica, leader):
         membership.give_up_planned_add(leader)
     if is_unwritten_add(leader) or _settled(replica, leader):
         leader.plan_look_ms = replica.now_ms + LOOK_AGAIN_MS
@@ -135,7 +135,7 @@ def is_unwritten_add(leader: Leader) -> bool:
     return change is not None and change.planned and change.phase is not ChangePhase.COMMITTING
 
 
-def _newcomer_is_gone(replica: ReplicaState, leader: Leader) -> bool:
+def _new_voter_is_missing(replica: ReplicaState, leader: Leader) -> bool:
     """Whether the new voter stopped fetching after its add began; another observer may be available."""
     change = leader.change
     if change is None or not is_unwritten_add(leader):

@@ -116,7 +116,7 @@ def state_as_of_ms(replica: ReplicaState) -> float | None:
         return replica.as_of_ms
 
     def heard_ms(key: ReplicaKey) -> float:
-        return replica.now_ms if key == replica.key else leader.last_heard_ms(key)
+        return replica.now_ms if key == replica.key else leader.last_contact_ms(key)
 
     voters = replica.voters.latest.voters
     return majority_value(voters, heard_ms) if len(voters) else replica.as_of_ms

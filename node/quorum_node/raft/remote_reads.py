@@ -128,7 +128,7 @@ def _is_waiting(replica: ReplicaState, read: RemoteRead) -> bool:
 
 
 def _ask(replica: ReplicaState, follower: Follower, read: RemoteRead) -> None:
-    request = ReadOffsetRequest(replica.told_cluster_id, replica.wall_clock_ms())
+    request = ReadOffsetRequest(replica.reported_cluster_id, replica.wall_clock_ms())
     read.question = replica.send(follower.endpoint, request, None)
     read.asked_epoch = replica.epoch
     read.questions += 1

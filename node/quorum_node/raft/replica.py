@@ -163,7 +163,7 @@ class Replica(ReplicaState):
     def _settle(self) -> None:
         """Work after any event: fetch, look for the leader, stop."""
         if self.remote_reads and remote_reads.proceed(self):
-            _tell_round(self)
+            _report_round(self)
         if self.voters_changes_seen != self.voters_changes:
             own_entry.voters_changed(self)
         role = self.role
@@ -300,19 +300,19 @@ def _on_read(replica: Replica, event: ReadRequested) -> None:
     if not isinstance(leader, Leader):
         remote_reads.request_remote_read(replica, event.read_id)
     elif reads.request_read(replica, leader, event.read_id):
-        _tell_round(replica)
+        _report_round(replica)
 
 
 def _on_read_offset(replica: Replica, request_id: int, request: ReadOffsetRequest) -> None:
     if reads.handle_read_offset(replica, request_id, request):
-        _tell_round(replica)
+        _report_round(replica)
 
 
-def _tell_round(replica: Replica) -> None:
+def _report_round(replica: Replica) -> None:
     """A read opened a new answer round."""
     leader = replica.role
     assert isinstance(leader, Leader)
-    fetch_answers.tell_round(replica, leader)
+    fetch_answers.report_round(replica, leader)
 
 
 def _on_flushed(replica: Replica, event: LogFlushed) -> None:

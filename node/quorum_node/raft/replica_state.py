@@ -273,7 +273,7 @@ class ReplicaState(LogPositions, EpochState):
         return known if known != NO_LEADER else self.remembered_leader_id
 
     @property
-    def told_cluster_id(self) -> str | None:
+    def reported_cluster_id(self) -> str | None:
         """Cluster id in requests. It is taken from a voters record even before its commit is known."""
         return self.cluster_id or self.voters.latest.record.cluster_id
 
@@ -422,9 +422,9 @@ class ReplicaState(LogPositions, EpochState):
         """Take a role that the transition table allows, and emit RoleChanged."""
         assert role.name in TRANSITIONS[self.role.name], f"{self.role.name} → {role.name}"
         self.role = role
-        self.tell_role()
+        self.report_role()
 
-    def tell_role(self) -> None:
+    def report_role(self) -> None:
         self.out.append(RoleChanged(self.role.name, self.epoch, self.leader_id, self.is_voter))
 
     def emit_voters_changed(self) -> None:
@@ -442,7 +442,7 @@ class ReplicaState(LogPositions, EpochState):
             )
         )
         if was_voter != self.is_voter:
-            self.tell_role()
+            self.report_role()
 
     def voters_are_committed(self, entry: VotersEntry) -> None:
         """Whether formation and cluster id are known from committed voters."""

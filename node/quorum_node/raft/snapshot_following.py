@@ -67,7 +67,7 @@ def request_part(replica: ReplicaState, follower: Follower, partial: Partial) ->
     follower.fetching = replica.send(
         follower.endpoint,
         FetchSnapshotRequest(
-            replica.told_cluster_id,
+            replica.reported_cluster_id,
             replica.key,
             replica.epoch,
             partial.id,

@@ -38,7 +38,7 @@ class AuthorizerSettings:
 
     enabled: bool = False
     super_users: frozenset[str] = frozenset()
-    allow_if_nothing_is_said: bool = False
+    allow_if_no_acl_found: bool = False
 
 
 NO_AUTHORIZER = AuthorizerSettings()
@@ -112,7 +112,7 @@ def authorize(
         return Ruling(True, Reason.ALLOWED_BY_ENTRY, allows)
     if said:
         return _NOTHING_ALLOWS
-    return Ruling(settings.allow_if_nothing_is_said, Reason.NO_ENTRY)
+    return Ruling(settings.allow_if_no_acl_found, Reason.NO_ENTRY)
 
 
 _NO_ENTRIES: Mapping[int, AccessControlEntryRecord] = {}

@@ -24,7 +24,7 @@ from quorum_node.storage.log_opening import BeginsBehindNothing
 from quorum_node.storage.partition_metadata import ensure_partition_metadata
 from quorum_node.storage.quorum_state import QuorumStateFile
 from quorum_node.storage.replica_identity import write_replica_identity
-from quorum_node.storage.snapshot_opening import WholeSnapshot, finish_reset, newest_whole
+from quorum_node.storage.snapshot_opening import CompleteSnapshot, finish_reset, newest_complete
 from quorum_node.storage.snapshots import SnapshotStore
 
 _NAME = re.compile(r"__cluster_metadata-\d+")
@@ -41,7 +41,7 @@ class OpenPartition:
     state_file: QuorumStateFile
     state: QuorumState
     snapshots: SnapshotStore
-    newest: WholeSnapshot | None
+    newest: CompleteSnapshot | None
     """The newest snapshot, verified. The log reaches at least to its end."""
     notes: tuple[str, ...] = ()
     """Messages about repairs at open."""
@@ -118,7 +118,7 @@ def open_partition(
         )
     ensure_partition_metadata(partition, files=files)
     snapshots = SnapshotStore(partition, files)
-    newest, notes = newest_whole(snapshots)
+    newest, notes = newest_complete(snapshots)
     try:
         log = SegmentedLog(
             partition,

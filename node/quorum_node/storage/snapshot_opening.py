@@ -17,19 +17,19 @@ from quorum_node.storage.snapshots import SnapshotStore
 
 
 @dataclass(frozen=True, slots=True)
-class WholeSnapshot:
+class CompleteSnapshot:
     """A fully verified snapshot."""
 
     id: SnapshotId
     bounds: SnapshotBounds
 
 
-def newest_whole(store: SnapshotStore) -> tuple[WholeSnapshot | None, tuple[str, ...]]:
+def newest_complete(store: SnapshotStore) -> tuple[CompleteSnapshot | None, tuple[str, ...]]:
     """The newest undamaged snapshot; damaged newer ones are set aside and reported."""
     notes: list[str] = []
     while (latest := store.latest()) is not None:
         try:
-            return WholeSnapshot(latest, store.verify(latest)), tuple(notes)
+            return CompleteSnapshot(latest, store.verify(latest)), tuple(notes)
         except CorruptSnapshot as error:
             aside = store.set_aside(latest)
             notes.append(f"{error}; it was set aside as {aside.name} and is not used")

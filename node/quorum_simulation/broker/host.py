@@ -32,11 +32,11 @@ from quorum_node.broker.outputs import (
     ProduceAnswered,
     ProposeIsr,
     RefuseFetch,
+    ReportDivergence,
     RestartLog,
     SaveEpochs,
     ServeFetch,
     StopFetching,
-    TellDivergence,
     TruncateLog,
 )
 from quorum_node.broker.partition import PartitionReplica
@@ -218,7 +218,7 @@ class SimulatedBroker:
         self.step(number, Written(end_offset))
 
     def _tell(self, number: int, output: Output) -> None:
-        if isinstance(output, ProduceAnswered | RefuseFetch | TellDivergence | ServeFetch):
+        if isinstance(output, ProduceAnswered | RefuseFetch | ReportDivergence | ServeFetch):
             answer = self._answers.pop(output.request_id)
             if isinstance(output, ServeFetch):
                 disk = self.disks[number]
@@ -260,7 +260,7 @@ class SimulatedBroker:
         """Late responses are passed to the core as well: it has to recognize them."""
         if self._fetching.get(number) == attempt:
             del self._fetching[number]
-        if isinstance(answer, TellDivergence):
+        if isinstance(answer, ReportDivergence):
             self.step(number, LogDiverged(asked, answer.leader))
         elif isinstance(answer, RefuseFetch):
             self.step(number, FetchRefused(asked, answer.error))

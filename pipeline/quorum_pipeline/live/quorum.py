@@ -15,7 +15,7 @@ class QuorumUnread(committed_log.CommittedLogError, PipelineError):
     """The quorum, or a part of its log, could not be read."""
 
 
-class SnapshotGone(committed_log.SnapshotGone, QuorumUnread):
+class SnapshotDeleted(committed_log.SnapshotDeleted, QuorumUnread):
     """The current leader does not have this snapshot, or no longer has it."""
 
 
@@ -26,7 +26,7 @@ class Quorum(committed_log.CommittedLog):
     """
 
     error = QuorumUnread
-    gone = SnapshotGone
+    gone = SnapshotDeleted
 
     def __init__(
         self,

@@ -5,7 +5,7 @@ from pathlib import Path
 from quorum_node.records.snapshot_id import SnapshotId
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.snapshot_file import SnapshotFile
-from quorum_pipeline.live.quorum import Quorum, SnapshotGone
+from quorum_pipeline.live.quorum import Quorum, SnapshotDeleted
 
 _TRIES = 5
 """Number of attempts: a snapshot may be deleted, or the leader may change, during a download."""
@@ -23,7 +23,7 @@ def download_snapshot(quorum: Quorum, directory: Path) -> SnapshotFile:
         file = SnapshotFile(directory / named.file_name, named)
         try:
             _download(quorum, named, file.path)
-        except SnapshotGone:
+        except SnapshotDeleted:
             file.path.unlink()
             if not left:
                 raise

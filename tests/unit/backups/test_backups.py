@@ -108,16 +108,16 @@ def test_interrupted_backup_has_no_name_and_leaves_others_intact(
 def test_backup_that_the_disk_lost_is_never_published(
     tmp_path: Path, backup: Take, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    honest = taking.WholeLog.copy
+    honest = taking.CompleteLog.copy
 
-    def cut(self: taking.WholeLog) -> int:
+    def cut(self: taking.CompleteLog) -> int:
         end_offset = honest(self)
         (log,) = self._partition.glob("*.log")
         data = log.read_bytes()
         log.write_bytes(data[:-30] + bytes([data[-30] ^ 1]) + data[-29:])
         return end_offset
 
-    monkeypatch.setattr(taking.WholeLog, "copy", cut)
+    monkeypatch.setattr(taking.CompleteLog, "copy", cut)
     with pytest.raises(BackupError, match="is damaged"):
         backup()
     assert not [each for each in names(tmp_path) if each.startswith("backup-")]

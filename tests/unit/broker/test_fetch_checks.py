@@ -6,7 +6,7 @@ from quorum_node.broker.epoch_history import NO_EPOCH, EpochEnd
 from quorum_node.broker.errors import BrokerError
 from quorum_node.broker.follower_progress import NO_BROKER_EPOCH
 from quorum_node.broker.log_shape import OpenedLog
-from quorum_node.broker.outputs import ProposeIsr, RefuseFetch, ServeFetch, TellDivergence
+from quorum_node.broker.outputs import ProposeIsr, RefuseFetch, ReportDivergence, ServeFetch
 from support.replica_env import ME, B, C, ReplicaEnv
 
 LONG = OpenedLog(start_offset=5, end_offset=20, high_watermark=12, epoch_starts=((1, 5), (3, 10)))
@@ -63,7 +63,7 @@ def test_divergence_is_checked_before_a_stale_broker_epoch(
     env = leading()
     env.fetched_by(B, offset, last_epoch, broker_epoch=11)
     if isinstance(answer, EpochEnd):
-        assert env.one(TellDivergence).leader == answer
+        assert env.one(ReportDivergence).leader == answer
     else:
         assert env.one(RefuseFetch).error is answer
     assert env.leader.followers[B].end_offset == -1
@@ -146,7 +146,7 @@ def test_follower_serves_consumers_with_the_current_leader_epoch_or_none() -> No
 def test_consumer_with_a_last_fetched_epoch_gets_the_diverging_epoch() -> None:
     env = leading()
     env.read(12, last_epoch=2)
-    assert env.one(TellDivergence).leader == EpochEnd(1, 10)
+    assert env.one(ReportDivergence).leader == EpochEnd(1, 10)
     env.read(12, last_epoch=3)
     assert env.one(ServeFetch).fetch_offset == 12
     env.read(12, last_epoch=9)

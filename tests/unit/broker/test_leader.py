@@ -6,7 +6,7 @@ from quorum_node.broker.epoch_history import EpochEnd
 from quorum_node.broker.errors import BrokerError
 from quorum_node.broker.events import SettingsChanged, Written
 from quorum_node.broker.log_shape import OpenedLog
-from quorum_node.broker.outputs import ProduceAnswered, RefuseFetch, ServeFetch, TellDivergence
+from quorum_node.broker.outputs import ProduceAnswered, RefuseFetch, ReportDivergence, ServeFetch
 from quorum_node.broker.settings import PartitionSettings
 from support.replica_env import ME, B, C, ReplicaEnv, leading
 
@@ -182,7 +182,7 @@ def test_divergence_is_detected_by_epoch_and_offset(
     env = leading(opened=LONG)
     env.fetched_by(B, offset, last_epoch)
     if isinstance(answer, EpochEnd):
-        assert env.one(TellDivergence).leader == answer
+        assert env.one(ReportDivergence).leader == answer
     elif answer is not None:
         assert env.one(RefuseFetch).error is answer
     else:

@@ -8,7 +8,7 @@ import pytest
 from quorum_node.records.snapshot_format import SnapshotBounds, encode_snapshot
 from quorum_node.records.snapshot_id import SnapshotId
 from quorum_pipeline.errors import PipelineError
-from quorum_pipeline.live.quorum import Quorum, SnapshotGone
+from quorum_pipeline.live.quorum import Quorum, SnapshotDeleted
 from quorum_pipeline.live.snapshots import download_snapshot
 
 PART_BYTES = 40
@@ -31,7 +31,7 @@ class Leaders:
     def snapshot_part(self, id: SnapshotId, position: int) -> tuple[bytes, int]:
         if len(self._ids) > 1 and self._given == self._gone_after:
             self._ids.pop(0)
-            raise SnapshotGone(f"no snapshot {id}")
+            raise SnapshotDeleted(f"no snapshot {id}")
         assert id == self._ids[0]
         self._given += 1
         data = snapshot(id)
@@ -61,7 +61,7 @@ def test_newest_snapshot_is_downloaded_when_the_previous_one_was_deleted(
 
 def test_download_fails_if_every_snapshot_is_deleted(tmp_path: Path) -> None:
     ids = [SnapshotId(10 * number, 1) for number in range(1, 9)]
-    with pytest.raises(SnapshotGone, match="no snapshot"):
+    with pytest.raises(SnapshotDeleted, match="no snapshot"):
         download(ids, 1, tmp_path)
     assert not list(tmp_path.iterdir())
 

@@ -10,7 +10,7 @@ from quorum_node import protocol
 from quorum_node.protocol import apis, broker_apis, fetch
 from quorum_node.protocol.api import Api
 from quorum_node.protocol.apis import APIS, FEW_ELEMENTS, FIRST_PRIVATE_KEY, FORWARDABLE
-from quorum_node.protocol.broker_apis import ASKED_OF_BROKERS, BROKER_APIS
+from quorum_node.protocol.broker_apis import BROKER_APIS, SENT_TO_BROKERS
 
 
 def message_modules() -> list[ModuleType]:
@@ -37,14 +37,14 @@ def forgotten(modules: list[ModuleType]) -> set[str]:
     return {
         name
         for name, api in declared(modules).items()
-        if not any(table.get(api.key) is api for table in (APIS, BROKER_APIS, ASKED_OF_BROKERS))
+        if not any(table.get(api.key) is api for table in (APIS, BROKER_APIS, SENT_TO_BROKERS))
     }
 
 
 def test_every_declared_api_is_in_the_table_under_its_name() -> None:
     found = declared(message_modules())
     assert forgotten(message_modules()) == set()
-    assert len(found) == len(APIS.keys() | BROKER_APIS.keys() | ASKED_OF_BROKERS.keys())
+    assert len(found) == len(APIS.keys() | BROKER_APIS.keys() | SENT_TO_BROKERS.keys())
     for name, api in found.items():
         assert getattr(apis if api.key in APIS else broker_apis, name) is api
         assert name == "".join(f"_{c}" if c.isupper() else c.upper() for c in api.name)[1:]
@@ -65,7 +65,7 @@ def test_api_names_are_those_of_kafka() -> None:
 
 def test_api_key_is_declared_once_and_in_order() -> None:
     known = {api.key for api in declared(message_modules()).values()}
-    assert known == APIS.keys() | BROKER_APIS.keys() | ASKED_OF_BROKERS.keys()
+    assert known == APIS.keys() | BROKER_APIS.keys() | SENT_TO_BROKERS.keys()
     assert list(APIS) == sorted(APIS)
     assert list(BROKER_APIS) == sorted(BROKER_APIS)
 

@@ -5,8 +5,8 @@ from uuid import UUID
 
 import pytest
 
-from quorum_node.raft.discover_brokers import MAX_STRANGERS
-from quorum_node.raft.endpoint_gossip import NOT_HEARD_MS, EndpointGossip, HeardEndpoint
+from quorum_node.raft.discover_brokers import MAX_UNKNOWN_REPLICAS
+from quorum_node.raft.endpoint_gossip import NOT_RECEIVED_MS, EndpointGossip, ReceivedEndpoint
 from quorum_node.raft.errors import RaftError
 from quorum_node.raft.events import FailureReason, RequestFailed, ResponseReceived
 from quorum_node.raft.messages import (
@@ -29,18 +29,18 @@ def test_newest_boot_time_wins_in_any_order() -> None:
     for order in ((1, 2, 3), (3, 2, 1), (2, 3, 1), (3, 3, 2)):
         gossip = EndpointGossip()
         for boot in order:
-            gossip.hear(HeardEndpoint(KEY, boot, Endpoint("CONTROLLER", f"boot-{boot}", 1)))
+            gossip.hear(ReceivedEndpoint(KEY, boot, Endpoint("CONTROLLER", f"boot-{boot}", 1)))
         assert gossip.address_of(KEY, RECORDED) == Endpoint("CONTROLLER", "boot-3", 1)
     # Another address of the same boot is no news, nor is one without a boot.
-    assert not gossip.hear(HeardEndpoint(KEY, 3, OLD))
-    assert not gossip.hear(HeardEndpoint(key_of(3), NOT_HEARD_MS, OLD))
+    assert not gossip.hear(ReceivedEndpoint(KEY, 3, OLD))
+    assert not gossip.hear(ReceivedEndpoint(key_of(3), NOT_RECEIVED_MS, OLD))
     assert gossip.address_of(key_of(3), RECORDED) == RECORDED
 
 
 def test_unreachable_address_falls_back_to_the_other() -> None:
     gossip = EndpointGossip()
     gossip.address_failed(KEY, RECORDED)
-    gossip.hear(HeardEndpoint(KEY, 5, OLD))
+    gossip.hear(ReceivedEndpoint(KEY, 5, OLD))
     assert gossip.address_of(KEY, RECORDED) == OLD
     gossip.address_failed(KEY, OLD)
     gossip.address_failed(KEY, OLD)
@@ -49,7 +49,7 @@ def test_unreachable_address_falls_back_to_the_other() -> None:
     gossip.address_failed(KEY, RECORDED)
     assert gossip.address_of(KEY, RECORDED) == OLD
     gossip.address_failed(KEY, OLD)
-    gossip.hear(HeardEndpoint(KEY, 6, NEW))
+    gossip.hear(ReceivedEndpoint(KEY, 6, NEW))
     assert gossip.address_of(KEY, RECORDED) == NEW
 
 
@@ -209,7 +209,7 @@ def test_observer_finds_the_quorum_through_any_node_that_knows_it() -> None:
     assert not nine.replica.gossip.strangers
     lonely = cores.start("8", bootstrap=("7",))
     entries = tuple(
-        HeardEndpoint(key_of(n), 1, Endpoint("CONTROLLER", f"host-{n}", 1)) for n in range(100)
+        ReceivedEndpoint(key_of(n), 1, Endpoint("CONTROLLER", f"host-{n}", 1)) for n in range(100)
     )
     for received in entries:
         ask(cores, lonely, replica=received.key, boot_timestamp_ms=1, endpoint=received.endpoint)
@@ -226,7 +226,7 @@ def test_observer_finds_the_quorum_through_any_node_that_knows_it() -> None:
     )
     answer = DiscoverBrokersResponse(RaftError.NONE, CurrentLeader(-1, 0), None, entries)
     cores.do(lonely, ResponseReceived(question, answer))
-    assert len(lonely.replica.gossip.strangers) == MAX_STRANGERS
+    assert len(lonely.replica.gossip.strangers) == MAX_UNKNOWN_REPLICAS
 
 
 def test_response_of_another_cluster_is_ignored() -> None:
@@ -234,7 +234,7 @@ def test_response_of_another_cluster_is_ignored() -> None:
     liar = cores.nodes["2"]
     cores.crash(one)
     liar.replica.cluster_id = "another"
-    liar.replica.gossip.hear(HeardEndpoint(key_of(3), 10**9, NEW))
+    liar.replica.gossip.hear(ReceivedEndpoint(key_of(3), 10**9, NEW))
     cores.restart(one)
     cores.advance(1000)
     assert "new" not in {host for host, _ in addresses(cores, one).values()}
@@ -245,7 +245,7 @@ def test_boot_without_a_clock_is_ignored() -> None:
     ask(cores, one, replica=KEY, boot_timestamp_ms=(1 << 63) - 1, endpoint=NEW)
     assert addresses(cores, one)[KEY][0] == "2"
     two = cores.nodes["2"]
-    two.replica.gossip.hear(HeardEndpoint(one.key, (1 << 63) - 1, NEW))
+    two.replica.gossip.hear(ReceivedEndpoint(one.key, (1 << 63) - 1, NEW))
     cores.crash(one)
     cores.restart(one)
     cores.advance(1000)

@@ -138,7 +138,7 @@ def test_index_gives_the_same_decisions_as_a_scan_of_all_entries(
         else:
             held[number] = record
             image = image.replay_add(record)
-    on = AuthorizerSettings(enabled=True, allow_if_nothing_is_said=nothing_said)
+    on = AuthorizerSettings(enabled=True, allow_if_no_acl_found=nothing_said)
     for question in questions:
         who, at, operation, resource, name = question
         ruling = authorize(on, image, Caller(who, at, "L"), operation, resource, name)

@@ -16,9 +16,9 @@ from quorum_node.schema.schema import Message
 from quorum_node.security.scram.credential import Decoy, made_from_password
 from quorum_node.security.scram.mechanism import ScramMechanism
 from quorum_node.security.scram.sasl_session import (
+    Continues,
     Credentials,
     Ended,
-    GoesOn,
     LoggedIn,
     SaslSession,
     step,
@@ -44,14 +44,14 @@ def token(data: bytes) -> SaslAuthenticateRequest:
 
 def handshake_result() -> SaslSession:
     found = step(NEW, 1, HANDSHAKE, CREDENTIALS)
-    assert isinstance(found, GoesOn)
+    assert isinstance(found, Continues)
     assert found.answer == SaslHandshakeResponse(error_code=0, mechanisms=("SCRAM-SHA-512",))
     return found.session
 
 
 def challenged(user: str = "alice") -> tuple[SaslSession, bytes]:
     found = step(handshake_result(), 2, token(first_message(user)), CREDENTIALS)
-    assert isinstance(found, GoesOn)
+    assert isinstance(found, Continues)
     assert isinstance(found.answer, SaslAuthenticateResponse)
     return found.session, found.answer.auth_bytes
 

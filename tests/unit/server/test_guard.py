@@ -24,7 +24,7 @@ from quorum_node.security.certificate_identity import CertificateIdentity, Role
 from quorum_node.security.rights import claims
 from quorum_node.security.rights.request_authorizer import AccessSettings, Asked, Denial
 from quorum_node.server.observing.metrics import Metrics
-from quorum_node.server.rights.denials import MAX_REMEMBERED, TELL_EVERY_S, Denials
+from quorum_node.server.rights.denials import LOG_EVERY_S, MAX_REMEMBERED, Denials
 from quorum_node.server.rights.guard import MAX_DECIDED, CachingGuard
 from support.request_samples import body_of
 
@@ -227,7 +227,7 @@ def test_denial_is_logged_once_and_always_counted() -> None:
         "broker Vote": 1,
         "none DELETE /v1/voters/{id}/{uuid}": 1,
     }
-    env.now += TELL_EVERY_S
+    env.now += LOG_EVERY_S
     with capture_logs() as lines:
         assert not env.allows(nobody, "Vote")
     assert [line["sinceThen"] for line in lines] == [2]

@@ -15,7 +15,7 @@ from quorum_node.protocol.elections import VoteRequest
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.raft import messages as raft
 from quorum_node.raft.config import CONTROLLER
-from quorum_node.raft.endpoint_gossip import NOT_HEARD_MS, HeardEndpoint
+from quorum_node.raft.endpoint_gossip import NOT_RECEIVED_MS, ReceivedEndpoint
 from quorum_node.raft.errors import RaftError
 from quorum_node.records.identity import Endpoint, ReplicaKey
 from quorum_node.schema.codec import decode, encode
@@ -35,9 +35,11 @@ ANSWER = raft.DiscoverBrokersResponse(
     raft.CurrentLeader(2, 7, Endpoint(CONTROLLER, "node-2.local", 9093)),
     "cluster",
     (
-        HeardEndpoint(ME, 1_700_000_000_000, HERE),
-        HeardEndpoint(ReplicaKey(2, UUID(int=12)), NOT_HEARD_MS, Endpoint(CONTROLLER, "b", 1)),
-        HeardEndpoint(ReplicaKey(3), 5, Endpoint(CONTROLLER, "c", 65535)),
+        ReceivedEndpoint(ME, 1_700_000_000_000, HERE),
+        ReceivedEndpoint(
+            ReplicaKey(2, UUID(int=12)), NOT_RECEIVED_MS, Endpoint(CONTROLLER, "b", 1)
+        ),
+        ReceivedEndpoint(ReplicaKey(3), 5, Endpoint(CONTROLLER, "c", 65535)),
     ),
 )
 

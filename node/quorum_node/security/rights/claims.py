@@ -36,7 +36,7 @@ from quorum_node.schema.schema import Message
 from quorum_node.security.caller import Caller
 from quorum_node.security.certificate_identity import CertificateIdentity, Role
 
-NOBODYS_REPLICA = frozenset({-1, 0x7FFFFFFF})
+UNCLAIMED_REPLICA = frozenset({-1, 0x7FFFFFFF})
 """Ids of readers of the log that are not nodes: consumers, and the pipeline as an observer."""
 _MEMBER = frozenset({Role.MEMBER})
 _BROKER = frozenset({Role.BROKER})
@@ -136,8 +136,8 @@ _CLAIMS: dict[
     DiscoverBrokersRequest: (_MEMBER, _in_body("replica_id"), _CLIENT),
     ControllerRegistrationRequest: (_MEMBER, _in_body("controller_id"), _NOBODY),
     ControllerHeartbeatRequest: (_MEMBER, _in_body("controller_id"), _NOBODY),
-    FetchRequest: (_REPLICA, _fetcher_id, NOBODYS_REPLICA),
-    FetchSnapshotRequest: (_REPLICA, _in_body("replica_id"), NOBODYS_REPLICA),
+    FetchRequest: (_REPLICA, _fetcher_id, UNCLAIMED_REPLICA),
+    FetchSnapshotRequest: (_REPLICA, _in_body("replica_id"), UNCLAIMED_REPLICA),
     BrokerRegistrationRequest: (_BROKER, _in_body("broker_id"), _NOBODY),
     BrokerHeartbeatRequest: (_BROKER, _in_body("broker_id"), _NOBODY),
     AlterPartitionRequest: (_BROKER, _in_body("broker_id"), _NOBODY),

@@ -50,7 +50,7 @@ class Rule:
     note: str = ""
 
     @property
-    def is_asked_ahead(self) -> bool:
+    def is_checked_ahead(self) -> bool:
         """Whether the whole rule can be checked before the request is processed."""
         return all(need.is_known_ahead for need in self.needs)
 

@@ -169,7 +169,7 @@ class Asked:
         rule = self.rule
         if rule.members_only and not self._is_member_or_super_user():
             return f"{self.caller.principal} is not a member of the quorum"
-        if not rule.needs or not rule.is_asked_ahead:
+        if not rule.needs or not rule.is_checked_ahead:
             return None
         for need in rule.needs:
             if self.ruling(need.operation, need.resource, need.name or CLUSTER_NAME).allowed:

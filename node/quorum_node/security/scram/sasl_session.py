@@ -57,7 +57,7 @@ class SaslSession:
 
 
 @dataclass(frozen=True, slots=True)
-class GoesOn:
+class Continues:
     """Send the response, and wait for the next request."""
 
     session: SaslSession
@@ -82,7 +82,7 @@ class Ended:
 
 def step(
     session: SaslSession, version: int, body: Message | None, credentials: Credentials
-) -> GoesOn | LoggedIn | Ended:
+) -> Continues | LoggedIn | Ended:
     """The result of a request that `SaslSession.passes` did not accept. `version`: of the request."""
     if isinstance(body, SaslHandshakeRequest):
         return _handshake(session, version, body)
@@ -91,7 +91,7 @@ def step(
     return Ended(f"{type(body).__name__} came before the client had logged in")
 
 
-def _handshake(session: SaslSession, version: int, body: SaslHandshakeRequest) -> GoesOn | Ended:
+def _handshake(session: SaslSession, version: int, body: SaslHandshakeRequest) -> Continues | Ended:
     names = tuple(each.sasl_name for each in session.mechanisms)
     if session.chosen is not None or version < _FIRST_VERSION_WITH_HEADERS:
         reason = "a second SaslHandshake"
@@ -105,12 +105,12 @@ def _handshake(session: SaslSession, version: int, body: SaslHandshakeRequest) -
         answer = SaslHandshakeResponse(error_code=error, mechanisms=names)
         return Ended(f"the listener does not have the mechanism {body.mechanism[:50]!r}", answer)
     answer = SaslHandshakeResponse(error_code=ErrorCode.NONE, mechanisms=names)
-    return GoesOn(replace(session, chosen=chosen), answer)
+    return Continues(replace(session, chosen=chosen), answer)
 
 
 def _authenticate(
     session: SaslSession, body: SaslAuthenticateRequest, credentials: Credentials
-) -> GoesOn | LoggedIn | Ended:
+) -> Continues | LoggedIn | Ended:
     if session.chosen is None:
         text = "SaslAuthenticate has to follow SaslHandshake"
         return Ended(text, _failed(ErrorCode.ILLEGAL_SASL_STATE, text))
@@ -128,7 +128,7 @@ def _authenticate(
         )
     except ScramRefused as refused:
         return Ended(refused.reason, _failed(ErrorCode.SASL_AUTHENTICATION_FAILED, refused.told))
-    return GoesOn(replace(session, given=given), _token(given.answer))
+    return Continues(replace(session, given=given), _token(given.answer))
 
 
 def _token(data: bytes) -> SaslAuthenticateResponse:

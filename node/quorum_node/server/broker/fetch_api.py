@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from quorum_node.broker.epoch_history import NO_EPOCH
-from quorum_node.broker.outputs import RefuseFetch, ServeFetch, TellDivergence
+from quorum_node.broker.outputs import RefuseFetch, ReportDivergence, ServeFetch
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.protocol.fetch import (
     AbortedTransaction,
@@ -303,7 +303,7 @@ class FetchApi:
                 aborted_transactions=aborted,
                 records=records,
             )
-        if isinstance(answer, TellDivergence) and part.replica is not None:
+        if isinstance(answer, ReportDivergence) and part.replica is not None:
             core = part.replica.core
             end = EpochEndOffset(epoch=answer.leader.epoch, end_offset=answer.leader.end_offset)
             return FetchResponsePartition(

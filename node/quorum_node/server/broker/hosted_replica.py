@@ -34,7 +34,7 @@ from quorum_node.server.broker.data_log import DataLog
 from quorum_node.server.partition.port import clock_ms
 from quorum_node.storage.errors import DiskFull, StorageFailure
 
-FetchAnswer = out.ServeFetch | out.TellDivergence | out.RefuseFetch
+FetchAnswer = out.ServeFetch | out.ReportDivergence | out.RefuseFetch
 ProduceDone = Callable[[BrokerError, int], None]
 """(error, base offset or -1); called once, possibly before the call returns."""
 
@@ -269,7 +269,7 @@ class HostedReplica:
                 done = self._producers.pop(output.request_id, None)
                 if done is not None:
                     done(output.error, output.base_offset)
-            case out.ServeFetch() | out.TellDivergence() | out.RefuseFetch():
+            case out.ServeFetch() | out.ReportDivergence() | out.RefuseFetch():
                 self._fetched = output
             case out.ReadableMoved():
                 for moved in tuple(self._watchers):

@@ -30,7 +30,7 @@ from quorum_node.server.broker.events import BrokerEvents
 
 _FIRST_PAUSE_SECONDS = 0.1
 _LONGEST_PAUSE_SECONDS = 5.0
-_TOLD_AFTER = 3
+_REPORTED_AFTER = 3
 """Number of consecutive refusals before a warning is logged: during a controller election the first requests are refused."""
 NO_EPOCH = -1
 
@@ -83,7 +83,7 @@ class Lifecycle:
         registered: Callable[[], None],
         superseded: Callable[[], None],
     ) -> None:
-        self._told_registered = registered
+        self._reported_registered = registered
         self._superseded = superseded
         self._own = own
         self._channel = channel
@@ -136,11 +136,11 @@ class Lifecycle:
             self.broker_epoch = outcome.broker_epoch
             self._refusals = 0
             self._events.registered(self.broker_epoch)
-            self._told_registered()
+            self._reported_registered()
             self._beat_now()
             return
         self._refusals += 1
-        if self._refusals >= _TOLD_AFTER:
+        if self._refusals >= _REPORTED_AFTER:
             self._events.not_registered(_reason(outcome))
         pause = _FIRST_PAUSE_SECONDS * 2.0 ** min(self._refusals - 1, 16)
         self._timer = self._loop.call_later(min(pause, _LONGEST_PAUSE_SECONDS), self._register)

@@ -311,7 +311,7 @@ class ActiveController:
         ):
             step = Step(before, self._pending)
         for chunk in chunks:
-            append = self._replica.appends.submit(chunk, _nobody_waits)
+            append = self._replica.appends.submit(chunk, _no_callback)
             assert append is not None, "a chunk fits into a batch"
             self._in_flight[append] = _InFlightAppend(step)
         unclean = unclean_elections(before, records)
@@ -407,7 +407,7 @@ def _chunks(values: Sequence[bytes]) -> list[tuple[bytes, ...]]:
     return [*chunks, tuple(chunk)]
 
 
-def _nobody_waits(outcome: AppendOutcome) -> None:
+def _no_callback(outcome: AppendOutcome) -> None:
     """The waiting callbacks are called by `settled`."""
 
 

@@ -101,7 +101,7 @@ class Share:
         if self._part < 1.0:
             self._own_work.add(seconds)
             self._earn()
-            if self._others_work():
+            if self._work_of_others():
                 self._credit -= seconds
 
     def wait(self, reader: Reader) -> None:
@@ -118,7 +118,7 @@ class Share:
         if self._readers and not self._timed:
             self._wake()
 
-    def _others_work(self) -> bool:
+    def _work_of_others(self) -> bool:
         return self._work.recent() - self._own_work.recent() > MIN_PART_OF_OTHERS
 
     def _time_is_back(self) -> None:

@@ -150,7 +150,7 @@ class Applier:
         if not self._caught_up:
             self._keep()
             self._caught_up = not self._behind
-        self._tell_waiters()
+        self._notify_waiters()
         self._port.applied(len(data))
         self._port.image_changed()
 
@@ -185,7 +185,7 @@ class Applier:
         self.committed.become(loading.committed)
         self._keep()
         self._metrics.observe("snapshot_load_seconds", perf_counter() - loading.began)
-        self._tell_waiters()
+        self._notify_waiters()
         self._port.image_changed()
         self.advance(self._high_watermark)
 
@@ -197,7 +197,7 @@ class Applier:
         """
         gc.freeze()
 
-    def _tell_waiters(self) -> None:
+    def _notify_waiters(self) -> None:
         while self._waiters and self._waiters[0][0] <= self.committed.end_offset:
             heappop(self._waiters)[2]()
 

@@ -81,7 +81,7 @@ from quorum_node.server.wire.instant import Instant
 from quorum_node.storage.errors import DiskFull, StorageFailure
 from quorum_node.storage.log import SegmentedLog
 from quorum_node.storage.quorum_state import QuorumStateFile
-from quorum_node.storage.snapshot_opening import WholeSnapshot
+from quorum_node.storage.snapshot_opening import CompleteSnapshot
 from quorum_node.storage.snapshots import SnapshotStore
 
 Answered = Callable[[raft.Response], None]
@@ -109,7 +109,7 @@ class ReplicaHost:
         *,
         partition: int,
         snapshots: SnapshotStore,
-        newest: WholeSnapshot | None,
+        newest: CompleteSnapshot | None,
         policy: SnapshotPolicy,
         room: Callable[[], int],
         scrub_bytes_per_second: int,

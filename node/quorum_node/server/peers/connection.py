@@ -35,7 +35,7 @@ MAX_RESPONSE_BYTES = 48 << 20
 _NEGOTIATION = 0
 """Correlation id of the ApiVersions request that opens a connection."""
 _MAX_BACKOFF_DOUBLINGS = 4
-_TOLD_AFTER = 3
+_REPORTED_AFTER = 3
 """A stopping peer may close a connection before its first answer. When this happens repeatedly, it is reported."""
 
 
@@ -216,7 +216,7 @@ class PeerConnection:
                 self._back_off()
                 if isinstance(error, ssl.SSLError):
                     self._dialling.failed(self._host, self._port, error)
-                elif self._failures >= _TOLD_AFTER:
+                elif self._failures >= _REPORTED_AFTER:
                     self._dialling.failed(self._host, self._port, ClosedEarly())
             self._drop(FailureReason.CLOSED)
 

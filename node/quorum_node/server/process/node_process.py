@@ -333,12 +333,12 @@ class NodeProcess:
         code = self._termination.record(reason, message)
         deadline = time.monotonic() + _LAST_SENDS_SECONDS
 
-        def exit_when_told() -> None:
+        def exit_when_requested() -> None:
             if self._hosted.peers.in_flight == 0 or time.monotonic() > deadline:
                 exit_now(code)
-            self._loop.call_later(_POLL_SECONDS, exit_when_told)
+            self._loop.call_later(_POLL_SECONDS, exit_when_requested)
 
-        exit_when_told()
+        exit_when_requested()
 
     async def _stop(self) -> None:
         """Clean stop: send the last answers, make the log durable, close."""

@@ -12,10 +12,10 @@ from quorum_node.records.metadata import UserScramCredentialRecord
 from quorum_node.security.scram.credential import Decoy, usual_iterations
 from quorum_node.security.scram.mechanism import ScramMechanism
 from quorum_node.security.scram.sasl_session import Credentials
-from quorum_node.server.rights.guard import JudgedReplica
+from quorum_node.server.rights.guard import GuardedReplica
 
 
-class CredentialReplica(JudgedReplica, Protocol):
+class CredentialReplica(GuardedReplica, Protocol):
     """The replica with the committed credentials."""
 
     def identity(self) -> tuple[str, int, tuple[object, ...]]:

@@ -45,8 +45,8 @@ class TlsRotation:
     def start(self) -> None:
         """Check periodically from now on."""
         for each in self._files.values():
-            _tell_what_is_used(each)
-            self._tell_problem(each)
+            _log_what_is_used(each)
+            self._log_problem(each)
         self._task = asyncio.get_running_loop().create_task(self._poll())
         watch_task(self._task)
 
@@ -69,13 +69,13 @@ class TlsRotation:
                 authentication = self._authentications.get(name)
                 if authentication is not None:
                     authentication.changed()
-                _tell_what_is_used(files)
+                _log_what_is_used(files)
                 if name in self._dialled:
                     self._renew()
-            self._tell_problem(files)
+            self._log_problem(files)
         self._renew(proven_before=time.time())
 
-    def _tell_problem(self, files: TlsFiles) -> None:
+    def _log_problem(self, files: TlsFiles) -> None:
         told, problem = self._told.get(files.name), files.problem or files.own_problem
         self._told[files.name] = problem
         if problem is not None and not problem.is_same(told):
@@ -89,7 +89,7 @@ class TlsRotation:
             _LOG.info(f"the certificates of listener {files.name} are valid again")
 
 
-def _tell_what_is_used(files: TlsFiles) -> None:
+def _log_what_is_used(files: TlsFiles) -> None:
     shown, trust = summary(files.material.pair.leaf), files.trust
     trusted = 0 if trust is None else len(trust.certificates)
     _LOG.info(

@@ -36,7 +36,7 @@ from quorum_node.server.controller.port import ControllerPort
 from quorum_node.server.listener.port import Handler, InboundRequest
 from quorum_node.server.requests.config_api import ConfigApi
 from quorum_node.server.requests.forwarded import ForwardedRequest, unwrap
-from quorum_node.server.requests.split_request import AskedReplica, PartitionRequests
+from quorum_node.server.requests.split_request import PartitionRequests, RequestedReplica
 from quorum_node.server.rights.port import Guard
 from quorum_node.server.wire.alter_quorum import refuse_alter_quorum
 from quorum_node.server.wire.authentication import refuse, refuses
@@ -46,7 +46,7 @@ from quorum_node.server.wire.refusals import refuse_request
 from quorum_node.server.wire.voters import answer_voter_change
 
 
-class Replica(AskedReplica, Protocol):
+class Replica(RequestedReplica, Protocol):
     """The methods of a hosted replica that are used here."""
 
     def describe(self) -> ReplicaDescription:

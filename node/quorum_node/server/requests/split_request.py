@@ -27,7 +27,7 @@ _LONG_ENOUGH = 0.5
 """Part of its wait after which a fetch may be ended because of another one."""
 
 
-class AskedReplica(Protocol):
+class RequestedReplica(Protocol):
     """The methods of a hosted replica that are used here."""
 
     def request(self, request: raft.Request, done: Callable[[raft.Response], None]) -> int:
@@ -43,7 +43,7 @@ class AskedReplica(Protocol):
 class PartitionRequests:
     """All requests of this process that its replicas answer."""
 
-    def __init__(self, replicas: Mapping[PartitionKey, AskedReplica], now: Now) -> None:
+    def __init__(self, replicas: Mapping[PartitionKey, RequestedReplica], now: Now) -> None:
         self.replicas = replicas
         self.now = now
         self.loop = asyncio.get_running_loop()
@@ -117,7 +117,7 @@ class _SplitRequest:
         self._inbound = inbound
         self._body = body
         self._answers: list[Answer | None] = []
-        self._asked: dict[int, tuple[AskedReplica, int]] = {}
+        self._asked: dict[int, tuple[RequestedReplica, int]] = {}
         self._missing = 0
         self._asking = True
         self._hurried = False

@@ -11,7 +11,7 @@ import structlog
 from quorum_node.security.caller import ANONYMOUS_PRINCIPAL, Caller
 from quorum_node.server.observing.metrics import Metrics
 
-TELL_EVERY_S = 10.0
+LOG_EVERY_S = 10.0
 """In seconds: interval of log lines for the same caller and operation."""
 MAX_REMEMBERED = 1000
 METRIC = "authorization_denials"
@@ -32,8 +32,8 @@ class Denials:
         self._metrics.count_labelled(METRIC, f"{role_name(caller)} {operation}")
         key = (caller.principal, caller.host, operation)
         now = self._clock()
-        told_at, silent = self._told.get(key, (-TELL_EVERY_S, 0))
-        if now - told_at < TELL_EVERY_S:
+        told_at, silent = self._told.get(key, (-LOG_EVERY_S, 0))
+        if now - told_at < LOG_EVERY_S:
             self._told[key] = told_at, silent + 1
             return
         if len(self._told) >= MAX_REMEMBERED:

@@ -28,7 +28,7 @@ MAX_DECIDED = 64
 _NAMES = {api.request: api.name for api in (*APIS.values(), *BROKER_APIS.values())}
 
 
-class JudgedReplica(Protocol):
+class GuardedReplica(Protocol):
     """The replica with the committed entries."""
 
     @property
@@ -49,7 +49,7 @@ class CachingGuard:
     def __init__(
         self,
         settings: AccessSettings,
-        replica: JudgedReplica,
+        replica: GuardedReplica,
         voter_ids: Callable[[], frozenset[int]],
         denials: Denials,
     ) -> None:

@@ -15,7 +15,7 @@ from quorum_node.security.rights.request_authorizer import AccessSettings
 from quorum_node.security.tls.listener_security import SecurityProtocol
 from quorum_node.server.observing.metrics import Metrics
 from quorum_node.server.rights.denials import Denials
-from quorum_node.server.rights.guard import CachingGuard, JudgedReplica
+from quorum_node.server.rights.guard import CachingGuard, GuardedReplica
 
 _LOG = structlog.get_logger("quorum_node")
 
@@ -38,7 +38,7 @@ def access_settings(config: NodeConfig, table: ApiTable) -> AccessSettings:
 
 def make_guard(
     settings: AccessSettings,
-    replica: JudgedReplica,
+    replica: GuardedReplica,
     voter_ids: Callable[[], frozenset[int]],
     metrics: Metrics,
 ) -> CachingGuard | None:

@@ -13,7 +13,7 @@ from quorum_node.protocol.discover_brokers import (
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.raft import messages as raft
 from quorum_node.raft.config import CONTROLLER
-from quorum_node.raft.endpoint_gossip import HeardEndpoint
+from quorum_node.raft.endpoint_gossip import ReceivedEndpoint
 from quorum_node.records.dialable import why_undialable
 from quorum_node.records.identity import Endpoint, ReplicaKey
 from quorum_node.server.wire.errors import draft_error, raft_error
@@ -70,7 +70,7 @@ def _answer_in(body: DiscoverBrokersResponse) -> raft.DiscoverBrokersResponse:
         body.leader_id, body.leader_epoch, _endpoint(body.leader_host, body.leader_port)
     )
     brokers = tuple(
-        HeardEndpoint(
+        ReceivedEndpoint(
             ReplicaKey(broker.voter_id, broker.voter_directory_id), broker.boot_timestamp, endpoint
         )
         for broker in body.brokers

@@ -26,11 +26,11 @@ from quorum_node.server.wire.partitions import (
     METADATA_TOPIC,
     Answer,
     addressee,
+    draft_error_of,
     error_and_leader,
     leader_endpoint,
     named_leader,
     own_endpoints,
-    told_draft_error,
 )
 
 _Topic = BeginQuorumEpochRequestTopic | EndQuorumEpochRequestTopic
@@ -48,7 +48,7 @@ def _answer_part(topic: _Topic, part: _Part, answer: Answer, now: Now) -> EpochR
         error_code=error,
         leader_id=leader.leader_id,
         leader_epoch=leader.leader_epoch,
-        draft_error=told_draft_error(answer),
+        draft_error=draft_error_of(answer),
         recovered_epoch=leader.recovered_epoch,
     )
 
@@ -62,7 +62,7 @@ def _outcome(
     return raft_error(part.error_code, part.draft_error), leader
 
 
-def _begin_asked(
+def _begin_requested(
     body: BeginQuorumEpochRequest, part: BeginQuorumEpochRequestPartition, count: int
 ) -> raft.BeginQuorumEpochRequest:
     return raft.BeginQuorumEpochRequest(
@@ -104,7 +104,7 @@ def _begin_request(
     )
 
 
-def _end_asked(
+def _end_requested(
     body: EndQuorumEpochRequest, part: EndQuorumEpochRequestPartition, count: int
 ) -> raft.EndQuorumEpochRequest:
     if part.preferred_candidates:
@@ -150,7 +150,7 @@ def _end_request(parts: Parts, partitions: tuple[Any, ...], version: int) -> End
 
 BEGIN_QUORUM_EPOCH = PartitionedRpc(
     apis.BEGIN_QUORUM_EPOCH,
-    _begin_asked,
+    _begin_requested,
     _answer_topic,
     _answer_part,
     core_request=raft.BeginQuorumEpochRequest,
@@ -162,7 +162,7 @@ BEGIN_QUORUM_EPOCH = PartitionedRpc(
 )
 END_QUORUM_EPOCH = PartitionedRpc(
     apis.END_QUORUM_EPOCH,
-    _end_asked,
+    _end_requested,
     _answer_topic,
     _answer_part,
     core_request=raft.EndQuorumEpochRequest,

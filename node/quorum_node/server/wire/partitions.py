@@ -77,7 +77,7 @@ def error_and_leader(answer: Answer) -> tuple[ErrorCode, raft.CurrentLeader]:
     return wire_error(answer.error), answer.leader
 
 
-def told_draft_error(answer: Answer) -> int:
+def draft_error_of(answer: Answer) -> int:
     """The value of the private error field of an answer."""
     return 0 if isinstance(answer, ErrorCode) else draft_field(answer.error)
 

@@ -20,9 +20,9 @@ from quorum_node.server.wire.partitions import (
     METADATA_TOPIC,
     Answer,
     addressee,
+    draft_error_of,
     error_and_leader,
     named_leader,
-    told_draft_error,
 )
 
 _PRE_VOTE_SINCE = 2
@@ -56,7 +56,7 @@ def _answer_part(
         leader_id=leader.leader_id,
         leader_epoch=leader.leader_epoch,
         vote_granted=isinstance(answer, raft.VoteResponse) and answer.vote_granted,
-        draft_error=told_draft_error(answer),
+        draft_error=draft_error_of(answer),
         recovered_epoch=leader.recovered_epoch,
     )
 

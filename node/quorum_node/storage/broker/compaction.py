@@ -140,7 +140,7 @@ def _newest_of_keys(
             data = _bytes_of(segment, batch)
             throttle(len(data))
             if batch.is_control:
-                passed.says_nothing(batch, marker_of(data) if batch.record_count else None)
+                passed.is_without_effect(batch, marker_of(data) if batch.record_count else None)
             elif not passed.is_aborted(batch) and batch.record_count:
                 for record in stored_records(data):
                     if record.key is not None and record.offset >= part.start_offset:
@@ -252,7 +252,7 @@ class _Pass:
         marks_nothing = False
         if batch.is_control:
             marker = marker_of(data) if batch.record_count else None
-            marks_nothing = self._passed.says_nothing(batch, marker)
+            marks_nothing = self._passed.is_without_effect(batch, marker)
             goes = marks_nothing and (is_over or marker is None)
         else:
             goes = self._passed.is_aborted(batch)

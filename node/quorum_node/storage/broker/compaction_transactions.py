@@ -41,7 +41,7 @@ class PassedTransactions:
         self._committed.add(batch.producer_id)
         return False
 
-    def says_nothing(self, batch: FileBatch, marker: Marker | None) -> bool:
+    def is_without_effect(self, batch: FileBatch, marker: Marker | None) -> bool:
         """Whether the transaction that this marker ended has no records left."""
         self._begin_up_to(batch.end_offset)
         producer_id = batch.producer_id

@@ -11,7 +11,7 @@ from quorum_node.storage.leader_epochs import EpochStarts, write_checkpoint
 SEGMENT_BYTES = 64 << 20
 
 
-class WholeLog:
+class CompleteLog:
     """Copies into an empty directory. Every call may raise CommittedLogError, OSError or StorageFailure."""
 
     def __init__(self, log: CommittedLog, partition: Path) -> None:
