@@ -194,7 +194,7 @@ def join(root: Path, log_bytes: int) -> Found:
             newcomer = quorum.add_node(2)
             began = time.monotonic()
             newcomer.start()
-            wait_until(lambda: is_ready(quorum, 2), "the newcomer is ready", WAIT_SECONDS)
+            wait_until(lambda: is_ready(quorum, 2), "the new voter is ready", WAIT_SECONDS)
             await_value(quorum, 2)
             seconds = time.monotonic() - began
             fetched = sum(file.stat().st_size for file in log_folder(newcomer).glob("*.log"))

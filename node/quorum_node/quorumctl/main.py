@@ -227,7 +227,7 @@ def _add_voters(names: "Names") -> None:
     add.add_argument(
         "--count-newcomer",
         action="store_true",
-        help="count the newcomer as alive in the safety check (replace a dead voter, add first)",
+        help="count the new voter as alive in the safety check (replace a dead voter, add first)",
     )
     add.set_defaults(command=commands.add_voter)
     remove = _command(names, "remove-voter", "remove one replica key from the voters")

@@ -95,8 +95,8 @@ class ChangeKind(Enum):
 class ChangePhase(Enum):
     """Phases of a voter change. An add passes all three; other changes start at COMMITTING."""
 
-    PROBING = "probing the newcomer's endpoint"
-    CATCHING_UP = "waiting for the newcomer to catch up"
+    PROBING = "probing the new voter's endpoint"
+    CATCHING_UP = "waiting for the new voter to catch up"
     COMMITTING = "waiting for the commit"
 
 
