@@ -29,7 +29,7 @@ class IsrMember(Message):
 
 @message()
 class AlteredPartition(Message):
-    """A partition as its leader knows it, and the proposed ISR."""
+    """The leader's view of a partition, and the proposed ISR."""
 
     partition_index: int = wire(INT32)
     leader_epoch: int = wire(INT32)

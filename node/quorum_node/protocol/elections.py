@@ -18,7 +18,7 @@ from quorum_node.schema.schema import (
 )
 
 TAG_STATIC_VOTERS = 20000
-"""Private: the configured voter ids of a candidate in a static quorum that knows no UUIDs yet."""
+"""Private: the configured voter ids of a candidate in a static quorum that has no UUIDs yet."""
 
 TAG_RECOVERED_EPOCH = 20001
 """Private: epoch of the last recovery that the sender knows (`raft/seen_recoveries.py`); -1: not sent."""

@@ -64,7 +64,7 @@ def router(node: NodeView) -> APIRouter:
         epoch = replica.describe().leader_epoch
         await replica.confirm_read(timeout_ms)
         if not replica.is_leader() or replica.describe().leader_epoch != epoch:
-            # The read may have been confirmed by a later leader, which says nothing about the state of this node.
+            # A later leader may have confirmed the read; then this node's own state may be out of date.
             text = f"this node led in epoch {epoch} and has lost leadership since; try again"
             raise ApiProblem(503, ErrorCode.NOT_LEADER, text)
         return _document(replica, confirmed=True)

@@ -38,7 +38,7 @@ class CommitTimes:
         _take(self._not_committed, high_watermark, self._replication.add)
 
     def forget(self) -> None:
-        """This replica no longer leads: later events of its batches are no commits of this leader."""
+        """This replica no longer leads: stop measuring its batches, which another leader may commit."""
         self._not_durable.clear()
         self._not_committed.clear()
 

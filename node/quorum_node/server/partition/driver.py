@@ -285,7 +285,7 @@ class ReplicaDriver:
             self._flush_again = False
             self._start_flush()
         if not stale:
-            # A flush that began before a truncation says nothing about the records that have these offsets now.
+            # A flush that began before a truncation does not cover the records that have these offsets now.
             self.handle(LogFlushed(end_offset))
 
     def flush_failed(self, error: StorageFailure | DiskFull) -> None:

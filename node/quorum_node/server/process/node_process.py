@@ -154,7 +154,7 @@ class NodeProcess:
         if config.health_listener is None:
             return None
         return AdminServer(
-            # Callers that know only the port in clear text still find the complete admin API there.
+            # Callers that are configured with the clear-text port only still need the complete admin API there.
             HealthApp(app) if config.tls.migration is Migration.NONE else app,
             _bind(listeners.HEALTH, config.health_listener),
             self._metrics,
