@@ -23,7 +23,7 @@ Target = tuple[ReplicaKey, ...] | None
 
 
 class Alterations:
-    """Asks one leader at a time. `counts`: requests and their results."""
+    """Sends requests to one leader at a time. `counts`: requests and their results."""
 
     def __init__(self, cluster: Cluster, random: Random) -> None:
         self._cluster = cluster

@@ -33,7 +33,7 @@ _TOPIC = 2
 
 @dataclass(frozen=True, slots=True)
 class Acknowledged:
-    """A write that a client was told is committed."""
+    """A write that was acknowledged to a client as committed."""
 
     value: str
     base_offset: int
@@ -50,7 +50,7 @@ class Clients:
         self.acknowledged: list[Acknowledged] = []
         self.acknowledged_end_offset = 0
         self.reads: Counter[str] = Counter()
-        """Confirmed reads, by what the host was when it confirmed: leader, follower, observer."""
+        """Confirmed reads, by the role of the confirming host: leader, follower, observer."""
         self.failed_writes = 0
         self.slow = False
         self._next_id = 1
@@ -127,7 +127,7 @@ class Clients:
             host.handle(host.run, Proposed(proposal_id, values))
 
     def _append(self, controller: "SimulatedController", id: int, names: tuple[bytes, ...]) -> None:
-        """Through the append queue, as a config of a topic each."""
+        """Append values through the append queue, each as a config of a topic."""
 
         def done(outcome: AppendOutcome) -> None:
             if isinstance(outcome, Committed):
@@ -159,7 +159,7 @@ class Clients:
     def _some_host(self, reader: int) -> "SimulatedHost | None":
         """Half of the readers ask leaders, half all others.
 
-        They prefer the oldest leader and its followers to a new one, as a reader can't know better.
+        They prefer the oldest leader and its followers to a new one, as readers may not have learned of the new one.
         """
         hosts = [host for host in self._cluster.hosts.values() if host.up]
         leaders = [host for host in hosts if host.is_leader]

@@ -24,7 +24,7 @@ class Clock:
         """Called after a jump or a change of the rate: deadlines move."""
 
     def monotonic_ms(self) -> float:
-        """Never goes back."""
+        """Milliseconds of the monotonic clock, which never goes back."""
         return self._shown_ms + (self._scheduler.now_ms - self._shown_at_ms) * self.rate
 
     def wall_ms(self) -> int:
@@ -38,7 +38,7 @@ class Clock:
         return missing_ms / self.rate + ROUNDING_MS if missing_ms > 0 else 0.0
 
     def run_at(self, rate: float) -> None:
-        """From now on at another rate, without a jump."""
+        """Change the rate, without a jump."""
         self._set(self.monotonic_ms(), rate)
 
     def jump(self, forward_ms: float) -> None:
@@ -47,7 +47,7 @@ class Clock:
         self._set(self.monotonic_ms() + forward_ms, self.rate)
 
     def set_wall(self, offset_ms: float) -> None:
-        """The time of day is set; the monotonic clock goes on."""
+        """Set the time of day; the monotonic clock is unchanged."""
         self.wall_offset_ms = offset_ms
 
     def _set(self, shown_ms: float, rate: float) -> None:

@@ -49,7 +49,7 @@ class Cluster:
         self.controlled = False
         """Whether the controller runs on top: clients and brokers write through it, and no snapshots are made."""
         self.recovered: Recovered | None = None
-        """Where a survivor was made the sole voter: committed records may be lost then (`recovery.py`)."""
+        """The recovery in which a survivor became the sole voter, so that committed records may be lost (`recovery.py`)."""
         self.recovery_counts: Counter[str] = Counter()
         """Results of a recovery, and hosts that detected the older quorum."""
         self.with_witness = False
@@ -61,11 +61,11 @@ class Cluster:
         """RaftConfig.silence_share of every host that is added from now on."""
         self.snapshot_counts: Counter[str] = Counter()
         self.forged_end_ms = float("-inf")
-        """When an intruder last forged the end of an epoch: only certificates could prevent that."""
+        """Time of the last forged end of an epoch, which only certificates could prevent."""
         self.disturbances = 0
         """Number of faults and of changes of voters so far: possible causes of a leader change."""
         self.snapshot_every = Random(seed + 6).choice((None, None, 16, 40, 120))
-        """Records between two snapshots; None: at random, each replica by itself."""
+        """Records between two snapshots; None: each replica at random."""
         self.static_ids: tuple[int, ...] = ()
         """controller.quorum.voters of every host that is added from now on."""
         self._incarnations: dict[int, int] = {}
@@ -129,7 +129,7 @@ class Cluster:
         return host
 
     def rename(self, host: SimulatedHost) -> None:
-        """A replica goes on under a new UUID (`--recover`)."""
+        """A replica continues under a new UUID (`--recover`)."""
         host.key, _ = self._next_key(host.key.id)
         self._by_key[host.key] = host
 
@@ -158,7 +158,7 @@ class Cluster:
     def ask(
         self, host: SimulatedHost, request: Request, answered: Callable[[Response], None]
     ) -> None:
-        """An external request; `answered` is not called if the host dies first."""
+        """Send an external request; `answered` is not called if the host dies first."""
         self._next_question += 1
         self._questions[self._next_question] = answered
         host.handle(host.run, RequestReceived(self._next_question, request))
@@ -173,7 +173,7 @@ class Cluster:
         return True
 
     def disturbed(self) -> None:
-        """A fault struck, on the machines of all partitions."""
+        """Count a fault on the machines of all partitions."""
         for cluster in self.partitions:
             cluster.disturbances += 1
 

@@ -1,7 +1,7 @@
-"""What the command lines of the simulations of quorums and of brokers have in common.
+"""The common parts of the command lines of the simulations of quorums and of brokers.
 
-Owns their options, the progress on stderr, and a run that plays only what is not stored. Must not know what a history
-amounts to.
+Owns their options, the progress on stderr, and running only histories that are not stored. Must not know the content of
+a history.
 """
 
 import argparse
@@ -20,7 +20,7 @@ _TELL_EVERY_S = 15.0
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Of a run of many histories."""
+    """Add the options of a run of many histories."""
     parser.add_argument(
         "--jobs",
         type=int,
@@ -60,7 +60,7 @@ def play_the_rest(
     arguments: argparse.Namespace,
     limit_s: float,
 ) -> Report[Finished]:
-    """Play and store what is not stored yet; the report is of that alone."""
+    """Run and store the histories that are not stored yet; the report covers only these."""
     finished = len(long_run.finished)
     if finished:
         print(f"{finished} of {finished + len(long_run.left)} histories are in {long_run.file}")

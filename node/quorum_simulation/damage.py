@@ -1,6 +1,6 @@
-"""Bits that turn over in the answer to a Fetch, on its way or in the memory of a switch.
+"""Flipped bits in a Fetch response, on its way or in the memory of a switch.
 
-Owns which bytes may be hit. Must not know who notices. Not the leader epoch of a batch: Kafka's CRC-32C does not cover
+Owns which bytes may be hit. Must not know how it is detected. Not the leader epoch of a batch: Kafka's CRC-32C does not cover
 it, so no receiver can tell (docs/explanation/durability.md).
 """
 
@@ -13,7 +13,7 @@ _EPOCH_BYTES = range(PREFIX_BYTES, PREFIX_BYTES + 4)
 
 
 def with_a_flipped_bit(records: bytes, random: Random) -> bytes:
-    """`records`: whole batches, the last one maybe cut short; not empty."""
+    """Return the records with one flipped bit. `records`: not empty; the last batch may be incomplete."""
     position = random.randrange(len(records))
     start = 0
     while start + PREFIX_BYTES <= len(records):

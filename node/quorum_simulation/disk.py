@@ -1,6 +1,6 @@
-"""One replica's part of a simulated machine's disk: where its files are, and what is on it for certain.
+"""One replica's part of a simulated machine's disk: the place of its files, and its durable content.
 
-Owns the frozen snapshots as they were when they became durable, for whoever compares, and how long a sync takes. Must
+Owns copies of the frozen snapshots from when they became durable, for comparison, and the duration of a sync. Must
 not know Raft. The files themselves are written and read by the real storage code (`files/`).
 """
 
@@ -24,7 +24,7 @@ from quorum_simulation.machine import DATA, Machine
 
 @dataclass(frozen=True, slots=True)
 class FrozenSnapshot:
-    """A verified one, with what its control records say."""
+    """A verified snapshot, with the content of its control records."""
 
     data: bytes
     bounds: SnapshotBounds
@@ -37,53 +37,53 @@ class SimulatedDisk:
     random: Random
     machine: Machine
     number: int
-    """Of the partition."""
+    """Number of the partition."""
     snapshots: dict[SnapshotId, FrozenSnapshot] = field(default_factory=dict)
     set_aside: dict[SnapshotId, FrozenSnapshot] = field(default_factory=dict)
-    """As they were before they were found damaged: a running replica still knows what was in them."""
+    """Damaged snapshots with their former content, which a running replica still has in memory."""
 
     directory: Path = field(init=False)
-    """Where the replica's files are."""
+    """Directory of the replica's files."""
 
     def __post_init__(self) -> None:
         self.directory = partition_directory(DATA, self.number)
         self.machine.files.torn = lambda content, durable: self._torn(content, durable)
 
     def _torn(self, content: bytearray, durable: int) -> bytes | bytearray:
-        """What a loss of power leaves of a file that was appended to since it had `durable` bytes."""
+        """Content after a power failure of a file that was appended to since it had `durable` bytes."""
         return bytes(content[:durable]) + torn_tail(content, b"", durable, self.random)
 
     @property
     def broken(self) -> bool:
-        """For good."""
+        """Whether the disk has failed permanently."""
         return self.machine.disk_broken
 
     @property
     def full(self) -> bool:
-        """Until it is mended."""
+        """Whether the disk is full."""
         return self.machine.disk_full
 
     @property
     def failure_seen(self) -> bool:
-        """Whether the process that runs was told that the disk has failed."""
+        """Whether the running process got an error of the failed disk."""
         return self.machine.files.refused
 
     @property
     def latest_snapshot(self) -> SnapshotId | None:
-        """The newest one."""
+        """Id of the newest snapshot."""
         return max(self.snapshots, default=None)
 
     def sync_took_ms(self) -> float:
-        """How long this sync takes: mostly a fraction of a millisecond, sometimes long."""
+        """Duration of this sync: usually a fraction of a millisecond, sometimes long."""
         delay_ms = 0.2 + self.random.random() * 0.6 + self.machine.sync_delay_ms
         return delay_ms * 10 if self.random.random() < 0.02 else delay_ms
 
     def look(self, store: SnapshotStore) -> None:
-        """Which snapshots a process has found."""
+        """Record the snapshots that a process has found."""
         self.snapshots = {each: self.frozen(each) for each in store.ids()}
 
     def frozen(self, id: SnapshotId) -> FrozenSnapshot:
-        """As it is on the disk. Raises KeyError if it would not survive a loss of power."""
+        """Return the snapshot on the disk. Raises KeyError if it would not survive a power failure."""
         path = self.directory / id.file_name
         data = self.machine.files.durable_content(path)
         if data is None:
@@ -101,7 +101,7 @@ class SimulatedDisk:
 
     @property
     def lacks_the_beginning(self) -> bool:
-        """Whether no whole snapshot holds what was deleted of the log: the only one was damaged, and there is no other yet."""
+        """Whether no valid snapshot covers the deleted part of the log, because the only one is damaged."""
         log = self.machine.replicas[self.number].log
         first_offset = log.first_offset
         return first_offset > 0 and not any(
@@ -109,7 +109,7 @@ class SimulatedDisk:
         )
 
     def durable_state(self, uuid: UUID) -> QuorumState | None:
-        """quorum-state as any loss of power leaves it."""
+        """Content of quorum-state after any power failure."""
         content = self.machine.files.durable_content(self.directory / QUORUM_STATE)
         if content is None:
             return None
@@ -120,7 +120,7 @@ class SimulatedDisk:
 
 @lru_cache(maxsize=64)
 def _bounds_of(id: SnapshotId, data: bytes) -> SnapshotBounds:
-    """Replicas often write the same snapshots."""
+    """Cached, because replicas often write the same snapshots."""
     reader = SnapshotReader(id)
     reader.feed(data)
     return reader.finish()

@@ -93,7 +93,7 @@ class SimulatedHost:
         self.snapshots: SimulatedSnapshots
         self.state = ServiceState()
         self.opened_state = QuorumState()
-        """What quorum-state held at the last start."""
+        """Content of quorum-state at the last start."""
         self._state_file: QuorumStateFile
         self.driver: ReplicaDriver
         self.controller: SimulatedController | None = None
@@ -104,7 +104,7 @@ class SimulatedHost:
 
     @property
     def has_run(self) -> bool:
-        """A start that the disk refused makes no replica."""
+        """Whether a replica has run: not if the disk refused the start."""
         return hasattr(self, "driver")
 
     @property
@@ -121,7 +121,7 @@ class SimulatedHost:
 
     @property
     def is_downloading(self) -> bool:
-        """Fetches parts of a snapshot from its leader, or verifies one."""
+        """Whether it downloads a snapshot from its leader, or verifies one."""
         replica = self.driver.replica
         role, partial = replica.role, replica.partial
         return (
@@ -134,19 +134,19 @@ class SimulatedHost:
     def forget_static_voters(self) -> None:
         """The configuration has bootstrap servers in place of controller.quorum.voters, and the process is as if restarted.
 
-        As long as it has not heard that the quorum has formed, it still needs it.
+        It keeps the key as long as it has not learned that the quorum has formed.
         """
         self.config = replace(self.config, static_voters=())
         self.drop_static_voters()
 
     def drop_static_voters(self) -> None:
-        """As `forget_static_voters`, for the process that runs."""
+        """Like `forget_static_voters`, for the running process."""
         replica = self.replica
         if replica.config.static_voters and not self.config.static_voters and not replica.ids_only:
             replica.config = replace(replica.config, static_voters=())
 
     def start_replica(self, opened: OpenPartition) -> None:
-        """The directory is open: join in, as the real process does."""
+        """The directory is open: start the replica, as the real process does."""
         assert not self.up
         self.run += 1
         self.up, self.was_up, self.halted = True, True, None
@@ -189,7 +189,7 @@ class SimulatedHost:
         SimulatedScrub(self, opened)
 
     def _load(self) -> None:
-        """The state as a process has it after its start: from a snapshot and the log, or the log alone."""
+        """Load the state as a process does at its start: from a snapshot and the log, or the log alone."""
         latest = self.disk.latest_snapshot
         if latest is None or (self.log.start_offset == 0 and self.random.random() < 0.3):
             self.state = ServiceState()
@@ -198,7 +198,7 @@ class SimulatedHost:
         self.apply(self.replica.high_watermark)
 
     def apply(self, offset: int) -> None:
-        """Replay what is committed."""
+        """Replay committed records."""
         while self.state.end_offset < offset:
             data = self.log.read(self.state.end_offset, 1 << 20, offset)
             batches, damage = committed_batches(data, self.state.end_offset, offset)
@@ -259,13 +259,13 @@ class SimulatedHost:
         self.cluster.watch.persisted(self, state)
 
     def halt(self, output: Halt) -> None:
-        """The process ends by itself; what it wrote is in the page cache of a living kernel."""
+        """The process ends itself; its writes are in the page cache of the running kernel."""
         self.halted = output.reason
         self.machine.halted(output)
 
 
 class WatchedLog(SimulatedLog):
-    """Tells the invariants of every append, and of everything that takes records away."""
+    """Reports every append and every removal of records to the invariants."""
 
     def __init__(self, host: SimulatedHost, log: SegmentedLog) -> None:
         super().__init__(log, host.machine.files, host.machine.as_written)
@@ -291,7 +291,7 @@ class WatchedLog(SimulatedLog):
 
 
 class SimulatedFlusher:
-    """Group commit that takes time; covers what was written when it began."""
+    """Group commit that takes time; it covers the data written when it began."""
 
     driver: ReplicaDriver
 
@@ -336,7 +336,7 @@ class SimulatedFlusher:
         self.driver.flush_completed(ticket, end_offset)
 
     def _settle(self, run: int) -> None:
-        """What is known of the synced end becomes durable, a while after it is known."""
+        """Make the synced end durable, some time after the sync."""
         host = self._host
         if run == host.run and host.up and host.halted is None:
             self._settles = False
@@ -357,7 +357,7 @@ class HostListener:
         self._deadline_ms: float | None = None
         self._scheduled_ms = float("inf")
         self._number = 0
-        """Of the newest alarm: what was scheduled before it is void."""
+        """Number of the newest timer; earlier ones are void."""
         self.halted = host.halt
 
     def proposal_committed(self, output: ProposalCommitted) -> None:
@@ -436,13 +436,13 @@ class HostListener:
             self._schedule(deadline_ms)
 
     def clock_changed(self) -> None:
-        """What is due comes sooner or later than it was scheduled for."""
+        """Schedule the timer again, because the clock has changed."""
         self._scheduled_ms = float("inf")
         if self._deadline_ms is not None:
             self._schedule(self._deadline_ms)
 
     def _schedule(self, deadline_ms: float) -> None:
-        """`deadline_ms` of the machine's clock."""
+        """Set the timer. `deadline_ms`: by the machine's clock."""
         self._scheduled_ms = deadline_ms
         self._expire_in(self._host.machine.clock.delay_until(deadline_ms))
 
@@ -470,6 +470,6 @@ class HostListener:
         self._keep_alive(run)
 
     def _keep_alive(self, run: int) -> None:
-        """An expiry that changed nothing leaves the deadline as it was, and is not told again."""
+        """Schedule again after an expiry that changed nothing, as the deadline is then not reported again."""
         if self._deadline_ms is None and self._host.up and run == self._host.run:
             self.deadline_changed(self._host.driver.next_deadline_ms())

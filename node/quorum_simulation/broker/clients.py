@@ -29,11 +29,11 @@ class Producer:
 
     @property
     def is_done(self) -> bool:
-        """Whether everything is acknowledged."""
+        """Whether all batches are acknowledged."""
         return self.acknowledged >= self.goal
 
     def begin(self) -> None:
-        """Send the first one."""
+        """Send the first batch."""
         self._target = self.world.random.choice(sorted(self.world.brokers))
         self._count = self.world.random.randint(1, 3)
         self._send()

@@ -87,7 +87,7 @@ class ControllerStandIn:
                 self._publish()
 
     def fail_over(self, now_ms: float) -> None:
-        """Another controller is active. It knows what is committed, and gives each broker that is not fenced a new session."""
+        """Another controller becomes active with the committed metadata, and gives each unfenced broker a new session."""
         self.heard_ms = dict.fromkeys(self.heard_ms, now_ms)
 
     def move_leader(self, number: int, broker_id: int) -> None:

@@ -25,7 +25,7 @@ class PartitionDisk:
         self.written = 0
         self.synced = 0
         self._deleted = ProducerStates()
-        """Of the batches that were deleted: a broker has them in its producer snapshots."""
+        """Producer states of deleted batches, which a broker has in its producer snapshots."""
 
     def append(self, batches: tuple[Batch, ...]) -> None:
         """Pass batches to the writer."""

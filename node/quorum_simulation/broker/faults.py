@@ -1,6 +1,6 @@
-"""Faults of a history of brokers: of processes, disks, links, the controller, and of whoever deletes records.
+"""Faults of a history of brokers: of processes, disks, links and the controller; and deletions of records.
 
-Owns which fault comes when, how long it lasts, and which faults the configuration does not have to survive. Must not
+Owns the time and duration of faults, and which faults the configuration does not have to survive. Must not
 know invariants (`watch.py`).
 """
 
@@ -23,7 +23,7 @@ _PAUSES_MS = (30.0, 150.0, 400.0)
 
 
 class Faults:
-    """`struck`: how often each kind struck. `power_cuts`: of leaders with unsynced records. `history`: for a reader."""
+    """`struck`: number of faults by kind. `power_cuts`: power failures of leaders with unsynced records. `history`: a readable log."""
 
     def __init__(self, world: "World") -> None:
         self.world = world
@@ -94,7 +94,7 @@ class Faults:
             self._end(kind, broker, _DOWN_MS)
 
     def _cut_power_of_a_leader(self, broker: "SimulatedBroker") -> None:
-        """Of whoever leads now, if there is anybody."""
+        """Cut the power of the current leader, if there is one."""
         world = self.world
         leader_id = world.random.choice(world.controller.partitions).leader
         leader = world.brokers.get(leader_id, broker)
@@ -205,7 +205,7 @@ class Faults:
         world.scheduler.after(self._lasts_ms(), world.cut.difference_update, links)
 
     def _slow_links(self, broker: "SimulatedBroker") -> None:
-        """Messages of this broker arrive after the timeouts of those who wait for them."""
+        """Messages of this broker arrive after the timeouts of their receivers."""
         self._note("delay", broker)
         self.world.slow.add(broker.id)
         self.world.scheduler.after(self._lasts_ms(), self.world.slow.discard, broker.id)
@@ -256,7 +256,7 @@ class Faults:
         self._move_to(broker)
 
     def _sway(self, broker: "SimulatedBroker") -> None:
-        """Move leadership back and forth before all brokers know it."""
+        """Move leadership back and forth before all brokers have learned of it."""
         self._note("moves in a row", broker)
         world = self.world
         for _ in range(3):

@@ -70,7 +70,7 @@ class SimulatedBroker:
         """Broker epoch of the run before, if it stopped cleanly."""
         self.version = -1
         self.slow_disks = 0
-        """How many faults slow the disk down now."""
+        """Number of present faults that slow the disk down."""
         self.clock_rate = world.random.choice(CLOCK_RATES)
         self._backlog: list[tuple[Callable[..., None], tuple[object, ...]]] = []
         self._answers: dict[int, Answer] = {}
@@ -129,7 +129,7 @@ class SimulatedBroker:
     # -- metadata
 
     def registered(self, broker_epoch: int, version: int) -> None:
-        """The controller knows this run. Metadata older than its registration is ignored."""
+        """The controller has registered this run. Metadata older than its registration is ignored."""
         if self.broker_epoch < 0:
             self.broker_epoch = broker_epoch
             self.learn(version)
@@ -156,15 +156,15 @@ class SimulatedBroker:
     # -- requests of others
 
     def produce(self, number: int, event: Produced, answer: Answer) -> None:
-        """From a client."""
+        """Handle a produce request of a client."""
         self._asked(number, event, answer)
 
     def fetch(self, number: int, event: FollowerFetched | ConsumerFetched, answer: Answer) -> None:
-        """From a follower or a consumer."""
+        """Handle a fetch of a follower or a consumer."""
         self._asked(number, event, answer)
 
     def range(self, number: int, leader_epoch: int, answer: Answer) -> None:
-        """From a follower that is out of range."""
+        """Handle a request for the log's range, from a follower that is out of range."""
         replica = self.replicas[number]
         if isinstance(replica.role, Leader) and replica.leader_epoch == leader_epoch:
             answer(RangeAnswered(leader_epoch, replica.start_offset, replica.end_offset))
@@ -175,7 +175,7 @@ class SimulatedBroker:
         self.step(number, event)
 
     def next_request_id(self) -> int:
-        """Request ids are the receiver's."""
+        """Next request id; ids are assigned by the receiver."""
         self._request_id += 1
         return self._request_id
 
@@ -257,7 +257,7 @@ class SimulatedBroker:
             self._fetch_on(number)
 
     def _fetched(self, number: int, attempt: int, asked: FetchPosition, answer: object) -> None:
-        """Late responses are passed to the core as well: it has to recognize them."""
+        """Pass a response to the core, also a late one, which the core has to recognize."""
         if self._fetching.get(number) == attempt:
             del self._fetching[number]
         if isinstance(answer, ReportDivergence):

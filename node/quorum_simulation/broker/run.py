@@ -1,6 +1,6 @@
-"""Histories of brokers: one by its seed, how its outcome is stored, and what many of them amount to.
+"""Runs histories of brokers by seed, stores their outcomes, and summarizes many of them.
 
-Owns the way from a seed to an outcome or a failure, and the words and numbers of a section of
+Owns running a seed to an outcome or a failure, and the text of a section of
 docs/evidence/simulation.md. Must not know the content of a history.
 """
 

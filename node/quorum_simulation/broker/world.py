@@ -127,7 +127,7 @@ class World:
             self.scheduler.after(self._delay_ms(), action, *arguments)
 
     def to_broker(self, broker: SimulatedBroker, action: Callable[[], None]) -> None:
-        """From a client."""
+        """Deliver a request of a client."""
         if self.healing or self.random.random() > 0.03:
             for delay_ms in self._delays_ms({broker.id}):
                 self.scheduler.after(delay_ms, broker.do, broker.run, action)
@@ -135,7 +135,7 @@ class World:
     def fetch(
         self, follower: SimulatedBroker, number: int, position: FetchPosition, answer: Answer
     ) -> None:
-        """Ask the leader, and bring the answer back to this run of the follower."""
+        """Send a fetch to the leader, and deliver the response to this run of the follower."""
         leader, run, epoch = self.brokers[position.leader_id], follower.run, follower.broker_epoch
 
         def back(content: object) -> None:
@@ -180,7 +180,7 @@ class World:
                 self.scheduler.after(delay_ms, action, *arguments)
 
     def _delays_ms(self, brokers: set[int]) -> list[float]:
-        """After which times a message arrives: once, or twice."""
+        """Delays after which a message arrives, once or twice."""
         times = 2 if not self.doubled.isdisjoint(brokers) else 1
         late_ms = 0.0 if self.slow.isdisjoint(brokers) else SLOW_MS * self.random.random()
         return [late_ms + self._delay_ms() for _ in range(times)]
@@ -191,7 +191,7 @@ class World:
     # -- the controller
 
     def register(self, broker: SimulatedBroker) -> None:
-        """Again and again until it is registered."""
+        """Register a broker, repeated until it succeeds."""
         if broker.broker_epoch >= 0:
             return
         if broker.id not in self.cut_off and not self.controller_is_away:
@@ -271,5 +271,5 @@ class World:
 
 
 def play(seed: int) -> Outcome:
-    """The history of a seed; raises Violation, or what the code itself noticed."""
+    """Run the history of a seed; raises Violation, or exceptions of the tested code."""
     return World(seed).play()

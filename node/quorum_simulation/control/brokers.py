@@ -39,7 +39,7 @@ FIRST_BROKER_ID = 1000
 BROKERS = 4
 HEARTBEAT_MS = 300.0
 SILENCE_SHARE = 0.05
-"""Of heartbeats after which a broker says nothing for longer than its session."""
+"""Share of heartbeats after which a broker is silent for longer than its session."""
 
 
 _FEATURES = tuple(
@@ -59,7 +59,7 @@ class Brokers:
         self._topics = 0
 
     def begin(self) -> None:
-        """Set everyone off."""
+        """Start all brokers and administrators."""
         for broker_id in range(FIRST_BROKER_ID, FIRST_BROKER_ID + BROKERS):
             self._cluster.scheduler.after(self._random.random() * 50, self._live, broker_id)
         self._cluster.scheduler.after(100, self._administer)
@@ -123,7 +123,7 @@ class Brokers:
         return delete_topics(view, DeleteTopicsRequest(topic_names=(chosen,), timeout_ms=1000))
 
     def _shrink(self, view: View) -> Decision:
-        """A leader takes a follower out of the ISR, or everyone back in."""
+        """A leader removes a follower from the ISR, or adds all of them again."""
         image = view.image
         topics = sorted(image.topics.by_id.values(), key=lambda each: each.name)
         if not topics:

@@ -39,13 +39,13 @@ class _Silent(ControllerEvents):
 
 
 class _Applier(Applier):
-    """Histories are short and many: nothing is spared the collector for good."""
+    """Without `gc.freeze`: histories are short and many."""
 
     def _keep(self) -> None: ...
 
 
 class SimulatedController:
-    """Of one run of a process."""
+    """The controller in one run of a process."""
 
     def __init__(self, host: "SimulatedHost") -> None:
         self._host = host
@@ -77,7 +77,7 @@ class SimulatedController:
 
     @property
     def image(self) -> ClusterImage:
-        """What is committed and applied."""
+        """The committed and applied image."""
         return self.applier.image
 
     def leading_epoch(self) -> int | None:
@@ -97,7 +97,7 @@ class SimulatedController:
             self.active.carry_out(command(view), lambda error: None)
 
     def advanced(self, high_watermark: int) -> None:
-        """More is committed."""
+        """The high watermark has advanced."""
         self.applier.advance(high_watermark)
         self.progressed()
 
@@ -107,11 +107,11 @@ class SimulatedController:
         self._host.cluster.watch.controller_progressed(self._host)
 
     def committed(self, output: ProposalCommitted) -> None:
-        """To whoever appended."""
+        """Pass the outcome to the append queue."""
         self.appends.committed(output.proposal_id, output.base_offset, output.leader_epoch)
 
     def failed(self, output: ProposalFailed) -> None:
-        """To whoever appended."""
+        """Pass the outcome to the append queue."""
         self.appends.failed(output.proposal_id, output.error)
 
     # -- from the applier
@@ -123,7 +123,7 @@ class SimulatedController:
         return self.active.speculative.behind(image, base_offset, end_offset, epoch)
 
     def applied(self, size_bytes: int) -> None:
-        """Snapshots are the simulation's own."""
+        """Not used: the simulation makes its own snapshots."""
 
     def image_changed(self) -> None:
         """See `ApplierPort`."""

@@ -1,7 +1,7 @@
-"""What the node's shell needs of an event loop, in simulated time.
+"""The methods of an event loop that the node's shell needs, in simulated time.
 
-Owns callbacks of one run of a process: they are void once it has ended, and wait while it is frozen. Must not know
-what is called.
+Owns callbacks of one run of a process: they are dropped when it ends, and wait while it is frozen. Must not know
+their effects.
 """
 
 import asyncio
@@ -16,13 +16,13 @@ _TURN_MS = 0.01
 
 
 class Handle:
-    """Of a callback that may be cancelled."""
+    """A callback that may be cancelled."""
 
     def __init__(self) -> None:
         self.is_cancelled = False
 
     def cancel(self) -> None:
-        """It is not called any more."""
+        """Cancel the call."""
         self.is_cancelled = True
 
 
@@ -34,13 +34,13 @@ class SimulatedLoop:
         self._run = host.run
 
     def call_soon(self, callback: Callable[..., None], *arguments: Any) -> Handle:
-        """After what happens now."""
+        """Call after the present callback."""
         return self._call(_TURN_MS, callback, arguments)
 
     def call_later(
         self, delay_seconds: float, callback: Callable[..., None], *arguments: Any
     ) -> Handle:
-        """By the clock of the machine."""
+        """Call after a delay by the clock of the machine."""
         delay_ms = delay_seconds * 1000 / self._host.machine.clock.rate
         return self._call(delay_ms, callback, arguments)
 
@@ -68,7 +68,7 @@ class SimulatedLoop:
 
 @contextmanager
 def running(loop: SimulatedLoop) -> Iterator[None]:
-    """What is made inside takes this loop for the one that runs."""
+    """Objects created in the context use this loop as the running one."""
     before = asyncio._get_running_loop()  # noqa: SLF001 - documented for those who implement loops
     asyncio._set_running_loop(cast(asyncio.AbstractEventLoop, loop))  # noqa: SLF001
     try:

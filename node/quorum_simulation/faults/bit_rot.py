@@ -12,11 +12,11 @@ from quorum_simulation.faults.family import FaultContext, Kind
 from quorum_simulation.host import SimulatedHost
 
 UNCHECKED_BYTES = 17
-"""Base offset, length, epoch and magic of a batch stand before its checksum."""
+"""Size of base offset, length, epoch and magic, which precede a batch's checksum."""
 DOWN_SHARE = 0.5
-"""It is noticed at the next start, and not by a process that runs."""
+"""Share of the cases that are detected at the next start instead of by the running process."""
 CONTROL_SHARE = 0.3
-"""Of what rots in a log: where a control batch says what it is, which no checksum covers."""
+"""Share of the flipped bits of a log that hit the fields of a control batch that no checksum covers."""
 
 
 class BitRot:
@@ -34,7 +34,7 @@ class BitRot:
         )
 
     def heal(self) -> None:
-        """See `Family`. What has rotted stays so."""
+        """See `Family`. Flipped bits stay flipped."""
 
     def _strike(self, files_of: Callable[[SimulatedHost], list[Path]]) -> bool:
         host = self._context.expendable()

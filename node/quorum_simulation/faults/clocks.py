@@ -31,7 +31,7 @@ class ClockFaults:
         return [host.machine for host in self._context.cluster.hosts.values()]
 
     def _rates(self) -> bool:
-        """Every machine gets a rate of its own; the fastest may run four times as fast as the slowest."""
+        """Give every machine its own rate; the fastest may run four times as fast as the slowest."""
         random = self._context.random
         struck = self._machines()
         for machine in struck:

@@ -1,4 +1,4 @@
-"""Disks that are slow, broken or gone, and downloads that are damaged on their way to one."""
+"""Slow, broken and lost disks, and damaged downloads."""
 
 from collections.abc import Sequence
 
@@ -53,7 +53,7 @@ class DiskFaults:
         return True
 
     def _damage_download(self) -> bool:
-        """Bits of what was downloaded so far turn over, on the way or on the disk."""
+        """Flip bits in the downloaded part of a snapshot, on the way or on the disk."""
         random = self._context.random
         found = [
             host.machine.files.file(path)

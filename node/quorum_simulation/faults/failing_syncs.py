@@ -1,7 +1,7 @@
-"""A sync that fails once and then works, as file systems do it: what was not written counts as written.
+"""A sync that fails once and then works: as in real file systems, unwritten data counts as written afterwards.
 
-The process ends. Mostly its mark stays and the operator replaces the disk; but nothing may depend on that, so now and
-then the mark is lost, and the process is started again on the same page cache.
+The process ends. Usually its failure mark stays and the operator replaces the disk. Safety must not depend on that, so
+sometimes the mark is lost, and the process is started again on the same page cache.
 """
 
 import errno
@@ -48,5 +48,5 @@ class FailingSyncs:
         return True
 
     def _is_over(self, host: SimulatedHost) -> None:
-        """It may have had nothing to sync."""
+        """End the fault, even if there was nothing to sync."""
         host.machine.files.failing_sync = None

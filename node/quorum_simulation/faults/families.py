@@ -1,4 +1,4 @@
-"""Every family of faults. A new one is a file beside this one, and a line here, at the end."""
+"""Every family of faults. A new one is a file in this folder and a line here, at the end."""
 
 from collections.abc import Callable
 

@@ -1,6 +1,6 @@
 """The shape of a family of faults, and the context on which all of them act.
 
-Owns what several families need: whom to hit, how to start a process again, what is dead for good. Must not know
+Owns the common functions: choosing targets, restarting processes, and marking disks as lost. Must not know
 any kind of fault, nor when one strikes.
 """
 
@@ -18,9 +18,9 @@ from quorum_simulation.membership_plan import MembershipPlan
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """`strike` says whether it found something to hit. `phases`: where it can find anything at all.
+    """A kind of fault. `strike` returns whether it found a target. `phases`: those in which there can be targets.
 
-    `on`: False while the node lacks the rule without which no quorum survives this fault.
+    `on`: False while the node lacks the rule that is needed to survive this fault.
     """
 
     name: str
@@ -33,10 +33,10 @@ class Family(Protocol):
     """Faults of one sort, in one file. One instance per history."""
 
     def kinds(self) -> Sequence[Kind]:
-        """In an order that never changes: what strikes next is drawn from it."""
+        """The kinds, in an order that never changes, because the next fault is drawn from it."""
 
     def heal(self) -> None:
-        """The faults stop: mend what would not mend by itself."""
+        """End the faults: repair what does not recover without help."""
 
 
 class FaultContext:
@@ -50,12 +50,12 @@ class FaultContext:
     def later(
         self, least_ms: float, most_ms: float, mend: Callable[..., None], *args: object
     ) -> None:
-        """Mend, or go on, some time from now."""
+        """Call `mend` after a random time."""
         delay_ms = least_ms + self.random.random() * (most_ms - least_ms)
         self.cluster.scheduler.after(delay_ms, mend, *args)
 
     def in_a_write(self, host: SimulatedHost, action: Callable[[], None], tries: int = 80) -> None:
-        """Usually wait until data is written and not synced yet: at other times little can be lost."""
+        """Run an action, usually when there is unsynced data: at other times little can be lost."""
         if tries == 80 and self.random.random() < 0.3:
             tries = 0
         if not host.up or host.log.has_unsynced or not tries:
@@ -64,7 +64,7 @@ class FaultContext:
         self.cluster.scheduler.after(0.3, self.in_a_write, host, action, tries - 1)
 
     def up_hosts(self) -> list[SimulatedHost]:
-        """Those whose process runs."""
+        """Hosts whose process runs."""
         return [host for host in self.cluster.hosts.values() if host.up]
 
     def one_of(self, hosts: list[SimulatedHost]) -> SimulatedHost:
@@ -73,7 +73,7 @@ class FaultContext:
         return self.random.choice(busy if busy and self.random.random() < 0.5 else hosts)
 
     def some_leader(self) -> SimulatedHost | None:
-        """The leader, of either partition if there are two; the machine is what faults strike."""
+        """The leader, of either partition if there are two, because faults strike machines."""
         leaders = [each.leader for each in self.cluster.partitions]
         led = [leader for leader in leaders if leader is not None]
         if not led:
@@ -82,12 +82,12 @@ class FaultContext:
         return chosen.machine.first
 
     def restart(self, host: SimulatedHost) -> None:
-        """Start a process that is down, if its disk lets it."""
+        """Start a stopped process, if its disk permits."""
         if not host.up and not host.retired and not host.disk.broken and not host.disk.full:
             host.machine.start()
 
     def bury(self, host: SimulatedHost) -> None:
-        """Its disk is lost: the member is replaced."""
+        """Mark the disk as lost: the member is replaced."""
         if host.retired:
             return
         host.machine.retired = True
@@ -95,7 +95,7 @@ class FaultContext:
         self.plan.replace_dead(host)
 
     def reset_connections(self, address: str) -> None:
-        """Every connection of a machine closes."""
+        """Close every connection of a machine."""
         for partition in self.cluster.partitions:
             partition.network.close_connections(address)
 

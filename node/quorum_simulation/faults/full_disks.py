@@ -1,6 +1,6 @@
-"""Disks without room: for a write, or, as with a shared pool, only when what was written has to go somewhere.
+"""Full disks, which fail at a write or, as with a shared pool, only at a sync.
 
-Nothing is wrong with such a disk. It takes no more log, no quorum-state and no snapshot until there is room again.
+Such a disk is healthy. It accepts no log, quorum-state or snapshot until there is room again.
 """
 
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ class FullDisks:
         return True
 
     def _pool(self) -> bool:
-        """All disks of the quorum are volumes of one pool: the quorum stops, and no member is condemned."""
+        """All disks of the quorum are volumes of one pool: the quorum stops, and no member is replaced."""
         hosts = self._context.up_hosts()
         for host in hosts:
             self._fill(host, at_sync=True)

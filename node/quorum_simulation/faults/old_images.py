@@ -27,7 +27,7 @@ class _Kept:
     machine: Machine
     image: Image
     voters: tuple[tuple[int, bool], ...]
-    """By partition: offset of the voters record, and whether it was committed."""
+    """Offset of the voters record of each partition, and whether it was committed."""
 
 
 class OldImages:
@@ -49,7 +49,7 @@ class OldImages:
         self._images.clear()
 
     def _take(self) -> None:
-        """An image of one disk, whatever its process is doing."""
+        """Take an image of one disk at any moment."""
         if self._ended:
             return
         self._context.later(0.5 * TAKE_EVERY_MS, 1.5 * TAKE_EVERY_MS, self._take)
@@ -86,7 +86,7 @@ def _voters_of(machine: Machine) -> tuple[tuple[int, bool], ...]:
 
 
 def _would_survive(cluster: Cluster, machine: Machine) -> bool:
-    """Enough others hold all that this replica may have acknowledged, and none of them may want its vote."""
+    """Whether enough others have all records that this replica may have acknowledged, and none of them may need its vote."""
     host = cluster.hosts[machine.first.address]
     leader = cluster.leader
     if leader is None or leader is host:

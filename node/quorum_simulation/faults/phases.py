@@ -1,6 +1,6 @@
-"""What a quorum is busy with when a fault strikes it.
+"""The activity of a quorum when a fault strikes.
 
-Owns the names of the phases and how one tells which it is. Must not know any fault.
+Owns the names of the phases and how they are determined. Must not know any fault.
 """
 
 from quorum_node.raft.leadership import ChangePhase, Leader
@@ -13,7 +13,7 @@ PHASES = ("steady", "electing", "catching up", "changing", DOWNLOADING)
 
 
 def phase_of(cluster: Cluster, plan: MembershipPlan, wanted: str) -> str:
-    """What the quorum is busy with; that somebody downloads counts only if that is wanted."""
+    """Return the present phase; a download counts only if that phase is wanted."""
     hosts = cluster.hosts.values()
     if wanted == DOWNLOADING and any(host.up and host.is_downloading for host in hosts):
         return wanted

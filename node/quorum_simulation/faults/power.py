@@ -1,4 +1,4 @@
-"""Power that goes in the middle of a disk operation, while a process starts, or for everybody; and processes that are killed alone."""
+"""Power failures: in the middle of a disk operation, during a start, or of all machines; and killed processes."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ from quorum_simulation.faults.family import FaultContext, Kind
 from quorum_simulation.host import SimulatedHost
 
 CALLS = 14
-"""A power cut comes before one of so many next calls that change the disk."""
+"""The power fails before one of this number of calls that change the disk."""
 
 
 class PowerFaults:
@@ -37,7 +37,7 @@ class PowerFaults:
         return leader or self._context.one_of(hosts)
 
     def _kill(self) -> bool:
-        """What the process wrote is in the page cache of a living kernel."""
+        """Kill the process; its writes are in the page cache of the running kernel."""
         host = self._some_host()
         if host is not None:
             host.machine.crash(power=False)
@@ -52,7 +52,7 @@ class PowerFaults:
         return host is not None
 
     def _cut_at_last(self, host: SimulatedHost, run: int) -> None:
-        """It may have had nothing to write."""
+        """Cut the power now if the process has written nothing since."""
         if host.up and host.run == run and host.machine.files.calls_left is not None:
             host.machine.crash()
         # otherwise a later cut would leave the host down for good
@@ -72,7 +72,7 @@ class PowerFaults:
         self._context.later(1, 20, self._cut_at_last, host, host.run)
 
     def _of_all(self) -> bool:
-        """Every machine at one instant; each comes back when it likes."""
+        """Cut the power of all machines at once; each comes back at a random time."""
         hosts = self._context.up_hosts()
 
         def crash() -> None:

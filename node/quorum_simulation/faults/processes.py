@@ -51,7 +51,7 @@ class ProcessFaults:
         self._context.in_a_write(host, crash)
 
     def _crash_in_download(self) -> bool:
-        """Restarted at once: a download goes on where it stopped while its snapshot is still wanted."""
+        """Crash and restart at once: a download continues where it stopped while its snapshot is still needed."""
         busy = [host for host in self._context.up_hosts() if host.is_downloading]
         if not busy:
             return False

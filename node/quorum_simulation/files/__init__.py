@@ -1,1 +1,1 @@
-"""A file system in memory that keeps what was synced and may lose everything else."""
+"""A file system in memory that keeps synced data and may lose everything else."""

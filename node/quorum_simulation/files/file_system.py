@@ -1,7 +1,7 @@
-"""The file system of a simulated machine: `quorum_node.storage` runs on it as it is.
+"""The file system of a simulated machine: `quorum_node.storage` runs on it unchanged.
 
-Owns descriptors, what a loss of power or the end of a process leaves, and the ways in which calls fail. Must not know
-what the files are for. Directories are durable as soon as they are made.
+Owns descriptors, the content after a power failure or the end of a process, and how calls fail. Must not know the
+purpose of files. Directories are durable as soon as they are made.
 """
 
 import errno
@@ -14,11 +14,11 @@ from quorum_simulation.files.folder import Folder
 from quorum_simulation.files.stored_file import StoredFile, Torn, torn_tail
 
 Image = dict[str, dict[str, bytes]]
-"""What is durable: by directory and name."""
+"""Durable content by directory and name."""
 
 
 class PowerLost(BaseException):
-    """In the middle of a call, or between two. No `except Exception` may get in the way."""
+    """The power failed during or between calls. Not an `Exception`, so that no handler catches it."""
 
 
 @dataclass(slots=True)
@@ -30,24 +30,24 @@ class _Opened:
 class SimulatedFiles:
     """`FileSystem` of `quorum_node.storage.file_system`.
 
-    `shuffled`: sectors that were not synced arrive in any order, and not only from the first one on.
+    `shuffled`: unsynced sectors arrive in any order, instead of from the first one on.
     """
 
     def __init__(self, random: Random, *, shuffled: bool = False) -> None:
         self.random = random
         self.shuffled = shuffled
         self.torn: Torn = self._torn
-        """What is left of appends that were not synced, unless they are `shuffled`."""
+        """The remains of unsynced appends, unless they are `shuffled`."""
         self.broken = False
-        """Every call fails with EIO, for good."""
+        """Whether every call fails with EIO, permanently."""
         self.full = False
-        """Nothing more can be written."""
+        """Whether nothing more can be written."""
         self.full_at_sync = False
-        """It is only noticed when written bytes have to go somewhere: syncs fail, writes do not."""
+        """Whether syncs fail because the disk is full, although writes do not."""
         self.failing_sync: int | None = None
         """The error of the next sync; the one after it works."""
         self.calls_left: int | None = None
-        """How many more calls that change something are made until the power is lost."""
+        """Number of further changing calls until the power fails."""
         self.refused = False
         """Whether any call has failed with EIO."""
         self._folders: dict[str, Folder] = {}
@@ -57,7 +57,7 @@ class SimulatedFiles:
     # -- the calls
 
     def open(self, path: Path, flags: int, mode: int = 0o640) -> int:
-        """A file, made with O_CREAT, emptied with O_TRUNC; or a directory."""
+        """Open a file, created with O_CREAT and truncated with O_TRUNC, or a directory."""
         self._check()
         opened: _Opened | Folder
         if flags & os.O_DIRECTORY:
@@ -80,11 +80,11 @@ class SimulatedFiles:
         return self._next_fd
 
     def close(self, fd: int) -> None:
-        """Without syncing."""
+        """Close without a sync."""
         self._opened.pop(fd, None)
 
     def read(self, fd: int, size: int) -> bytes:
-        """From where the last one ended."""
+        """Read from the end of the last read."""
         self._check()
         opened = self._file(fd)
         data = bytes(opened.file.content[opened.position : opened.position + size])
@@ -92,19 +92,19 @@ class SimulatedFiles:
         return data
 
     def pread(self, fd: int, size: int, position: int) -> bytes:
-        """What the page cache has."""
+        """Read from the page cache."""
         self._check()
         return bytes(self._file(fd).file.content[position : position + size])
 
     def write(self, fd: int, data: bytes | memoryview) -> int:
-        """Where the last one ended."""
+        """Write at the end of the last write."""
         opened = self._file(fd)
         written = self.pwrite(fd, data, opened.position)
         opened.position += written
         return written
 
     def pwrite(self, fd: int, data: bytes | memoryview, position: int) -> int:
-        """All of it, unless the disk is full or the power goes."""
+        """Write everything, unless the disk is full or the power fails."""
         self._check()
         file = self._file(fd).file
         if self.full:
@@ -114,11 +114,11 @@ class SimulatedFiles:
         return len(data)
 
     def seek(self, fd: int, position: int) -> None:
-        """From the beginning."""
+        """Set the position, from the start of the file."""
         self._file(fd).position = position
 
     def ftruncate(self, fd: int, size: int) -> None:
-        """Cut, or fill up with zeros."""
+        """Truncate, or extend with zeros."""
         self._check()
         file = self._file(fd).file
         if size != len(file.content):
@@ -126,7 +126,7 @@ class SimulatedFiles:
             file.cut(size)
 
     def fsync(self, fd: int) -> None:
-        """Of a file or a directory."""
+        """Sync a file or a directory."""
         self._check()
         self._about_to_change()
         opened = self._opened[fd]
@@ -141,20 +141,20 @@ class SimulatedFiles:
         raise OSError(failing, f"simulated {errno.errorcode[failing]}")
 
     def fdatasync(self, fd: int) -> None:
-        """Bytes and size."""
+        """Sync content and size."""
         self.fsync(fd)
 
     def fadvise_dontneed(self, fd: int) -> None:
-        """Clean pages go; dirty ones stay."""
+        """Drop clean pages; dirty ones stay."""
         self._check()
         self._file(fd).file.drop_clean_pages()
 
     def size_bytes(self, fd: int) -> int:
-        """Of an open file."""
+        """Size of an open file."""
         return len(self._file(fd).file.content)
 
     def size_of(self, path: Path) -> int:
-        """By its name."""
+        """Size of a file by its path."""
         self._check()
         folder, name = self._place(path)
         if name not in folder.files:
@@ -162,13 +162,13 @@ class SimulatedFiles:
         return len(folder.files[name].content)
 
     def exists(self, path: Path) -> bool:
-        """Of a file or a directory."""
+        """Whether a file or a directory exists."""
         parent, _, name = str(path).rpartition("/")
         folder = self._folders.get(parent)
         return str(path) in self._folders or (folder is not None and name in folder.files)
 
     def names(self, directory: Path) -> list[str]:
-        """Of files and directories."""
+        """Names of files and directories."""
         self._check()
         within = f"{directory}/"
         inner = [path for path in self._folders if path.startswith(within)]
@@ -176,7 +176,7 @@ class SimulatedFiles:
         return [*self._folder(str(directory)).files, *(each for each in folders if "/" not in each)]
 
     def rename(self, source: Path, target: Path) -> None:
-        """Within one directory."""
+        """Rename within one directory."""
         self._check()
         folder, name = self._place(source)
         if name not in folder.files:
@@ -197,14 +197,14 @@ class SimulatedFiles:
             raise FileNotFoundError(errno.ENOENT, "simulated ENOENT", str(path))
 
     def make_directories(self, path: Path) -> None:
-        """With its parents."""
+        """Create a directory with its parents."""
         self._check()
         for each in (*reversed(path.parents), path):
             if str(each) not in self._folders:
                 self._folders[str(each)] = Folder()
 
     def remove_directory(self, path: Path) -> None:
-        """An empty one; durable at once."""
+        """Remove an empty directory; durable at once."""
         self._check()
         if self._folder(str(path)).files:
             raise OSError(errno.ENOTEMPTY, "simulated ENOTEMPTY", str(path))
@@ -214,7 +214,7 @@ class SimulatedFiles:
     # -- what happens to the machine
 
     def end_process(self) -> None:
-        """Its descriptors are gone; what it wrote stays in the page cache."""
+        """End the process: its descriptors are closed, its writes stay in the page cache."""
         self._opened.clear()
         self.calls_left = None
         for folder in self._folders.values():
@@ -222,7 +222,7 @@ class SimulatedFiles:
                 file.abandon_sync()
 
     def lose_power(self) -> None:
-        """And come back."""
+        """A power failure, and the machine is back."""
         self.end_process()
         for folder in self._folders.values():
             folder.lose_power(self.random)
@@ -230,14 +230,14 @@ class SimulatedFiles:
                 file.lose_power(self.random, shuffled=self.shuffled, torn=self.torn)
 
     def image(self) -> Image:
-        """A copy of all that is durable."""
+        """Return a copy of all durable content."""
         return {
             path: {name: file.on_disk() for name, file in folder.durable_files().items()}
             for path, folder in self._folders.items()
         }
 
     def restore(self, image: Image) -> None:
-        """An older state of the disk is back. No process may be running."""
+        """Restore an older state of the disk. No process may be running."""
         assert not self._opened, "a process uses the disk"
         self._folders = {path: Folder() for path in image}
         for path, files in image.items():
@@ -248,20 +248,20 @@ class SimulatedFiles:
     # -- for invariants and faults, which also look at what is broken
 
     def file(self, path: Path) -> StoredFile | None:
-        """As processes see it, by its name."""
+        """The file with this path as processes see it; None if it does not exist."""
         parent, _, name = str(path).rpartition("/")
         folder = self._folders.get(parent)
         return None if folder is None else folder.files.get(name)
 
     def durable_content(self, path: Path) -> bytes | None:
-        """What any loss of power leaves of a file; None: not even its name."""
+        """Content of a file after any power failure; None if not even its name is durable."""
         parent, _, name = str(path).rpartition("/")
         folder = self._folders.get(parent)
         file = None if folder is None else folder.durable_files().get(name)
         return None if file is None else file.on_disk()
 
     def safe_bytes(self, path: Path) -> int:
-        """How much of a file is there as it is now, whatever happens."""
+        """Number of bytes of a file that remain unchanged after any failure."""
         parent, _, name = str(path).rpartition("/")
         folder = self._folders.get(parent)
         if folder is None or name not in folder.files or not folder.is_durable(name):
@@ -269,7 +269,7 @@ class SimulatedFiles:
         return folder.files[name].safe_bytes()
 
     def begin_sync(self, fd: int) -> None:
-        """A sync of this file begins; it ends when the process calls it."""
+        """Begin a sync of this file; it ends when the process calls `fsync`."""
         self._file(fd).file.begin_sync()
 
     # -- inside

@@ -1,9 +1,9 @@
-"""The bytes of one file: what processes see, and what of it is on the disk.
+"""The bytes of one file: as processes see them, and as they are on the disk.
 
-Owns the page cache of a file, syncs of it, and what a loss of power leaves. Must not know names, nor what a file is for.
+Owns the page cache of a file, its syncs, and its content after a power failure. Must not know names, nor the purpose of a file.
 
-`content` is what a process reads. Its first `clean_bytes` count as written back, the rest is dirty. On the disk are
-these same bytes, unless a truncation was not synced yet or a sync failed: then it is kept apart what is there.
+`content` is what a process reads. Its first `clean_bytes` count as written back, the rest is dirty. The disk
+has the same bytes, unless a truncation was not synced yet or a sync failed: then its content is kept separately.
 """
 
 from collections.abc import Callable
@@ -11,31 +11,31 @@ from random import Random
 
 SECTOR_BYTES = 512
 Torn = Callable[[bytearray, int], bytes | bytearray]
-"""Of a file that was only appended to, and of which so many bytes were synced: what a loss of power leaves."""
+"""Function that returns the content after a power failure of a file with only appends, given its number of synced bytes."""
 
 
 class StoredFile:
-    """Cheap where nothing bad happens: one buffer, and the number of bytes that were synced."""
+    """A file. Cheap without faults: one buffer, and the number of synced bytes."""
 
     __slots__ = ("_cut_in_sync", "_older", "_sync_limit", "_was_cut", "clean_bytes", "content")
 
     def __init__(self, content: bytes = b"") -> None:
-        """A file that is on the disk."""
+        """Create a synced file."""
         self.content = bytearray(content)
         self.clean_bytes = len(content)
         self._older: bytes | None = None
-        """What is on the disk, where that is not the clean part of `content`."""
+        """Content on the disk, if it differs from the clean part of `content`."""
         self._sync_limit: int | None = None
         self._cut_in_sync = False
         self._was_cut = False
-        """Since the last sync; else what is on the disk keeps its size, whatever is written over."""
+        """Whether it was truncated since the last sync; otherwise the content on the disk keeps its size."""
 
     def on_disk(self) -> bytes:
-        """What any loss of power leaves at least."""
+        """Minimum content after any power failure."""
         return bytes(self.content[: self.clean_bytes]) if self._older is None else self._older
 
     def safe_bytes(self) -> int:
-        """How much of the content no loss of power takes away."""
+        """Number of bytes that survive any power failure."""
         if self._older is None:
             return self.clean_bytes
         return _common_prefix(self._older, self.content[: self.clean_bytes])
@@ -43,7 +43,7 @@ class StoredFile:
     # -- what a process does
 
     def write(self, data: bytes | memoryview, position: int) -> None:
-        """Into the page cache; a gap before it is filled with zeros."""
+        """Write to the page cache; a gap is filled with zeros."""
         size = len(self.content)
         if position == size or not data:
             self.content += data
@@ -65,15 +65,15 @@ class StoredFile:
             self._cut_in_sync = True
 
     def begin_sync(self) -> None:
-        """What is written from now on is not covered by the next `sync`, which is under way."""
+        """Begin a sync: later writes are not covered by the next `sync`."""
         self._sync_limit, self._cut_in_sync = len(self.content), False
 
     def abandon_sync(self) -> None:
-        """The process that began one has ended: the next one covers everything again."""
+        """The process has ended: the next sync covers everything again."""
         self._sync_limit, self._cut_in_sync = None, False
 
     def sync(self) -> None:
-        """It came back: what was dirty when it began is on the disk."""
+        """Complete a sync: data that was dirty when it began is on the disk."""
         limit = len(self.content) if self._sync_limit is None else self._sync_limit
         cut, self._sync_limit, self._cut_in_sync = self._cut_in_sync, None, False
         older = self._older
@@ -87,7 +87,7 @@ class StoredFile:
         self._was_cut = cut
 
     def fail_sync(self, random: Random, *, shuffled: bool, torn: Torn) -> None:
-        """It came back with an error: some of it is on the disk, and all of it counts as written back."""
+        """Fail a sync: a part of the data is on the disk, and all of it counts as written back."""
         self._sync_limit = None
         nothing = random.random() < 0.5
         arrived = self.on_disk()
@@ -98,7 +98,7 @@ class StoredFile:
         self._was_cut = False
 
     def drop_clean_pages(self) -> None:
-        """What counts as written back is read from the disk again."""
+        """Drop clean pages, so that they are read from the disk again."""
         if self._older is not None:
             clean = self._older[: self.clean_bytes].ljust(self.clean_bytes, b"\0")
             self.content[: self.clean_bytes] = clean
@@ -106,7 +106,7 @@ class StoredFile:
     # -- what happens to the disk
 
     def after_power_loss(self, random: Random, *, shuffled: bool, torn: Torn) -> bytes:
-        """What the disk holds if the power goes now. `shuffled`: sectors arrive in any order."""
+        """Content of the disk if the power fails now. `shuffled`: sectors arrive in any order."""
         content, clean, older = self.content, self.clean_bytes, self._older
         if older is None and clean == len(content):
             return bytes(content)
@@ -126,11 +126,11 @@ class StoredFile:
         return arrived
 
     def lose_power(self, random: Random, *, shuffled: bool, torn: Torn) -> None:
-        """And come back: whatever is there now is on the disk."""
+        """A power failure: the remaining content is on the disk."""
         self.replace(self.after_power_loss(random, shuffled=shuffled, torn=torn))
 
     def flip(self, position: int, bit: int) -> None:
-        """A bit of what is on the disk turns over, and in the page cache as well."""
+        """Flip a bit on the disk and in the page cache."""
         if self._older is not None and position < len(self._older):
             older = bytearray(self._older)
             older[position] ^= 1 << bit
@@ -138,7 +138,7 @@ class StoredFile:
         self.content[position] ^= 1 << bit
 
     def replace(self, content: bytes) -> None:
-        """Something else is on the disk."""
+        """Replace the content on the disk."""
         self.content = bytearray(content)
         self.clean_bytes, self._older, self._sync_limit = len(content), None, None
         self._was_cut = False
@@ -153,9 +153,9 @@ class StoredFile:
 
 
 def torn_tail(content: bytearray, over: bytes, start: int, random: Random) -> bytes:
-    """A part of what was not synced, from its beginning on, perhaps followed by zeros for sectors that never came.
+    """Return a prefix of the unsynced data, perhaps followed by zeros for missing sectors.
 
-    `over`: what it was written over, and what is there where it did not come.
+    `over`: the former content, which remains where sectors are missing.
     """
     size = len(content)
     stop = random.randint(start, size) if random.random() < 0.7 else start
@@ -165,7 +165,7 @@ def torn_tail(content: bytearray, over: bytes, start: int, random: Random) -> by
 
 
 def _shuffled(content: bytearray, older: bytes, start: int, random: Random) -> bytes:
-    """Each sector of what was not synced is there or not; one that is not holds what was there before, or zeros."""
+    """Return the data with random unsynced sectors missing; a missing one has the former content, or zeros."""
     size = len(content) if random.random() < 0.7 else random.randint(start, len(content))
     arrived = bytearray(older[start:size].ljust(size - start, b"\0"))
     position = start

@@ -1,4 +1,4 @@
-"""What one replica once held for committed is in every later leader's log and on every replica.
+"""Batches that one replica has reported as committed are in every later leader's log and on every replica.
 
 Committed batches form one sequence for the whole history, whoever reports them; no replica truncates
 below what it knows to be committed, or begins its log anew below it; every acknowledged write is in
@@ -15,7 +15,7 @@ from quorum_simulation.invariants.invariant import Invariant, Violation
 
 Batch = tuple[int, int, int, int]
 LONGEST_BATCH = 500
-"""Records of clients that wait at a time."""
+"""Maximum number of records in a batch: the clients that wait at the same time."""
 
 
 class CommittedNeverLost(Invariant):
@@ -59,7 +59,7 @@ class CommittedNeverLost(Invariant):
             raise Violation(f"{write} was acknowledged, but {batch} is committed there")
 
     def _batch_of(self, write: Acknowledged) -> Batch | None:
-        """Several writes may share a batch, and one is never in two."""
+        """Return the batch of a write. Several writes may share a batch, but a write is never in two."""
         for base in range(write.base_offset, max(-1, write.base_offset - LONGEST_BATCH), -1):
             if base in self.committed:
                 return self.committed[base]

@@ -1,7 +1,7 @@
-"""A bit that turned over on a disk is noticed within a bound, or it is gone with what it was in.
+"""A flipped bit on a disk is detected within a bound, or the file with it was deleted.
 
-Noticed: the process ended and said that its storage has failed, or set a snapshot aside. Only the time counts in which
-the process could look. No process starts on a quorum-state that is damaged: its vote and its epoch are in there.
+Detected: the process ended with a storage failure, or set a snapshot aside. Only time counts in which the process could
+read. No process starts on a damaged quorum-state, which contains its vote and its epoch.
 """
 
 from quorum_node.raft.outputs import Halt, HaltReason
@@ -20,7 +20,7 @@ class CorruptionIsReported(Invariant):
         super().__init__(cluster)
         self._reported: set[str] = set()
         self._states: dict[str, Rot] = {}
-        """By address, where a bit of quorum-state turned over."""
+        """Flipped bits of quorum-state, by address."""
 
     def started(self, host: SimulatedHost) -> None:
         rot = self._states.get(host.address)

@@ -18,11 +18,11 @@ from quorum_simulation.host import SimulatedHost
 from quorum_simulation.invariants.invariant import Invariant, Violation
 
 LONGEST_GAP_MS = 700.0
-"""Between two answers to fetches of a healthy voter: a fetch waits for 500 ms."""
+"""Longest time between two fetch responses of a healthy voter: a fetch waits for 500 ms."""
 CAMPAIGN_MS = 2500.0
-"""A pre-vote that somebody got is no older when it counts."""
+"""Maximum age of a granted pre-vote that still counts."""
 FOR_NOTHING = 5
-"""Epochs that the formation, or votes that were split, may take."""
+"""Number of epochs that the formation or split votes may need."""
 
 
 @dataclass(slots=True)
@@ -38,9 +38,9 @@ class EpochsNeedAReason(Invariant):
         super().__init__(cluster)
         self._links: dict[str, _Link] = {}
         self._leaders: dict[int, SimulatedHost] = {}
-        """By epoch, as long as they lead."""
+        """Current leaders by epoch."""
         self._led_since_ms = 0.0
-        """Since when the newest epoch has a leader: a candidate may have granted a pre-vote just before it won."""
+        """Time since which the newest epoch has a leader: a candidate may have granted a pre-vote just before it won."""
         self._newest = 0
         self._begun: set[int] = set()
 

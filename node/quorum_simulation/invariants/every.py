@@ -1,4 +1,4 @@
-"""All invariants of a history. A new one is a file beside this one, and a line here, at the end."""
+"""All invariants of a history. A new one is a file in this folder and a line here, at the end."""
 
 from quorum_simulation.invariants.commit_is_durable import CommitIsDurable
 from quorum_simulation.invariants.committed_never_lost import CommittedNeverLost

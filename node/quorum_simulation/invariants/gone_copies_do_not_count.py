@@ -16,10 +16,10 @@ class GoneCopiesDoNotCount(Invariant):
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(cluster)
         self._heard: set[tuple[str, int, int, int]] = set()
-        """(address and run of a voter, leader id and epoch) of every fetch that was taken."""
+        """(address and run of a voter, leader id and epoch) of every accepted fetch."""
 
     def responded(self, host: SimulatedHost, request_id: int, response: Response) -> None:
-        """The leader has taken a fetch: what else is answered comes from others, or says no."""
+        """Note an accepted fetch; other responses come from other replicas or are refusals."""
         waiting = host.waiting.get(request_id)
         if waiting is None or not isinstance(response, FetchResponse):
             return
