@@ -38,12 +38,14 @@ def test_nodes_of_the_recovered_quorum_reject_requests_of_the_old_majority(
         lambda: quorum.local(4)["highWatermark"] >= quorum.local(1)["highWatermark"],
         "the observer has what the recovered quorum has",
     )
-    before = quorum.local(4)
     servers = [f"127.0.0.1:{node.port}" for node in quorum.nodes.values()]
     with QuorumAdminClient(servers, timeout_ms=4_000) as client:
         assert client.describe_quorum().leader_epoch == recovered["leaderEpoch"]
 
         survivor.kill()  # out of reach
+        # Until then it appends, also by itself: the registration of its controller.
+        wait_until(lambda: quorum.local(4)["leaderId"] is None, "the observer has lost its leader")
+        before = quorum.local(4)
         second.start()
         third.start()
         old = wait_until(lambda: quorum.wait_leader() in (2, 3), "the old majority leads itself")
