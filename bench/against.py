@@ -36,9 +36,9 @@ CLIENTS = (1, 100)
 BEFORE, AFTER = "before", "after"
 WARMUP_SECONDS = 1.0
 SETTLE_SECONDS = 4.0
-"""After the formation: what a node does once in its life, such as compiling codecs, is no cost of a commit."""
+"""Seconds to wait after the formation, so that one-time work such as compiling codecs is not measured."""
 CPU_LIMIT, LATENCY_LIMIT = 1.05, 1.10
-"""What an issue that adds no speed may cost."""
+"""Limits for changes that are not meant to affect speed."""
 
 
 class CheckoutCluster(OurCluster):

@@ -16,7 +16,7 @@ from quorum_node.records.metadata import ConfigRecord, encode_metadata
 
 VALUE = "v" * 256
 RECORD_BYTES = 285
-"""About what one takes in the log."""
+"""Approximate size of a record in the log."""
 _RECORDS_A_BATCH = 100
 _SEGMENT_BYTES = 64 << 20
 

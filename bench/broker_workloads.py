@@ -52,7 +52,7 @@ PROBE_PAUSE_SECONDS = 0.002
 PROBE_LEAD_SECONDS = 0.7
 FAILOVER_SECONDS = 60.0
 IDLE_CPU_SHARE = 0.5
-"""Of one core, by all controllers together, the heartbeats of the brokers included: nobody has anything to catch up on."""
+"""Share of one core, for all controllers together with the brokers' heartbeats, while no broker has to catch up."""
 IDLE_LOOK_SECONDS = 0.5
 IDLE_SECONDS = 30.0
 

@@ -17,7 +17,7 @@ from typing import Any
 
 BENCH = Path(__file__).resolve().parent
 CLOSED_LOOP = BENCH / "java" / "ClosedLoop.java"
-"""What the load generators in Java share."""
+"""Common source of the load generators in Java."""
 MEMBERS = (0, 1, 2)
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
@@ -51,7 +51,7 @@ class Cluster(ABC):
 
     name: str
     fault_window_seconds: float
-    """How long after a signal commits are watched: well above what this system needs."""
+    """Seconds of measurement after a signal: well above what this system needs."""
     freeze_window_seconds: float = 0.0
     """The same after a freeze, if that needs longer."""
 

@@ -44,7 +44,7 @@ def metadata_of(port: int, topic: str) -> Led | None:
 
 
 def produce_one(ports: dict[int, int], told_by: int, topic: str) -> bool:
-    """Whether the leader that a broker names acknowledges a record with acks=all."""
+    """Whether the leader, according to a broker, acknowledges a record with acks=all."""
     led = metadata_of(told_by, topic)
     if led is None or led.leader not in ports:
         return False

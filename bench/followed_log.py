@@ -40,13 +40,13 @@ from quorum_node.records.plain_records import record_values
 from quorum_node.server.wire.partitions import METADATA_TOPIC_ID
 
 FETCH_VERSION = 18
-"""With the high watermark that the observer knows: a newer one is told without waiting for records."""
+"""A version with the observer's high watermark: a newer one is reported without waiting for records."""
 OBSERVER_ID = 10_000
 MAX_BYTES = 8 << 20
 MAX_WAIT_MS = 20
-"""Between two looks when nobody tells anything: the resolution, in the worst case."""
+"""Longest time between two checks without responses: the resolution in the worst case."""
 QUIET_SECONDS = 0.25
-"""Nothing came for so long: it is worth a look at what has come. An idle stock leader writes a record every half second."""
+"""Time without records after which the received ones are evaluated. An idle stock leader writes a record every half second."""
 
 PartitionId = tuple[int, int]
 

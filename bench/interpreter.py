@@ -1,7 +1,7 @@
 """Chooses the Python of a benchmark: one that was built with optimizations, in an environment of its own if necessary.
 
 Our image has such a Python (`python:*-slim`, or Debian's package). A build without profile-guided and link-time optimization would
-measure another node than the one that is shipped. Owns distinguishing builds, and `.venv-bench`. Must not know what is measured.
+measure another node than the one that is shipped. Owns distinguishing builds, and `.venv-bench`. Must not know the measurements.
 """
 
 import hashlib

@@ -40,7 +40,7 @@ REGISTRATION_VERSION = 4
 RETRY_SECONDS = 0.05
 START_SECONDS = 60.0
 APPLIED_ALL = 1 << 40
-"""A metadata offset that is behind nobody's: they have no state that could be stale."""
+"""A metadata offset that counts as up to date: these brokers have no state that could be stale."""
 _ANSWER_BYTES = 64 << 20
 _TRY_AGAIN = (ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT)
 """Elsewhere, or when a stock controller has less to do."""

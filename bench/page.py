@@ -23,7 +23,7 @@ def table(head: list[str], rows: list[list[str]]) -> str:
 
 
 Target = tuple[str, float | None, float, bool]
-"""What is asked, what was measured (None: it was not), the limit, and whether that is the most or the least."""
+"""Name of the target, measured value (None: not measured), limit, and whether the limit is a maximum or a minimum."""
 
 
 def targets_table(targets: list[Target]) -> str:

@@ -10,7 +10,7 @@ from growing_quorum import say
 
 _BUILD = Path(__file__).resolve().parents[1] / "build" / "bench"
 Work = Callable[[Path], Iterable[tuple[str, dict[str, Any]]]]
-"""Measures below a directory; what was measured, and its figures, as they come."""
+"""Measures in a directory; yields the name of each measurement with its figures."""
 
 
 def run_parts(

@@ -43,7 +43,7 @@ PARTITIONS = (1, 2, 4)
 SHARES_FOR_MEMORY = (0.1, 0.4)
 """Logs of a million and of four million records, if the long one has ten."""
 SMALL_RECORDS = 2_000_000
-"""Of a log for which Spark's start is most of the time."""
+"""Number of records of a log for which Spark's start takes most of the time."""
 MASTER = "local[2]"
 WAIT_SECONDS = 600.0
 BUDGET_SECONDS = 25 * 60.0

@@ -52,7 +52,7 @@ WITHOUT_FAULTS = frozenset({"kafka-linger-0"})
 CLIENTS = (1, 10, 100, 1000)
 WARMUP_SECONDS = 1.0
 SETTLE_SECONDS = 3.0
-"""After the start of a cluster: what a process does once in its life is not measured."""
+"""Seconds to wait after the start of a cluster, so that one-time work is not measured."""
 PROBE_LEAD_SECONDS = 0.7
 CONSEQUENCE_SECONDS = 0.5
 
@@ -69,7 +69,7 @@ class Round:
     resident_mb: float = 0.0
     create_seconds: float = 0.0
     failed: str = ""
-    """What went wrong; what was measured before counts."""
+    """The failure; earlier measurements are valid."""
 
 
 def main() -> None:

@@ -25,7 +25,7 @@ REPLICAS = 3
 PARTITIONS_A_TOPIC = 100
 _TOPICS_A_REQUEST = 10
 _MOST_A_SECOND = {1: 3_000, 100: 150}
-"""Requests that are made ready; nobody answers as many."""
+"""Number of prepared requests, more than any system answers."""
 
 
 def new_topics(names: list[str]) -> CreateTopicsRequest:

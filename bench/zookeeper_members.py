@@ -20,13 +20,13 @@ from support import stock_kafka
 SOURCE = BENCH / "zookeeper"
 FIRST_PORT = 24420
 HEAP_MB = 1000
-"""Of a server: what its own start script gives it."""
+"""Heap of a server, as its own start script sets it."""
 CLIENT_HEAP_MB = 1024
 
 
 @cache
 def jars() -> Path:
-    """The server, the client and what they need. Raises KafkaUnavailable without Java, Maven or Maven Central."""
+    """Jars of the server, the client and their dependencies. Raises KafkaUnavailable without Java, Maven or Maven Central."""
     return stock_kafka.resolved(SOURCE / "pom.xml", "zookeeper")
 
 
