@@ -6,6 +6,7 @@ import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import cast
 from uuid import UUID
 
@@ -49,7 +50,9 @@ Take = Callable[..., Manifest]
 def backup(tmp_path: Path, leader: DirectoryReader, monkeypatch: pytest.MonkeyPatch) -> Take:
     """Takes one, each a second later than the one before."""
     clock = iter(range(1_800_000_000, 1_900_000_000))
-    monkeypatch.setattr(taking.time, "time", lambda: float(next(clock)))
+    # The module's own name, not the function of the whole process: other threads read the time as well.
+    only_here = SimpleNamespace(time=lambda: float(next(clock)))
+    monkeypatch.setattr(taking, "time", only_here)
 
     def run(keep: int = 7) -> Manifest:
         return take(cast(CommittedLog, leader), tmp_path / "target", keep, "1.0")

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import cast
 from uuid import UUID
 
@@ -83,7 +84,9 @@ def take(
 ) -> Iterator[Take]:
     """Takes one, each a second later than the one before."""
     clock = iter(range(FIRST_S, FIRST_S + 1_000))
-    monkeypatch.setattr(taking_to_store.time, "time", lambda: float(next(clock)))
+    # The module's own name, not the function of the whole process: other threads read the time as well.
+    only_here = SimpleNamespace(time=lambda: float(next(clock)))
+    monkeypatch.setattr(taking_to_store, "time", only_here)
     (tmp_path / "scratch").mkdir()
     client: list[object_store.ObjectStore] = []
 
