@@ -17,7 +17,7 @@ from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.archive_part import WORTH_FILES_ROWS
 from quorum_pipeline.files.archive_reader import ArchiveReader
 from quorum_pipeline.files.archive_tasks import ArchiveSource
-from quorum_pipeline.files.local_files import LocalFiles, lies_here
+from quorum_pipeline.files.local_files import LocalFiles, is_local
 from quorum_pipeline.files.log_directory import open_log
 from quorum_pipeline.rows.column_types import arrow_schema
 from quorum_pipeline.rows.table import table_columns
@@ -102,7 +102,7 @@ def read_every_way(
 ) -> set[bytes]:
     """The state: by Spark, by Spark as if the archive were elsewhere, and without it, under all the names that it has."""
     names = (str(path), f"file:{path}", f"file://{path}/", os.path.relpath(path))
-    assert all(map(lies_here, names))
+    assert all(map(is_local, names))
     with monkeypatch.context() as elsewhere:
         elsewhere.setattr(HadoopFiles, "local_path", lambda self, directory: None)
         ways: list[ArchiveReader] = [Archive(spark, str(path))]

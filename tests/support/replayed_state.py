@@ -114,7 +114,7 @@ class Replayed:
         """Topic, number and replicas of each partition, without those that are leaving; in order."""
         return placed_in(self.image)
 
-    def begin_anew(self) -> None:
+    def reset_epochs(self) -> None:
         """The cluster that it is for has its first epoch: no member knows the epochs of this state."""
         self.epoch = min(self.epoch, 1)
 

@@ -127,7 +127,7 @@ def compare(
     differing: list[tuple[int, tuple[tuple[int, BatchMark], ...]]] = []
     lacking: list[tuple[int, int]] = []
     for offset in sorted(by_offset):
-        found = _as_long_as_others(replicas, sorted(by_offset[offset]))
+        found = _cut_to_others(replicas, sorted(by_offset[offset]))
         counts = Counter(mark.identity for _, mark in found)
         identity, most = counts.most_common(1)[0]
         if most >= needed:
@@ -143,7 +143,7 @@ def compare(
     return Comparison(committed_end, compared, tuple(differing), tuple(lacking), more)
 
 
-def _as_long_as_others(
+def _cut_to_others(
     replicas: Sequence[ReplicaRange], found: list[tuple[int, BatchMark]]
 ) -> list[tuple[int, BatchMark]]:
     """Cut an archive's last batch, which may be incomplete, to the end of the same batch of others."""

@@ -10,7 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from threading import Event
 
-from quorum_pipeline.commands.histories import say_uncommitted
+from quorum_pipeline.commands.histories import print_uncommitted
 from quorum_pipeline.commands.progress import Progress
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.local_files import local_path
@@ -73,7 +73,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the command; return 1 if there are records in quarantine. Raises PipelineError."""
     # Installed first: the first process of a container ignores SIGTERM without a handler.
-    with _told_by(signal.SIGTERM) as terminated:
+    with _stop_signal(signal.SIGTERM) as terminated:
         return _run(arguments, terminated)
 
 
@@ -87,7 +87,7 @@ def _run(arguments: argparse.Namespace, terminated: Callable[[], bool]) -> int:
         raise PipelineError("nothing to do: specify --log DIR, --bootstrap HOST:PORT, or --compact")
     progress = Progress("archiving", "offsets")
     if isinstance(source, LogDirectory):
-        say_uncommitted(source, progress)
+        print_uncommitted(source, progress)
     progress.say("starting Spark")
     from quorum_pipeline.spark.session import end_session, open_session
 
@@ -117,7 +117,7 @@ def _run(arguments: argparse.Namespace, terminated: Callable[[], bool]) -> int:
                 every_seconds = arguments.every if arguments.follow else None
                 rows, span_bytes = arguments.max_rows, arguments.span_bytes
                 job = ArchiveJob(archive, source, rows, every_seconds, span_bytes)
-                with _told_by(signal.SIGINT) as interrupted:
+                with _stop_signal(signal.SIGINT) as interrupted:
                     job.run(progress, progress.say, lambda: terminated() or interrupted())
             if arguments.compact:
                 left = archive.compact(arguments.compact_rows, progress.say)
@@ -137,7 +137,7 @@ def _run(arguments: argparse.Namespace, terminated: Callable[[], bool]) -> int:
 
 
 @contextmanager
-def _told_by(number: signal.Signals) -> Iterator[Callable[[], bool]]:
+def _stop_signal(number: signal.Signals) -> Iterator[Callable[[], bool]]:
     """Yield a function that returns whether the signal was received: an exception could interrupt a call to Java."""
     told = Event()
     before = signal.signal(number, lambda *_: told.set())

@@ -17,7 +17,7 @@ from quorum_node.records.metadata import RegisterBrokerRecord
 from quorum_node.records.snapshot_id import SnapshotId
 from quorum_pipeline.commands.progress import Progress
 from quorum_pipeline.errors import PipelineError
-from quorum_pipeline.files.local_files import LocalFiles, lies_here, local_path, size_of
+from quorum_pipeline.files.local_files import LocalFiles, is_local, local_path, size_of
 from quorum_pipeline.files.log_directory import LogDirectory, open_log
 from quorum_pipeline.state.difference import Difference
 from quorum_pipeline.state.moment import Moment
@@ -58,7 +58,7 @@ class AnyState(Tables, Protocol):
         snapshot.
         """
 
-    def begin_anew(self) -> None:
+    def reset_epochs(self) -> None:
         """Reset epochs, for a new cluster whose nodes do not have the old ones."""
 
     def brokers(self) -> list[RegisterBrokerRecord]:
@@ -139,7 +139,7 @@ def opened_tables(arguments: argparse.Namespace, progress: Progress) -> Iterator
                 yield found
             return
         with opened_stages(arguments, progress, size_of(arguments.log)) as stages:
-            say_uncommitted(open_log(arguments.log), progress)
+            print_uncommitted(open_log(arguments.log), progress)
             with JobHistory(stages, DirectorySource(arguments.log)) as found:
                 yield found
 
@@ -167,7 +167,7 @@ def reader_of(uri: str, stages: "Stages") -> "ArchiveReader":
     return ArchiveReader(HadoopFiles(stages.context), uri)
 
 
-def say_uncommitted(log: LogDirectory, progress: Progress) -> None:
+def print_uncommitted(log: LogDirectory, progress: Progress) -> None:
     """Print the note on records at the end of the log that may not be committed."""
     note = log.uncommitted_end()
     if note is not None:
@@ -176,7 +176,7 @@ def say_uncommitted(log: LogDirectory, progress: Progress) -> None:
 
 def mounted(archive: str) -> Path | None:
     """The local path of an archive, if it is certain and local."""
-    return local_path(archive) if lies_here(archive) else None
+    return local_path(archive) if is_local(archive) else None
 
 
 @contextmanager

@@ -39,7 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
         cluster_id = arguments.cluster_id or _cluster_id(state)
         moment = f"offset {state.end_offset}, epoch {state.epoch}, {shown_time(state.timestamp_ms)}"
         if state.voters is None or state.voters.cluster_id != cluster_id:
-            state.begin_anew()
+            state.reset_epochs()
         progress.say(f"writing {arguments.output}, and reading it back")
         path = write_directory(arguments.output, state, voter, cluster_id)
         progress.say(history.how())

@@ -12,7 +12,7 @@ from quorum_pipeline.commands.histories import (
     mounted,
     opened_archive,
     opened_stages,
-    say_uncommitted,
+    print_uncommitted,
 )
 from quorum_pipeline.commands.progress import Progress
 from quorum_pipeline.files.events_file import write_events
@@ -67,7 +67,7 @@ def _opened(
 ) -> Iterator[tuple[Stages, TimelineSource]]:
     if arguments.log is not None:
         with opened_stages(arguments, progress, size_of(arguments.log)) as stages:
-            say_uncommitted(open_log(arguments.log), progress)
+            print_uncommitted(open_log(arguments.log), progress)
             yield stages, log_source(arguments.log, stages.slots)
         return
     root = mounted(arguments.archive)

@@ -12,7 +12,7 @@ from quorum_pipeline.commands.histories import (
     at_least_one,
     mounted,
     opened_stages,
-    say_uncommitted,
+    print_uncommitted,
 )
 from quorum_pipeline.commands.progress import Progress
 from quorum_pipeline.errors import PipelineError
@@ -82,7 +82,7 @@ def _opened(
         TemporaryDirectory(prefix=SCRATCH) as scratch,
     ):
         if arguments.archive is None:
-            say_uncommitted(open_log(root), progress)
+            print_uncommitted(open_log(root), progress)
             yield stages, LogVersions(root)
         else:
             reader = ArchiveReader(LocalFiles(), arguments.archive)

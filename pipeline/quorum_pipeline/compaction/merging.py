@@ -36,10 +36,10 @@ from quorum_pipeline.compaction.values import (
     check_tags,
     int8,
     no_tags,
+    required_array_end,
     tag,
     text_end,
     uvarint,
-    whole_array_end,
 )
 from quorum_pipeline.compiled import Bytes, Numbers, Table, compiled, inner
 from quorum_pipeline.plain_form import Unusual, int32, int64
@@ -82,7 +82,7 @@ def _place(data: Bytes, fields: Numbers) -> None:
 def _plain_fields(data: Bytes, at: int, end: int, version: int, fields: Numbers) -> int:
     for column in (c.REPLICAS, c.ISR, c.REMOVING, c.ADDING):
         fields[column] = at
-        at = whole_array_end(data, at, end, 4)
+        at = required_array_end(data, at, end, 4)
     if at + 12 > end:
         raise Unusual
     fields[c.LEADER] = int32(data, at)
@@ -92,7 +92,7 @@ def _plain_fields(data: Bytes, at: int, end: int, version: int, fields: Numbers)
     fields[c.DIRECTORIES] = ABSENT
     if version >= 1:
         fields[c.DIRECTORIES] = at
-        at = whole_array_end(data, at, end, UUID_BYTES)
+        at = required_array_end(data, at, end, UUID_BYTES)
     return at
 
 

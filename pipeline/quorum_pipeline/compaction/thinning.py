@@ -14,10 +14,10 @@ from quorum_pipeline.compaction.values import (
     MOST_BYTES,
     array_end,
     check_tags,
+    required_array_end,
     tag,
     text_end,
     uvarint,
-    whole_array_end,
     word,
 )
 from quorum_pipeline.compiled import Bytes, Numbers, compiled, inner
@@ -64,7 +64,7 @@ def _check_registration(data: Bytes, at: int, end: int) -> None:
     last = -1
     for _ in range(count):
         last, at, stop = tag(data, at, end, last)
-        if last == 0 and version >= 3 and whole_array_end(data, at, stop, UUID_BYTES) != stop:
+        if last == 0 and version >= 3 and required_array_end(data, at, stop, UUID_BYTES) != stop:
             raise Unusual
         if last == 1 and version >= 4 and array_end(data, at, stop, UUID_BYTES) != stop:
             raise Unusual
@@ -72,7 +72,7 @@ def _check_registration(data: Bytes, at: int, end: int) -> None:
 
 
 @inner
-def _told_fields(data: Bytes, at: int, end: int) -> int:
+def _fields_set(data: Bytes, at: int, end: int) -> int:
     """Return the fields that a change sets, one bit each."""
     version = int64(data[at - 1])
     count, at = uvarint(data, at + _ID_AND_EPOCH_BYTES, end)
@@ -102,7 +102,7 @@ def _overtaken(data: Bytes, at: int, end: int, kind: int, later: Numbers) -> boo
     """Whether the record of one broker is superseded; updates `later`."""
     overtaken = bool(later[_REGISTERED] != 0)
     if kind == _CHANGE:
-        fields, epoch = _told_fields(data, at, end), word(data, at + 4)
+        fields, epoch = _fields_set(data, at, end), word(data, at + 4)
         if later[_EPOCH] != epoch:
             later[_EPOCH], later[_FIELDS] = epoch, 0
         overtaken = overtaken or bool(fields & ~later[_FIELDS] == 0)

@@ -83,7 +83,7 @@ def array_count(data: Bytes, at: int) -> int:
 
 
 @inner
-def whole_array_end(data: Bytes, at: int, end: int, element_bytes: int) -> int:
+def required_array_end(data: Bytes, at: int, end: int, element_bytes: int) -> int:
     """Return the end of an array that must not be null."""
     if at >= end or data[at] == 0:
         raise Unusual

@@ -19,7 +19,7 @@ from quorum_node.records.metadata import (
 Fields = Mapping[str, Any]
 
 
-def told_fields(
+def changed_fields(
     record: BrokerRegistrationChangeRecord | FenceBrokerRecord | UnfenceBrokerRecord,
 ) -> tuple[int, int, dict[str, Any]]:
     """Return broker, epoch, and the fields of a registration that a change replaces."""

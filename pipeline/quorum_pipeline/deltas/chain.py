@@ -11,7 +11,7 @@ from typing import Any
 from quorum_node.image.changes import TAGGED_FIELDS_KEPT
 from quorum_node.image.quotas import entity_of
 from quorum_node.records import metadata as md
-from quorum_pipeline.deltas.broker_delta import BrokerDelta, told_fields
+from quorum_pipeline.deltas.broker_delta import BrokerDelta, changed_fields
 from quorum_pipeline.deltas.delta import Delta
 from quorum_pipeline.deltas.partition_change import change_of
 
@@ -57,10 +57,10 @@ class Chain:
             self.deltas[-1].then(delta)
         return self
 
-    def told_at(self, offset: int) -> "Chain":
-        """See `Delta.told_at`."""
+    def reported_at(self, offset: int) -> "Chain":
+        """See `Delta.reported_at`."""
         for delta in self.deltas:
-            delta.told_at(offset)
+            delta.reported_at(offset)
         return self
 
     def finish(self) -> Delta:
@@ -96,7 +96,7 @@ def _unregister(delta: Delta, offset: int, record: md.UnregisterBrokerRecord) ->
 
 
 def _broker_change(delta: Delta, offset: int, record: Any) -> None:
-    broker_id, epoch, fields = told_fields(record)
+    broker_id, epoch, fields = changed_fields(record)
     if fields:
         before = delta.brokers.get(broker_id, BrokerDelta())
         delta.brokers[broker_id] = before.changed(epoch, fields)

@@ -22,7 +22,7 @@ from quorum_pipeline.deltas.partition_change import (
     CLEARED,
     Change,
     applied,
-    change_told_at,
+    change_reported_at,
     composed,
 )
 
@@ -176,7 +176,7 @@ class Delta:
         self.wrong = first_of(self.wrong, other.wrong)
         return self
 
-    def told_at(self, offset: int) -> "Delta":
+    def reported_at(self, offset: int) -> "Delta":
         """Convert it to the delta of a node that replays all records at `offset`: contradictions are reported there.
 
         The order of its content is kept.
@@ -188,8 +188,8 @@ class Delta:
         for ops in self.partitions.values():
             for partition_id, op in ops.items():
                 if isinstance(op, Change):
-                    ops[partition_id] = change_told_at(op, offset)
-        self.asked = {key: change_told_at(each, offset) for key, each in self.asked.items()}
+                    ops[partition_id] = change_reported_at(op, offset)
+        self.asked = {key: change_reported_at(each, offset) for key, each in self.asked.items()}
         return self
 
     def finish(self) -> None:
@@ -271,7 +271,7 @@ class Delta:
 
     def _set(self, number: int, partition_id: int, partition: Partition) -> None:
         ops = self.partitions.setdefault(number, {})
-        self._keep_asked(number, partition_id, ops.get(partition_id))
+        self._keep_requirements(number, partition_id, ops.get(partition_id))
         ops[partition_id] = partition
 
     def _ask(self, number: int, partition_id: int, asked: Change) -> None:
@@ -285,14 +285,16 @@ class Delta:
         elif number not in self.topics:
             self.asked[number, partition_id] = asked
 
-    def _keep_asked(self, number: int, partition_id: int, op: Partition | Change | None) -> None:
+    def _keep_requirements(
+        self, number: int, partition_id: int, op: Partition | Change | None
+    ) -> None:
         asked = op.asked() if isinstance(op, Change) else None
         if asked is not None:
             self.asked[number, partition_id] = asked
 
     def _drop_partitions(self, number: int) -> None:
         for partition_id, op in self.partitions.pop(number, {}).items():
-            self._keep_asked(number, partition_id, op)
+            self._keep_requirements(number, partition_id, op)
         self.cleared.discard(number)
 
     def _remove_name(self, name: str, offset: int) -> None:

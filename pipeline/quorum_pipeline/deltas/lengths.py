@@ -28,7 +28,7 @@ def joined(earlier: Lengths | None, later: Lengths | None) -> Lengths | None:
     return earlier._replace(other_at=later.violated_at(earlier.first))
 
 
-def told_at(lengths: Lengths | None, offset: int) -> Lengths | None:
+def reported_at(lengths: Lengths | None, offset: int) -> Lengths | None:
     """Return the requirement as that of one record at `offset`."""
     if lengths is None:
         return None

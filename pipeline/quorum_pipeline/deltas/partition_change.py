@@ -15,7 +15,7 @@ from quorum_node.records.metadata import (
     RECOVERY_UNCHANGED,
     PartitionChangeRecord,
 )
-from quorum_pipeline.deltas.lengths import Lengths, joined, told_at
+from quorum_pipeline.deltas.lengths import Lengths, joined, reported_at
 
 Numbers = tuple[int, ...]
 ELR, LAST_KNOWN_ELR = 1, 2
@@ -159,14 +159,14 @@ def applied(change: Change, partition: Partition) -> tuple[Partition, int | None
     return after, min((each for each in wrong if each is not None), default=None)
 
 
-def change_told_at(change: Change, offset: int) -> Change:
+def change_reported_at(change: Change, offset: int) -> Change:
     """Return the change as that of one record at `offset`."""
     if change.replica_count is None and change.directory_count is None:
         return change
     return replace(
         change,
-        replica_count=told_at(change.replica_count, offset),
-        directory_count=told_at(change.directory_count, offset),
+        replica_count=reported_at(change.replica_count, offset),
+        directory_count=reported_at(change.directory_count, offset),
     )
 
 

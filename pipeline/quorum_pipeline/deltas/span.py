@@ -63,7 +63,7 @@ class Span:
         if self.boundary is None:
             self.boundary = Boundary(offset, ends)
         elif ends and self.tail is not None:
-            self.body.then(self.tail.told_at(offset))
+            self.body.then(self.tail.reported_at(offset))
         self.tail = Chain() if kind is md.BeginTransactionRecord else None
 
     def then(self, other: "Span") -> "Span":
@@ -81,7 +81,7 @@ class Span:
             if self.tail is None:
                 self.body.then(other.head)
             elif other.boundary.ends:
-                self.body.then(self.tail.then(other.head).told_at(other.boundary.offset))
+                self.body.then(self.tail.then(other.head).reported_at(other.boundary.offset))
             self.body.then(other.body)
         self.tail = other.tail
         return self

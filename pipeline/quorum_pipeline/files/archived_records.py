@@ -88,7 +88,7 @@ def groups_by_footer(
     They are contiguous: a gap within one is noticed when it is read. Raises PipelineError.
     """
     files = [_bounds(Path(file), footer) for file, footer in footers]
-    _check_whole(directory, files, rows, range)
+    _check_complete(directory, files, rows, range)
     most = {each.path: each.most for each in files}
     groups, start = list[FileGroup](), range.start
     for paths in _overlapping(files):
@@ -113,11 +113,11 @@ def _whole(directory: Path, files: list[_File]) -> list[_File]:
         expected = parse_marker(marker.read_text("utf-8")).rows
     except ValueError:
         raise PipelineError(f"{marker} is damaged") from None
-    _check_whole(directory, files, expected, parse_directory(directory.name))
+    _check_complete(directory, files, expected, parse_directory(directory.name))
     return files
 
 
-def _check_whole(
+def _check_complete(
     directory: Path | str, files: list[_File], expected: int, named: OffsetRange | None
 ) -> None:
     found = sum(each.rows for each in files)

@@ -29,7 +29,7 @@ from quorum_pipeline.files.log_directory import LogSpan
 from quorum_pipeline.files.log_span import Damage, PlacedBatch, read_span
 from quorum_pipeline.files.reduced_span import WORTH_BYTES
 
-MOST_TOLD = 100
+MOST_LISTED = 100
 """Maximum number of damaged places, or of decreasing epochs, listed for one task; the others are only counted."""
 _AT_ONCE = 10_000
 _NO_END = (1 << 63) - 1
@@ -56,7 +56,7 @@ class Audited:
 
     def damaged(self, position: int | None, offset: int, reason: str) -> None:
         """Record damage from this offset to the next batch."""
-        if len(self.damages) >= MOST_TOLD:
+        if len(self.damages) >= MOST_LISTED:
             self.more += 1
             return
         self.damages.append((position, offset, reason))
@@ -74,7 +74,7 @@ class Audited:
         ]
         before = np.concatenate([[self.last_epoch], marks[:-1, EPOCH]])
         for row in np.flatnonzero(marks[:, EPOCH] < before).tolist():
-            if len(self.backs) < MOST_TOLD:
+            if len(self.backs) < MOST_LISTED:
                 mark = mark_of(self.place, marks[row], placed=placed)
                 self.backs.append((mark, int(before[row])))
         self.last_epoch, self.end_offset = int(marks[-1, EPOCH]), int(marks[-1, END])

@@ -47,7 +47,7 @@ def local_path(uri: str) -> Path | None:
     return None if not path or path.startswith("//") else Path(os.path.normpath(path))
 
 
-def lies_here(uri: str, environment: Mapping[str, str] = os.environ) -> bool:
+def is_local(uri: str, environment: Mapping[str, str] = os.environ) -> bool:
     """Whether a URI is certainly local, without Spark's setting for paths without a scheme."""
     has_scheme = ":" in uri.partition("/")[0]
     told = any(environment.get(name) for name in _NAME_A_FILE_SYSTEM)

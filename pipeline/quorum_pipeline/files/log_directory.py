@@ -13,7 +13,7 @@ from pathlib import Path
 from quorum_node.records.batches import MIN_LENGTH, PREFIX_BYTES, SPAN
 from quorum_node.records.snapshot_id import SnapshotId, parse_snapshot_name
 from quorum_pipeline.errors import PipelineError
-from quorum_pipeline.files.next_batch import next_batch, whole_batch
+from quorum_pipeline.files.next_batch import complete_batch, next_batch
 from quorum_pipeline.files.recorded_end import RecordedEnd, recorded_end
 
 PARTITION_DIRECTORY = "__cluster_metadata-0"
@@ -193,8 +193,8 @@ def _borders(segment: Segment, end_offset: int | None) -> Iterator[tuple[int, in
             step = position + PREFIX_BYTES + length, base + last_delta + 1
             sane = base == offset and length >= MIN_LENGTH and last_delta >= 0
             if not sane or not (
-                _goes_on(content, step, size_bytes)
-                or whole_batch(content, position, size_bytes) == step
+                _continues(content, step, size_bytes)
+                or complete_batch(content, position, size_bytes) == step
             ):
                 found = next_batch(content, position, offset, size_bytes, end_offset)
                 if found is None:
@@ -204,7 +204,7 @@ def _borders(segment: Segment, end_offset: int | None) -> Iterator[tuple[int, in
             yield step
 
 
-def _goes_on(content: mmap.mmap, border: tuple[int, int], size_bytes: int) -> bool:
+def _continues(content: mmap.mmap, border: tuple[int, int], size_bytes: int) -> bool:
     """Whether there is a header with this offset at this position."""
     position, offset = border
     return size_bytes - position >= SPAN.size and SPAN.unpack_from(content, position)[0] == offset

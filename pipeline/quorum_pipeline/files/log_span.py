@@ -47,7 +47,7 @@ def read_span(span: LogSpan) -> Iterator[PlacedBatch | Damage]:
     position, offset = span.position, span.base_offset
     with Path(span.path).open("rb") as file:
         while position < span.end_position:
-            batches, problem = _split(_whole_piece(file, position, span.end_position))
+            batches, problem = _split(_complete_piece(file, position, span.end_position))
             for batch in batches:
                 header = batch.header
                 if header.base_offset != offset:
@@ -110,7 +110,7 @@ def _ends_too_early(log: LogDirectory) -> bool:
     )
 
 
-def _whole_piece(file: BinaryIO, position: int, end_position: int) -> bytes:
+def _complete_piece(file: BinaryIO, position: int, end_position: int) -> bytes:
     """Read a piece; more than that if its first batch is longer and complete."""
     data = _read(file, position, min(PIECE_BYTES, end_position - position))
     if len(data) >= PREFIX_BYTES:

@@ -31,7 +31,7 @@ def next_batch(
     while found := begins.search(content, at, end_position):
         at = found.start() + 1
         base = int.from_bytes(content[at - 1 : at + 7], "big")
-        end = whole_batch(content, at - 1, end_position)
+        end = complete_batch(content, at - 1, end_position)
         if base < offset or end is None:
             continue
         if end[0] < end_position:
@@ -43,7 +43,7 @@ def next_batch(
     return None
 
 
-def whole_batch(
+def complete_batch(
     content: mmap.mmap | bytes, position: int, end_position: int
 ) -> tuple[int, int] | None:
     """Return position and offset behind the batch at `position`; None if it is incomplete or its checksum is wrong."""

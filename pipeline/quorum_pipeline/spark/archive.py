@@ -213,7 +213,7 @@ class Archive(ArchiveReader):
         if written.quarantined:
             self._check_gaps(wanted)
         else:
-            _check_whole(wanted, written)
+            _check_complete(wanted, written)
         kept = written.rows - written.quarantined
         self._complete(wanted, Marker(kept, written.quarantined, written.delta_rows))
         self.keep_state()
@@ -368,7 +368,7 @@ def _in_words(what: str) -> Iterator[None]:
         raise PipelineError(f"{what}: {reason_of(error)}") from None
 
 
-def _check_whole(wanted: OffsetRange, written: _Written) -> None:
+def _check_complete(wanted: OffsetRange, written: _Written) -> None:
     if (written.rows, written.least, written.most) != (len(wanted), wanted.start, wanted.end - 1):
         raise PipelineError(
             f"offsets {wanted.start} to {wanted.end} are {len(wanted)} records, but {written.rows} were read, from "

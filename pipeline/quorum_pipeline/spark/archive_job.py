@@ -47,14 +47,14 @@ class ArchiveJob:
         self,
         progress: Callable[[int], None],
         say: Callable[[str], None],
-        told_to_stop: Callable[[], bool] = lambda: False,
+        is_stopped: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Run until the query ends or `told_to_stop` returns True. Raises PipelineError."""
+        """Run until the query ends or `is_stopped` returns True. Raises PipelineError."""
         if not self.archive.contents().ranges:
             self._keep_snapshot()
         for left in reversed(range(_TRIES)):
             try:
-                self._run(progress, say, told_to_stop)
+                self._run(progress, say, is_stopped)
             except PipelineError as error:
                 if _NO_WORKER not in str(error) or not left:
                     raise
@@ -66,7 +66,7 @@ class ArchiveJob:
         self,
         progress: Callable[[int], None],
         say: Callable[[str], None],
-        told_to_stop: Callable[[], bool],
+        is_stopped: Callable[[], bool],
     ) -> None:
         query = self.archive.follow(
             "metadata_log", self._options(), every_seconds=self.every_seconds
@@ -78,7 +78,7 @@ class ArchiveJob:
                 standstill.look(
                     time.monotonic(), self._steps(query), lambda: self._whereabouts(query)
                 )
-                if told_to_stop():
+                if is_stopped():
                     say("stopping: incomplete parts are written again by the next run")
                     query.stop()
         except SparkError as error:

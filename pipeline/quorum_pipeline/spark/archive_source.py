@@ -30,10 +30,10 @@ from pyspark.sql.types import StructType
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.archive_reader import ArchiveReader
 from quorum_pipeline.files.local_files import LocalFiles
-from quorum_pipeline.spark.asked_columns import asked_columns
 from quorum_pipeline.spark.log_source import LogReader, LogStreamReader
 from quorum_pipeline.spark.options import archive_options
 from quorum_pipeline.spark.origins import LogTask
+from quorum_pipeline.spark.requested_columns import requested_columns
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -83,7 +83,7 @@ class ArchiveTask(LogTask):
         from quorum_pipeline.rows.table import table_columns
 
         columns = {name: kind for name, kind in table_columns().items() if name != _NOT_ARCHIVED}
-        asked = asked_columns(schema, columns)
+        asked = requested_columns(schema, columns)
         return archived_rows(self.root, self.start, self.end, asked, keep_problems=keep_problems)
 
 

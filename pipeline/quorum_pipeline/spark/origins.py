@@ -21,8 +21,8 @@ from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.log_directory import LogSpan, open_log
 from quorum_pipeline.files.log_span import PlacedBatch, damaged_tail, read_span
 from quorum_pipeline.live.controllers import Controllers
-from quorum_pipeline.spark.asked_columns import asked_columns
 from quorum_pipeline.spark.options import NO_END, LogOptions
+from quorum_pipeline.spark.requested_columns import requested_columns
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -50,7 +50,7 @@ class DecodingTask(LogTask):
         from quorum_pipeline.rows.arrow import record_batch
         from quorum_pipeline.rows.table import table_columns
 
-        asked = asked_columns(schema, table_columns())
+        asked = requested_columns(schema, table_columns())
         for rows in self.rows(keep_problems=keep_problems):
             yield record_batch(rows, asked)
 

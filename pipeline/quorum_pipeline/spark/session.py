@@ -40,7 +40,7 @@ _ALWAYS = {
     "spark.sql.parquet.compression.codec": "zstd",
     "spark.python.daemon.module": "quorum_pipeline.spark.worker_daemon",
 }
-_TOLD_ANYWAY = (
+_ALWAYS_REPORTED = (
     "org.apache.spark.SparkContext",
     "org.apache.spark.executor.Executor",
     "org.apache.spark.scheduler.TaskSetManager",
@@ -179,7 +179,7 @@ def _log_no_stacks() -> None:
     """Silence the loggers of this process's JVM; executors on other machines have separate logs."""
     jvm: Any = SparkContext._jvm  # noqa: SLF001 - as above
     log4j = jvm.org.apache.logging.log4j
-    for name in _TOLD_ANYWAY:
+    for name in _ALWAYS_REPORTED:
         log4j.core.config.Configurator.setLevel(name, log4j.Level.OFF)
 
 

@@ -30,8 +30,8 @@ from pyspark.sql.types import StructType
 
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.live.controllers import Controllers
-from quorum_pipeline.spark.asked_columns import asked_columns
 from quorum_pipeline.spark.options import check_credentials, controllers_in, path_in
+from quorum_pipeline.spark.requested_columns import requested_columns
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -117,7 +117,7 @@ class SnapshotSourceReader(DataSourceReader):
         from quorum_pipeline.rows.table import table_columns
 
         assert isinstance(partition, SnapshotTask)
-        schema = asked_columns(self._schema, {"snapshot": "string", **table_columns()})
+        schema = requested_columns(self._schema, {"snapshot": "string", **table_columns()})
         with partition.opened() as (source, file):
             rows = Gathering(source)
             for position, batch in file.batches():

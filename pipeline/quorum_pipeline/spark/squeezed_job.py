@@ -85,7 +85,7 @@ class SqueezedLog:
         grouped = of_topics.groupByKey(self._buckets, same)
         topics = self._keep(grouped.mapValues(partial(_merge_topics, self._buckets)))
         of_names = mine.filter(partial(_is, NAMES)).map(partial(_placed, order))
-        told = topics.flatMap(_tell_names)
+        told = topics.flatMap(_report_names)
         both = of_names.union(told).groupByKey(self._buckets, same)
         names = self._keep(both.mapValues(_merge_names))
         figures: list[Figures | None] = names.map(_figures_of_names).collect()
@@ -189,7 +189,7 @@ def _merge_topics(buckets: int, parts: Iterable[tuple[int, bytes]]) -> bytes:
         return packed(None)
 
 
-def _tell_names(keyed: tuple[int, bytes]) -> Iterator[tuple[int, tuple[int, Any]]]:
+def _report_names(keyed: tuple[int, bytes]) -> Iterator[tuple[int, tuple[int, Any]]]:
     found = unpacked(keyed[1])
     for bucket, told in enumerate(found.told if found is not None else ()):
         yield bucket, (_TOLD, told)

@@ -18,7 +18,7 @@ class Standstill:
     def __init__(self, say: Callable[[str], None], now_s: float) -> None:
         self._say = say
         self._seen: object = None
-        self._since_s = self._told_s = now_s
+        self._since_s = self._reported_s = now_s
 
     def look(self, now_s: float, seen: object, where: Callable[[], str]) -> None:
         """Check progress; to be called repeatedly. `seen`: a value that changes with each step, None if there is nothing to do.
@@ -27,7 +27,7 @@ class Standstill:
         Raises PipelineError after half an hour without a step.
         """
         if seen is None or seen != self._seen:
-            self._seen, self._since_s, self._told_s = seen, now_s, now_s
+            self._seen, self._since_s, self._reported_s = seen, now_s, now_s
             return
         waited_s = now_s - self._since_s
         if waited_s >= GIVEN_UP_AFTER_SECONDS:
@@ -35,6 +35,6 @@ class Standstill:
                 f"given up after {waited_s:.0f} s without a step: {where()}. Incomplete parts are written again by the"
                 " next run"
             )
-        if now_s - self._told_s >= TOLD_AFTER_SECONDS:
-            self._told_s = now_s
+        if now_s - self._reported_s >= TOLD_AFTER_SECONDS:
+            self._reported_s = now_s
             self._say(f"no step for {waited_s:.0f} s: {where()}")

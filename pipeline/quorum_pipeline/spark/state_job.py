@@ -132,7 +132,7 @@ class ReducedLog:
         mine = self._reduced.filter(partial(_counts, until))
         by_topic_id = mine.filter(partial(_is, TOPICS)).map(_without_kind)
         topics = self._keep(by_topic_id.groupByKey(parts, same).mapValues(_merge_topics))
-        about_names = topics.flatMap(partial(_tell_names, parts))
+        about_names = topics.flatMap(partial(_report_names, parts))
         others = mine.filter(partial(_is, NAMES)).map(_without_kind).union(about_names)
         names = self._keep(others.groupByKey(parts, same).mapValues(_merge_names))
         figures: list[Figures] = names.map(figures_of_names).collect()
@@ -261,7 +261,7 @@ class SparkState:
         found = self._topics.flatMap(partial(placed_of, self._nameless))
         return _in_order(found, self._counts["partitions"])
 
-    def begin_anew(self) -> None:
+    def reset_epochs(self) -> None:
         """Reset the epoch for a new cluster, whose nodes have no old epochs."""
         self.epoch = min(self.epoch, 1)
 
@@ -372,7 +372,7 @@ def _merge_topics(parts: Iterable[tuple[int, bytes]]) -> bytes:
     return packed((_merged(parts).finish(), []))
 
 
-def _tell_names(buckets: int, keyed: tuple[int, bytes]) -> Iterator[tuple[int, tuple[int, Any]]]:
+def _report_names(buckets: int, keyed: tuple[int, bytes]) -> Iterator[tuple[int, tuple[int, Any]]]:
     outcome, _ = unpacked(keyed[1])
     for bucket, names in enumerate(names_of(outcome.delta, buckets)):
         yield bucket, (-1, names)

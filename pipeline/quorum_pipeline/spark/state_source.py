@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from quorum_pipeline.spark.asked_columns import asked_columns
 from quorum_pipeline.spark.options import TableOptions, changes_options, state_options
+from quorum_pipeline.spark.requested_columns import requested_columns
 from quorum_pipeline.spark.table_rows import (
     CHANGE_COLUMNS,
     batches,
@@ -93,4 +93,4 @@ class TableReader(DataSourceReader):
         is_state = len(self._options.moments) == 1
         rows = state_rows if is_state else change_rows
         columns = self._options.table.columns | ({} if is_state else CHANGE_COLUMNS)
-        yield from batches(rows(self._options), asked_columns(self._schema, columns))
+        yield from batches(rows(self._options), requested_columns(self._schema, columns))

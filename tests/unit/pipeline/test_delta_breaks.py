@@ -74,7 +74,7 @@ OTHERS = (
     Break("broker_delta", "        if other.told:\n            return other\n", ""),
     Break("chain", "        self.names.append(name)\n        self.deltas.append(Delta())", "        pass"),
     Break("chain", "if record.tagged_fields and kind not in TAGGED_FIELDS_KEPT:", "if False:"),
-    Break("span", "            self.body.then(self.tail.told_at(offset))", "            pass"),
+    Break("span", "            self.body.then(self.tail.reported_at(offset))", "            pass"),
     Break("span", "            elif other.boundary.ends:", "            else:"),
     Break("span", "            if self.tail is None:\n                self.body.then(other.head)\n            elif", "            if"),
 )  # fmt: skip

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from quorum_pipeline.errors import PipelineError
-from quorum_pipeline.files.local_files import LocalFiles, lies_here, local_path
+from quorum_pipeline.files.local_files import LocalFiles, is_local, local_path
 
 
 @pytest.mark.parametrize(
@@ -34,10 +34,10 @@ def test_file_name_has_the_same_meaning_as_in_hadoop(uri: str, path: str | None)
 
 def test_path_without_scheme_may_depend_on_a_spark_setting() -> None:
     settings = {"HADOOP_CONF_DIR": "/etc/hadoop"}
-    assert lies_here("/a", {})
-    assert not lies_here("/a", settings)
-    assert lies_here("file:/a", settings)
-    assert not lies_here("hdfs:/a", {})
+    assert is_local("/a", {})
+    assert not is_local("/a", settings)
+    assert is_local("file:/a", settings)
+    assert not is_local("hdfs:/a", {})
 
 
 def test_existing_and_missing_files(tmp_path: Path) -> None:

@@ -15,9 +15,9 @@ from pyspark.sql.types import (
 
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.rows.table import table_columns
-from quorum_pipeline.spark.asked_columns import asked_columns
 from quorum_pipeline.spark.log_source import LogReader, MetadataLog
 from quorum_pipeline.spark.options import log_options
+from quorum_pipeline.spark.requested_columns import requested_columns
 from quorum_pipeline.spark.snapshot_source import MetadataSnapshot
 from quorum_pipeline.spark.state_source import MetadataChanges, MetadataState
 from support.written_log import LogWriter, write_history
@@ -32,9 +32,9 @@ def fields(*names: str) -> StructType:
 
 
 def test_subset_of_columns_and_fields_can_be_selected() -> None:
-    found = asked_columns(only("topic", fields("name")), table_columns())
+    found = requested_columns(only("topic", fields("name")), table_columns())
     assert [str(each.type) for each in found] == ["struct<name: string>"]
-    assert len(asked_columns(StructType([]), table_columns())) == 0
+    assert len(requested_columns(StructType([]), table_columns())) == 0
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_subset_of_columns_and_fields_can_be_selected() -> None:
 )
 def test_unknown_columns_are_reported(name: str, kind: DataType, says: str) -> None:
     with pytest.raises(PipelineError, match=says):
-        asked_columns(only(name, kind), table_columns())
+        requested_columns(only(name, kind), table_columns())
 
 
 @pytest.mark.requirement("SP-01")

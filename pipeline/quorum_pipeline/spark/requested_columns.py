@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
-def asked_columns(schema: StructType, declared: Mapping[str, str]) -> pa.Schema:
+def requested_columns(schema: StructType, declared: Mapping[str, str]) -> pa.Schema:
     """Return the requested columns as an Arrow schema. Raises PipelineError if one does not exist or has another type."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
