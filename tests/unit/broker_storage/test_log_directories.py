@@ -7,8 +7,6 @@ from uuid import UUID
 
 import pytest
 
-from quorum_node.fresh_uuid import fresh_uuid
-from quorum_node.storage.broker.log_directories import LogDirectories
 from quorum_node.storage.broker.log_directory import LogDirectory
 from quorum_node.storage.broker.log_settings import LogSettings
 from quorum_node.storage.broker.replica_folder import parse_folder_name
@@ -129,61 +127,36 @@ class FailingFileSystem(PosixFileSystem):
         return super().pwrite(fd, data, position)
 
 
-def test_failed_directory_takes_only_its_replicas_offline(tmp_path: Path) -> None:
-    paths = [tmp_path / "a", tmp_path / "b"]
-    files = FailingFileSystem(paths[0])
-    reported: list[Path] = []
-    both = LogDirectories.open(
-        paths,
-        node_id=1,
-        cluster_id="c",
-        files=files,
-        on_failure=lambda d, _: reported.append(d.path),
+def test_failed_directory_takes_all_its_replicas_offline(tmp_path: Path) -> None:
+    dead, healthy = tmp_path / "a", tmp_path / "b"
+    files = FailingFileSystem(dead)
+    failed, other = (
+        LogDirectory(path, node_id=1, cluster_id="c", files=files) for path in (dead, healthy)
     )
-    assert len({each.directory_id for each in both.directories}) == 2
-    logs = []
-    for number in range(4):
-        directory = both.choose()
-        logs.append(directory.open_log(("t", number), TOPIC, LogSettings()))
-    assert [each.directory.parent for each in logs] == [*paths, *paths], "the emptiest first"
+    reported: list[StorageFailure] = []
+    failed.on_failure = reported.append
+    logs = [failed.open_log(("t", number), TOPIC, LogSettings()) for number in range(2)]
+    kept = other.open_log(("t", 2), TOPIC, LogSettings())
     files.is_dead = True
     with pytest.raises(StorageFailure, match="EIO"):
         logs[0].append([data_batch(0)])
-    assert reported == [paths[0]]
+    assert reported == [failed.failure]
     with pytest.raises(StorageFailure, match="EIO"):
-        logs[2].read(0, 1)
-    logs[1].append([data_batch(0)])
-    assert [each.path for each in both.online] == [paths[1]]
-    assert not both.are_all_online
+        logs[1].read(0, 1)
+    kept.append([data_batch(0)])
+    assert other.failure is None
     files.is_dead = False
     for act in (
         lambda: logs[0].append([data_batch(0)]),
-        lambda: both.directories[0].write_recovery_points(),
-        lambda: both.directories[0].open_log(("t", 9), TOPIC, LogSettings()),
+        lambda: failed.write_recovery_points(),
+        lambda: failed.open_log(("t", 9), TOPIC, LogSettings()),
     ):
         with pytest.raises(StorageFailure, match="EIO"):
             act()
-    for each in both.directories:
+    for each in (failed, other):
         each.close(5)
-    assert not (paths[0] / ".kafka_cleanshutdown").exists()
-    assert (paths[1] / ".kafka_cleanshutdown").exists()
-
-
-def test_directory_that_cannot_be_opened_is_skipped(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    both = LogDirectories.open([tmp_path / "file", tmp_path / "b"], node_id=1, cluster_id="c")
-    assert list(both.dead) == [tmp_path / "file"]
-    assert both.closed_epoch() is None
-    with pytest.raises(StorageFailure, match="no log directory can be used"):
-        LogDirectories.open([tmp_path / "file"], node_id=1, cluster_id="c")
-
-
-def test_copied_directory_is_rejected(tmp_path: Path) -> None:
-    one = fresh_uuid()
-    for name in ("a", "b"):
-        LogDirectory(tmp_path / name, node_id=1, cluster_id="c", new_id=lambda: one)
-    with pytest.raises(StorageFailure, match=r"have the same directory\.id"):
-        LogDirectories.open([tmp_path / "a", tmp_path / "b"], node_id=1, cluster_id="c")
+    assert not (dead / ".kafka_cleanshutdown").exists()
+    assert (healthy / ".kafka_cleanshutdown").exists()
 
 
 @pytest.mark.requirement("KV3-07")
