@@ -74,7 +74,7 @@ e2e: venv ## end-to-end tests on kind
 	@$(PYTEST) -m "e2e and not long" tests/e2e $(ARGS)
 
 .PHONY: random-changes
-random-changes: venv ## rounds of random acts on kind: SEEDS="7 12..20"; ARGS="--acts fail-disk,kill-9": only these; ARGS=--again: passed rounds too
+random-changes: venv ## rounds of random acts on kind: SEEDS="7 12..20"; ARGS="--acts fail-disk,kill-9": only these; ARGS=--again: passed rounds too; ARGS="--clusters 3": at once
 	@PYTHONPATH=tests $(PY) -m support.random_changes $(or $(SEEDS),1..300) $(ARGS)
 
 .PHONY: requirements

@@ -19,6 +19,8 @@ STATES = {"log": "`state --log`", "archive": "`state --archive`"}
 FASTER_THAN_DUMP = 3.0
 JOBS = ("state", "audit", "timeline")
 SMALL_SECONDS = 6.0
+END_SECONDS, END_GROWTH = 5.0, 1.3
+"""State at the end of an archive: time, and the longest time of all lengths divided by the shortest."""
 PLAN_SECONDS, PLAN_MIB = 180.0, 4096.0
 GROWTH = 1.25
 """Memory with a log of four times the length, through that with the log: noise of the collectors included."""
@@ -76,6 +78,27 @@ def memory_table(found: Found) -> str:
     return table(["command", "records", "memory at most, MB"], rows)
 
 
+def ends_table(found: Found) -> str:
+    """The state at the end of an archive by its length."""
+    rows = [
+        [number(each["records"]), number(each["seconds"]), number(each["cpu_seconds"]), peaks(each)]
+        for each in found.get("ends", {}).values()
+    ]
+    return table(["records in the archive", "seconds", "CPU, s", "memory at most, MB"], rows)
+
+
+def _of_ends(found: Found) -> list[Target]:
+    """Targets of the state at the end of an archive."""
+    times = [each["seconds"] for each in found.get("ends", {}).values()]
+    slowest = max(times, default=None)
+    ratio = max(times) / min(times) if len(times) > 1 else None
+    text = "state at the end of an archive"
+    return [
+        (f"{text}: ≤ 5 s at every length", slowest, END_SECONDS, True),
+        (f"{text}: slowest length ≤ {END_GROWTH} × the fastest", ratio, END_GROWTH, True),
+    ]
+
+
 def growth(found: Found, name: str) -> float | None:
     """Memory of a command with the longest log of that part, divided by that with the shortest."""
     sums = [
@@ -120,6 +143,7 @@ def targets(found: Found) -> str:
             False,
         ),
         *_of_jobs(found),
+        *_of_ends(found),
         ("plan: ≤ 180 s", None if planned is None else planned["seconds"], PLAN_SECONDS, True),
         ("plan: ≤ 4096 MiB", memory, PLAN_MIB, True),
     ]
@@ -187,6 +211,11 @@ What the workers hold counts pages that they share with each other as often as t
 Memory while the log grows and the cluster stays as large as it is: the command itself, the JVM, Python workers together.
 
 {memory_table(found)}
+
+The state at the end of an archive that grows, by `state --archive` with its defaults. The archive keeps deltas and full states, so that a
+query reads what changed since the last full state.
+
+{ends_table(found)}
 
 {plan_text(found)}
 

@@ -1,6 +1,13 @@
-"""The passed rounds by seed and source tree, so that a long run can be resumed."""
+"""The passed rounds by seed and source tree, so that a long run can be resumed, also on another machine.
 
+The file is checked in. Several processes may add rounds, each on its own cluster.
+"""
+
+import fcntl
 import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -33,7 +40,7 @@ def tree_of(root: Path = REPOSITORY) -> str:
 
 
 class PassedRounds:
-    """A file of passed rounds; each round is synced before the next one begins."""
+    """A file of the passed rounds of one source tree; each round is written before the next one begins."""
 
     def __init__(self, path: Path, tree: str) -> None:
         self._path, self._tree = path, tree
@@ -42,25 +49,39 @@ class PassedRounds:
         """Rounds of this very tree, by seed."""
         return {
             int(seed): PassedRound(each["settled_s"], each["acknowledged"], tuple(each["answered"]))
-            for seed, each in self._read().get(self._tree, {}).items()
+            for seed, each in self._rounds().items()
         }
 
     def add(self, seed: int, passed: PassedRound) -> None:
-        everything = self._read()
-        everything.setdefault(self._tree, {})[str(seed)] = asdict(passed)
+        """Add a round. Rounds of another tree are removed: they count no longer."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        fresh = self._path.with_suffix(".new")
-        fresh.write_text(json.dumps(everything, indent=1, sort_keys=True) + "\n")
-        fresh.replace(self._path)
+        with self._locked():
+            found = {**self._rounds(), str(seed): asdict(passed)}
+            ordered = {key: found[key] for key in sorted(found, key=int)}
+            lines = (f"  {json.dumps(key)}: {json.dumps(each)}" for key, each in ordered.items())
+            rounds = "{\n" + ",\n".join(lines) + "\n }"
+            fresh = self._path.with_suffix(".new")
+            fresh.write_text(f'{{\n "tree": {json.dumps(self._tree)},\n "rounds": {rounds}\n}}\n')
+            fresh.replace(self._path)
 
-    def _read(self) -> dict[str, dict[str, Json]]:
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        folder = os.open(self._path.parent, os.O_RDONLY)
         try:
-            found: dict[str, dict[str, Json]] = json.loads(self._path.read_text())
+            fcntl.flock(folder, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(folder)
+
+    def _rounds(self) -> dict[str, Json]:
+        try:
+            found = json.loads(self._path.read_text())
         except FileNotFoundError:
             return {}
-        return found
+        rounds: dict[str, Json] = found["rounds"] if found["tree"] == self._tree else {}
+        return rounds
 
 
 def ledger(root: Path = REPOSITORY) -> PassedRounds:
     """The ledger of this checkout."""
-    return PassedRounds(root / ".requirements" / "anything.json", tree_of(root))
+    return PassedRounds(root / "docs" / "evidence" / "random-changes.json", tree_of(root))

@@ -1,6 +1,8 @@
 """What counts as settled, what counts as harm, and which rounds count for a tree."""
 
 import copy
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -163,7 +165,20 @@ def test_rounds_count_for_their_source_tree(tmp_path: Path) -> None:
     }
     assert after.passed() == {}
     after.add(7, PassedRound(1.0, 1, ()))
-    assert set(before.passed()) == {7, 8}
+    assert after.passed() == {7: PassedRound(1.0, 1, ())}
+    assert before.passed() == {}
+
+
+def test_rounds_of_several_processes_are_all_kept(tmp_path: Path) -> None:
+    file = tmp_path / "rounds.json"
+    with ProcessPoolExecutor(4, get_context("spawn")) as pool:
+        list(pool.map(_add_ten, [file] * 4, range(4)))
+    assert list(PassedRounds(file, "tree").passed()) == list(range(40))
+
+
+def _add_ten(file: Path, first: int) -> None:
+    for number in range(10):
+        PassedRounds(file, "tree").add(first + 4 * number, PassedRound(1.0, 1, ()))
 
 
 def test_source_tree_is_identified_by_its_files(tmp_path: Path) -> None:
