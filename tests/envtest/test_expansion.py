@@ -5,8 +5,10 @@ from collections.abc import Iterator
 import pytest
 
 from support.envtest.environment import SharedQuorum
+from support.envtest.kube_api import Json
 from support.envtest.quorum import ApiServerQuorum
 from support.envtest.volumes import DIRECTORY_CLASS
+from support.kind_env import kube
 from support.kind_env.waiting import wait_for
 
 pytestmark = [pytest.mark.envtest, pytest.mark.long]
@@ -28,9 +30,22 @@ def sizes(quorum: ApiServerQuorum) -> set[str]:
     return {each["spec"]["resources"]["requests"]["storage"] for each in quorum.claims()}
 
 
-def reason(quorum: ApiServerQuorum) -> str:
+def condition(quorum: ApiServerQuorum) -> dict[str, str]:
     found = quorum.status().get("conditions") or []
-    return next((each["reason"] for each in found if each["type"] == "StorageChanging"), "")
+    return next((each for each in found if each["type"] == "StorageChanging"), {})
+
+
+def reason(quorum: ApiServerQuorum) -> str:
+    return condition(quorum).get("reason", "")
+
+
+def message(quorum: ApiServerQuorum) -> str:
+    return condition(quorum).get("message", "")
+
+
+def set_status(quorum: ApiServerQuorum, claim: Json, status: Json) -> None:
+    path = kube.core(quorum.namespace, "persistentvolumeclaims", claim["metadata"]["name"])
+    quorum.api.merge(f"{path}/status", {"status": status})
 
 
 @pytest.mark.usefixtures("growing_class")
@@ -40,6 +55,19 @@ def test_claims_are_expanded_in_place_without_a_restart(shared_quorum: SharedQuo
     pods = {pod["metadata"]["uid"] for pod in quorum.pods()}
     quorum.patch({"storage": {"size": "300Mi", "storageClassName": DIRECTORY_CLASS}})
     wait_for("all claims ask for more", lambda: sizes(quorum) == {"300Mi"}, timeout_s=60)
+    refused = {"type": "ControllerResizeError", "status": "True", "message": "the pool is full"}
+    first, *_ = quorum.claims()
+    set_status(quorum, first, {"conditions": [refused]})
+    wait_for(
+        "the condition of the claim is shown",
+        lambda: reason(quorum) == "Expanding" and refused["message"] in message(quorum),
+        timeout_s=60,
+        seen=quorum.summary,
+    )
+    # The driver's part: the API server of the harness has none that expands volumes.
+    for claim in quorum.claims():
+        assert reason(quorum) == "Expanding"
+        set_status(quorum, claim, {"capacity": {"storage": "300Mi"}, "conditions": []})
     wait_for("it is done", lambda: reason(quorum) == "AsWanted", timeout_s=60, seen=quorum.summary)
     assert quorum.wait_ready(3).keys == keys
     assert quorum.claims_by_uid() == claims

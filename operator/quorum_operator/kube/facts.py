@@ -224,7 +224,33 @@ def claim_facts(claim: Object) -> ClaimFacts:
         volume=claim["spec"].get("volumeName"),
         network_policy=names.ANNOTATION_NETWORK_POLICY
         in (claim["metadata"].get("annotations") or {}),
+        expansion=_expansion(claim),
     )
+
+
+_EXPANSION_CONDITIONS = (
+    "Resizing",
+    "FileSystemResizePending",
+    "ControllerResizeError",
+    "NodeResizeError",
+)
+"""Conditions of a claim whose volume is being expanded (Kubernetes API, PersistentVolumeClaimConditionType)."""
+
+
+def _expansion(claim: Object) -> str | None:
+    """Why a volume is smaller than its claim requests; None if it is not, or if the claim has no volume yet."""
+    status = claim.get("status") or {}
+    requests = (claim["spec"].get("resources") or {}).get("requests") or {}
+    wanted, has = requests.get("storage"), (status.get("capacity") or {}).get("storage")
+    wanted_value, value = value_of(str(wanted)), value_of(str(has))
+    if wanted_value is None or value is None or value >= wanted_value:
+        return None
+    shown = [
+        ": ".join(filter(None, (each["type"], each.get("message"))))
+        for each in status.get("conditions") or ()
+        if each.get("status") == "True" and each["type"] in _EXPANSION_CONDITIONS
+    ]
+    return f"has {has}" + "".join(f", {each}" for each in shown)
 
 
 NODE_NAME = "metadata.name"

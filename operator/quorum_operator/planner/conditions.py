@@ -447,6 +447,14 @@ def _storage(at: Situation) -> Finding:
             f"the claims of {', '.join(growing)} are expanded to {wanted.size} without a restart"
         )
         return Finding(STORAGE_CHANGING, True, "Expanding", message)
+    smaller = [
+        f"{each.name} {each.claim.expansion}"
+        for each in at.current
+        if each.claim is not None and each.claim.expansion is not None and each.failed is None
+    ]
+    if smaller:
+        message = f"volumes are being expanded to {wanted.size}: {'; '.join(smaller)}"
+        return Finding(STORAGE_CHANGING, True, "Expanding", message)
     return Finding(STORAGE_CHANGING, False, "AsWanted", "all volumes match the spec")
 
 

@@ -223,6 +223,8 @@ class ClaimFacts:
     owners: frozenset[str] = frozenset()  # UIDs
     expandable: bool = False
     """Whether its class allows online expansion. Only read if a larger size is wanted."""
+    expansion: str | None = None
+    """While its volume is smaller than the claim requests: what is known about that; None: it is not smaller."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,3 +88,27 @@ def test_only_persistent_finalizers_count_as_blocking_deletion() -> None:
     assert facts.held_by({**meta, "deletionTimestamp": "2026-01-02T03:04:05Z"}) == (
         "a.example/hold",
     )
+
+
+def test_volume_smaller_than_its_claim_requests_is_being_expanded() -> None:
+    def claim(has: str | None, *conditions: dict[str, str]) -> dict[str, Any]:
+        capacity = {} if has is None else {"capacity": {"storage": has}}
+        return {
+            "metadata": {"name": "data-q-1-1-0", "uid": "u"},
+            "spec": {"resources": {"requests": {"storage": "2Gi"}}},
+            "status": {"phase": "Bound", "conditions": list(conditions), **capacity},
+        }
+
+    def expansion(*arguments: Any) -> str | None:
+        return facts.claim_facts(claim(*arguments)).expansion
+
+    failed = {"type": "ControllerResizeError", "status": "True", "message": "no room"}
+    pending = {"type": "FileSystemResizePending", "status": "True"}
+    over = {"type": "Resizing", "status": "False"}
+    other = {"type": "ModifyingVolume", "status": "True"}
+    assert expansion("1024Mi") == "has 1024Mi"
+    assert expansion("1Gi", failed, pending, over, other) == (
+        "has 1Gi, ControllerResizeError: no room, FileSystemResizePending"
+    )
+    for enough in ("2Gi", "2048Mi", "3Gi", None, "odd"):
+        assert expansion(enough, pending) is None

@@ -11,7 +11,7 @@ from quorum_operator.planner.plan import plan
 from quorum_operator.planner.situation import Situation
 from quorum_operator.planner.status import build_status
 from quorum_operator.planner.step import ExpandVolume, Nothing
-from quorum_operator.status_crd import MetadataQuorumStatus
+from quorum_operator.status_crd import Condition, MetadataQuorumStatus
 from support.quorum_model import STORAGE, Model
 
 LARGER = StorageChoice("500Gi", STORAGE.storage_class)
@@ -38,9 +38,17 @@ def wanting(seen: Observation, storage: StorageChoice, *, expandable: bool) -> O
     return replace(seen, incarnations=members, wanted=replace(seen.wanted, storage=storage))
 
 
-def reason(seen: Observation) -> str:
+def condition(seen: Observation) -> Condition:
     status = build_status(seen, plan(seen), MetadataQuorumStatus(), "")
-    return next(each.reason for each in status.conditions if each.type == STORAGE_CHANGING)
+    return next(each for each in status.conditions if each.type == STORAGE_CHANGING)
+
+
+def reason(seen: Observation) -> str:
+    return condition(seen).reason
+
+
+def message(seen: Observation) -> str:
+    return condition(seen).message
 
 
 def test_each_claim_is_expanded_once_and_no_member_is_replaced(settled: Observation) -> None:
@@ -94,3 +102,17 @@ def test_paused_quorum_expands_no_claim(settled: Observation) -> None:
     paused = replace(seen, wanted=replace(seen.wanted, paused=True))
     assert isinstance(plan(paused), Nothing)
     assert reason(paused) == "Expanding"
+
+
+def test_expansion_is_reported_until_every_volume_has_the_requested_size(
+    settled: Observation,
+) -> None:
+    first, *others = settled.incarnations
+    assert first.claim is not None
+    pending = "has 64Mi, Resizing: the driver refused"
+    growing = replace(first, claim=replace(first.claim, expansion=pending))
+    seen = replace(settled, incarnations=(growing, *others))
+    assert reason(settled) == "AsWanted"
+    assert reason(seen) == "Expanding"
+    assert f"{first.name} {pending}" in message(seen)
+    assert isinstance(plan(seen), Nothing)
