@@ -1,10 +1,13 @@
-"""Where backups of a quorum on kind are kept: a claim, or an object store beside the cluster.
+"""What a quorum on kind is restored from: backups in a claim or in an object store, a claim of an older quorum, or a directory that
+`quorum-pipeline restore` wrote.
 
 The object store listens on the gateway address of the cluster's own network, which pods can reach, with a certificate of
 an authority of its own.
 """
 
 import base64
+import shutil
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,11 +18,12 @@ from support.envtest.kube_api import Json
 from support.generated_certificates import authority, issue, key_pem, pem
 from support.kind_env import kube
 from support.kind_env.environment import STORAGE_CLASS, KindEnv
-from support.kind_env.testbed import nodes
+from support.kind_env.testbed import Disk, Disks, nodes, run
 from support.object_store import REGION, ObjectStore
 
 _BUCKET = "backups"
 _PREFIX = "production"
+_RESTORE_TIMEOUT_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +37,12 @@ class BackupTarget:
 def claim_target(env: KindEnv) -> BackupTarget:
     """A PersistentVolumeClaim, which is created."""
     name = "backups"
-    claim: Json = {
+    env.cluster.api.create(kube.core(env.namespace, "persistentvolumeclaims"), _claim(name))
+    return BackupTarget({"claimName": name}, {"claimName": name, "path": "q"})
+
+
+def _claim(name: str, **more: str) -> Json:
+    return {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
         "metadata": {"name": name},
@@ -41,10 +50,38 @@ def claim_target(env: KindEnv) -> BackupTarget:
             "accessModes": ["ReadWriteOnce"],
             "storageClassName": STORAGE_CLASS,
             "resources": {"requests": {"storage": "200Mi"}},
+            **more,
         },
     }
-    env.cluster.api.create(kube.core(env.namespace, "persistentvolumeclaims"), claim)
-    return BackupTarget({"claimName": name}, {"claimName": name, "path": "q"})
+
+
+def restored_directory(env: KindEnv, claim: str) -> Json:
+    """Run `quorum-pipeline restore` on the log in the volume of that claim, into a new claim; returns `spec.restoreFrom`.
+
+    No process may write to the log.
+    """
+    volumes, disks = env.cluster.volumes, Disks(env.cluster.name)
+    source = disks.mount_point(volumes.disk_of_claim(env.namespace, claim))
+    output = env.folder / "restored"
+    command: list[str | Path] = [
+        sys.executable,
+        "-m",
+        "quorum_pipeline",
+        "restore",
+        "--log",
+        source,
+    ]
+    run(
+        [*command, "--output", output, "--voter", "1@localhost:9093", "--master", "none"],
+        timeout_s=_RESTORE_TIMEOUT_S,
+    )
+    free = next(name for name, phase in volumes.phases().items() if phase == "Available")
+    shutil.copytree(output, disks.mount_point(Disk.of_volume(free)) / "restored")
+    name = "restored"
+    env.cluster.api.create(
+        kube.core(env.namespace, "persistentvolumeclaims"), _claim(name, volumeName=free)
+    )
+    return {"claimName": name, "path": "restored"}
 
 
 @contextmanager
