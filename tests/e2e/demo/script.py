@@ -82,7 +82,7 @@ class Demo:
         with self._timeline.step(
             "start writer and checker", "the first acknowledged record, through a NodePort"
         ):
-            url = installation.publish(quorum, NODE_PORT)
+            url = installation.publish(quorum, NODE_PORT, ready.host_port(NODE_PORT))
             self._load = load = Load(quorum, url, self.folder)
             load.start()
         return load

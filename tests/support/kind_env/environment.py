@@ -124,7 +124,8 @@ class KindEnv:
         return quorum
 
     def start_load(self) -> Load:
-        url = installation.publish(self.the_quorum, self._node_port)
+        host_port = self.cluster.host_port(self._node_port)
+        url = installation.publish(self.the_quorum, self._node_port, host_port)
         self.load = Load(self.the_quorum, url, self.folder / "load")
         self.load.start()
         return self.load

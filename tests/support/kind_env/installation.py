@@ -107,8 +107,8 @@ def apply_quorum(api: Kube, document: Json, namespace: str) -> Quorum:
     return Quorum(api, namespace, name)
 
 
-def publish(quorum: Quorum, node_port: int) -> str:
-    """A NodePort on the ready pods of the quorum; the URL that reaches it from this machine."""
+def publish(quorum: Quorum, node_port: int, host_port: int) -> str:
+    """A NodePort on the ready pods of the quorum; the URL that reaches it from this machine, at `host_port`."""
     name = f"{quorum.name}-outside"
     secured = quorum.is_secured()
     port = SECURE_ADMIN_PORT if secured else ADMIN_PORT
@@ -127,4 +127,4 @@ def publish(quorum: Quorum, node_port: int) -> str:
     }
     quorum.api.apply(kube.core(quorum.namespace, "services", name), service)
     # The certificate of each member has this name.
-    return f"https://localhost:{node_port}" if secured else f"http://127.0.0.1:{node_port}"
+    return f"https://localhost:{host_port}" if secured else f"http://127.0.0.1:{host_port}"

@@ -36,6 +36,11 @@ class OperatorCluster:
     kubeconfig: Path
     api: Kube
     volumes: Volumes
+    first_host_port: int
+
+    def host_port(self, node_port: int) -> int:
+        """The port of 127.0.0.1 that reaches a NodePort."""
+        return self.first_host_port + node_port - lifecycle.NODE_PORTS.start
 
     def provide_disks(self, free_slots: int) -> None:
         """Provide that many free, empty disks on each worker, as PersistentVolumes of the class `disks`.
@@ -59,10 +64,18 @@ def cluster_name() -> str:
 def bring_up() -> OperatorCluster:
     """Start the cluster without the operator, and restore links that an earlier run had cut."""
     cluster = cluster_name()
-    kubeconfig = lifecycle.up(cluster, workers=WORKERS)
+    kubeconfig = lifecycle.up(cluster, workers=WORKERS, first_host_port=_first_host_port())
     for node in nodes.node_names(cluster):
         network.heal(node)
-    return OperatorCluster(cluster, kubeconfig, Kube(kubeconfig), Volumes(cluster, kubeconfig))
+    made = lifecycle.described(cluster)
+    assert made is not None, f"cluster {cluster} has no description"
+    volumes = Volumes(cluster, kubeconfig)
+    return OperatorCluster(cluster, kubeconfig, Kube(kubeconfig), volumes, made.first_host_port)
+
+
+def _first_host_port() -> int:
+    """METADATAQUORUM_FIRST_HOST_PORT, so that two clusters can run at the same time."""
+    return int(os.environ.get("METADATAQUORUM_FIRST_HOST_PORT", lifecycle.NODE_PORTS.start))
 
 
 def load_images(cluster: OperatorCluster) -> tuple[str, str]:

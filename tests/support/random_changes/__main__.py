@@ -17,6 +17,9 @@ from support.random_changes.catalogue import DRAWN, named
 from support.random_changes.passed_rounds import ledger
 from support.random_changes.rounds import rounds
 
+_FURTHER_PORTS = range(20_000, 30_000, 100)
+"""The first host port of each further cluster; below the ephemeral ports."""
+
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
@@ -61,9 +64,10 @@ def _on_cluster(
     number: int, seeds: Sequence[str], further: Sequence[str]
 ) -> tuple["subprocess.Popen[str]", threading.Thread]:
     name = operator_cluster.cluster_name() + (f"-{number + 1}" if number else "")
+    ports = {"METADATAQUORUM_FIRST_HOST_PORT": str(_FURTHER_PORTS[number])} if number else {}
     process = subprocess.Popen(
         [sys.executable, "-m", "support.random_changes", *seeds, *further],
-        env=os.environ | {"METADATAQUORUM_CLUSTER": name},
+        env=os.environ | {"METADATAQUORUM_CLUSTER": name, **ports},
         stderr=subprocess.PIPE,
         text=True,
     )
