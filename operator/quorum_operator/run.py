@@ -11,6 +11,7 @@ import kopf
 import structlog
 import uvloop
 
+from quorum_node.core_dumps import forbid_core_dumps
 from quorum_node.exit_codes import ExitCode
 from quorum_operator import handlers, logs
 from quorum_operator.application import Application
@@ -29,6 +30,7 @@ _log = structlog.get_logger("quorum_operator")
 
 def main() -> None:
     """Run until SIGTERM or SIGINT."""
+    forbid_core_dumps()
     try:
         settings = from_environment(os.environ)
     except ValueError as error:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 
 from quorum_node.command_line import Parser
+from quorum_node.core_dumps import forbid_core_dumps
 from quorum_node.missing_extra import brought_by
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.kept_loops import use_kept_loops
@@ -36,6 +37,7 @@ _OBJECTS_BETWEEN_COLLECTIONS = 1_000_000
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code."""
+    forbid_core_dumps()
     parser = Parser(
         prog="quorum-pipeline",
         description="The history of a metadata quorum as tables.",

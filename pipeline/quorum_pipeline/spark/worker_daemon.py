@@ -8,9 +8,12 @@ import os
 
 from pyspark.daemon import manager
 
+from quorum_node.core_dumps import forbid_core_dumps
+
 
 def prepare() -> None:
-    """Import the modules that workers need. No thread may run when workers are forked, so numpy and Arrow may start none."""
+    """Forbid core dumps, and import the modules that workers need. No thread may run when workers are forked, so numpy and Arrow may start none."""
+    forbid_core_dumps()
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     os.environ.setdefault("JE_ARROW_MALLOC_CONF", "background_thread:false")
 

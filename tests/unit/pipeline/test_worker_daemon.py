@@ -5,14 +5,19 @@ import sys
 
 COUNT = """
 import os
+import resource
+resource.setrlimit(resource.RLIMIT_CORE, (4096, 4096))
 from quorum_pipeline.spark import worker_daemon
 worker_daemon.prepare()
+print(*resource.getrlimit(resource.RLIMIT_CORE))
 print(*(open(f"/proc/self/task/{each}/comm").read().strip() for each in os.listdir("/proc/self/task")))
 """
 
 
-def test_worker_has_one_thread_after_all_imports() -> None:
+def test_worker_has_one_thread_after_all_imports_and_writes_no_core_dump() -> None:
     command = [sys.executable, "-c", COUNT]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
-    assert len(done.stdout.split()) == 1, done.stdout
+    limits, names = done.stdout.splitlines()
+    assert len(names.split()) == 1, names
+    assert limits == "0 0"

@@ -13,11 +13,11 @@ import uvloop
 from quorum_node.command_line import Parser
 from quorum_node.configuration.node_config import NodeConfig, check_config
 from quorum_node.configuration.properties import ConfigError, read_pairs
+from quorum_node.core_dumps import forbid_core_dumps
 from quorum_node.exit_codes import ExitCode, TerminationReason
 from quorum_node.records.metadata import UserScramCredentialRecord
 from quorum_node.server.ending.fail_stop import watch_loop, watch_threads
 from quorum_node.server.ending.termination import Termination, exit_now
-from quorum_node.server.process.core_dumps import forbid_core_dumps
 from quorum_node.server.process.node_process import NodeProcess
 from quorum_node.server.starting.data_permissions import check_permissions
 from quorum_node.server.starting.first_credentials import first_credentials
