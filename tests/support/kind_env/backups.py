@@ -6,6 +6,7 @@ an authority of its own.
 """
 
 import base64
+import os
 import shutil
 import sys
 from collections.abc import Iterator
@@ -23,6 +24,7 @@ from support.object_store import REGION, ObjectStore
 
 _BUCKET = "backups"
 _PREFIX = "production"
+_MEMBER_USER = 65532
 _RESTORE_TIMEOUT_S = 60.0
 
 
@@ -76,7 +78,11 @@ def restored_directory(env: KindEnv, claim: str) -> Json:
         timeout_s=_RESTORE_TIMEOUT_S,
     )
     free = next(name for name, phase in volumes.phases().items() if phase == "Available")
-    shutil.copytree(output, disks.mount_point(Disk.of_volume(free)) / "restored")
+    copied = disks.mount_point(Disk.of_volume(free)) / "restored"
+    shutil.copytree(output, copied)
+    # As the how-to page says: members run as this user, and the files are readable by their owner only.
+    for each in (copied, *copied.rglob("*")):
+        os.chown(each, _MEMBER_USER, _MEMBER_USER)
     name = "restored"
     env.cluster.api.create(
         kube.core(env.namespace, "persistentvolumeclaims"), _claim(name, volumeName=free)
