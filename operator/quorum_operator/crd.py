@@ -296,7 +296,10 @@ class MetadataQuorumSpec(_Model):
     resources: dict[str, Any] | None = Field(
         default=None,
         json_schema_extra=FREE_FORM,
-        description="Resource requests and limits of the node's container.",
+        description=(
+            "Resource requests and limits of the node's container. Default for new quorums: requests of 100m CPU and "
+            "256Mi memory, no limits. {} sets none."
+        ),
     )
     config: dict[str, str] | None = Field(
         default=None,

@@ -20,12 +20,14 @@ from quorum_operator.kube.claim_writer import ClaimWriter
 from quorum_operator.kube.client import KubeApi
 from quorum_operator.kube.drift import ZERO, template_drift
 from quorum_operator.kube.errors import AlreadyExists, ApiError, Forbidden, Invalid
+from quorum_operator.kube.hosts import all_have_zones
 from quorum_operator.kube.token import read_token
 from quorum_operator.last_look import last_look
 from quorum_operator.outcome import Outcome, not_done, together
 from quorum_operator.owned_objects import OwnedObjects
 from quorum_operator.planner import step as steps
 from quorum_operator.planner.evidence import CIRCUMSTANCES
+from quorum_operator.planner.formation_defaults import Defaults, FormationDefault
 from quorum_operator.planner.observed import (
     FailureLatch,
     Founding,
@@ -145,9 +147,16 @@ class Executor:
             founder_id=step.founder_id,
             founder_uuid=uuid_text(fresh_uuid()),
             initial_voters=step.initial_voters,
+            defaults=await self._defaults(),
             tls=tls.stage_of(self._spec, self._seen.identities) is TlsStage.CLOSED,
         )
         return await self._create_identity_object(step.index, body)
+
+    async def _defaults(self) -> Defaults:
+        """Defaults of a new quorum. Members are spread over zones if all Nodes have one."""
+        always = {FormationDefault.RESOURCES, FormationDefault.NO_MEMBERSHIP}
+        zoned = {FormationDefault.ZONES} if await all_have_zones(self._api) else frozenset()
+        return frozenset(always | zoned)
 
     async def _create_identity_object(
         self, index: int, body: dict[str, Any], known: str | None = None
@@ -186,6 +195,7 @@ class Executor:
             initial_voters=founding.initial_voters,
             formed=step.formed,
             network_policy=step.network_policy,
+            defaults=step.defaults,
             tls=step.tls,
             migration=step.migration,
         )

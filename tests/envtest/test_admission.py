@@ -38,7 +38,11 @@ _WRONG: dict[str, tuple[Json, str]] = {
         {"config": {"listener.name.admin.ssl.client.auth": "none"}},
         "Set spec.tls",
     ),
-    **{f"refused {each.keys[0]}": ({"config": {each.keys[-1]: "1"}}, each.why) for each in REFUSED},
+    **{
+        f"refused {key}": ({"config": {key: "1"}}, each.why)
+        for each in REFUSED
+        for key in each.keys
+    },
     "operator's label": (
         {"podTemplate": {"labels": {"app.kubernetes.io/name": "x"}}},
         "choose other keys",
@@ -102,6 +106,7 @@ _RIGHT: dict[str, Json] = {
         "tls": {"identities": [_broker("*.example", "b_1.example", "10.0.0.1", "xn--brker-kua")]},
     },
     "many properties": {"config": dict.fromkeys(CONFIG_KEYS[:64], "1")},
+    "all other properties": {"config": dict.fromkeys(CONFIG_KEYS[64:], "1")},
     "a pod template": {
         "podTemplate": {
             "labels": {"team": "a", "metadataquorum.example.org/x": "y"},

@@ -106,7 +106,7 @@ def test_kubectl_plugin_shows_pauses_transfers_and_replaces(
     assert "is paused" in terminal.run("pause", "q")
     wait_for("it is paused", lambda: "Paused: " in terminal.run("status", "q"), timeout_s=30)
     assert "already paused" in terminal.run("pause", "q")
-    assert "goes on" in terminal.run("resume", "q")
+    assert "is resumed" in terminal.run("resume", "q")
     quorum.wait_ready(3)
 
     successor = next(each.id for each in before.voters if each.id != before.leader_id)

@@ -13,6 +13,7 @@ from quorum_operator.desired import (
     services,
     tls,
 )
+from quorum_operator.desired.formation_defaults import with_defaults
 from quorum_operator.desired.names import ANNOTATION_CONTENT, Owner
 from quorum_operator.planner.drains import least_ready
 from quorum_operator.planner.observed import Identity
@@ -43,8 +44,8 @@ def build_all(
     of the disruption budget, which depends on the voters (planner/drains.py).
     """
     secured = stage is TlsStage.CLOSED
-    shared = revision.for_member(spec, identity, None).config or {}
-    candidate = (spec.config or {}) if spec.update is not None else None
+    shared = with_defaults(revision.for_member(spec, identity, None), identity).config or {}
+    candidate = (with_defaults(spec, identity).config or {}) if spec.update is not None else None
     floor = least_ready(spec.replicas, spec.replicas) if drain_floor is None else drain_floor
     built = [
         config.build(

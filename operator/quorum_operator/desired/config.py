@@ -28,7 +28,12 @@ def properties(
         "failure.latch.file": f"{LATCH_PATH}/failed",
         "termination.message.file": "/dev/termination-log",
     }
-    return {**overrides, **own, **(tls.properties(revoking=revoking) if secured else {})}
+    return {**written(overrides), **own, **(tls.properties(revoking=revoking) if secured else {})}
+
+
+def written(overrides: dict[str, str]) -> dict[str, str]:
+    """The values as they are written to the file: without surrounding spaces, which change nothing."""
+    return {key: value.strip() for key, value in overrides.items()}
 
 
 def build(
@@ -60,5 +65,5 @@ def _text(owner: Owner, overrides: dict[str, str], secured: bool, revoking: bool
 
 def _escaped(value: str) -> str:
     """Escape a value for a properties file: a line break in it can't begin a property that spec.config must not contain."""
-    found = value.strip().replace("\\", "\\\\")
+    found = value.replace("\\", "\\\\")
     return found.replace("\n", "\\n").replace("\r", "\\r")

@@ -13,9 +13,11 @@ from typing import Any
 from quorum_node.survivor import Survivor
 from quorum_operator.crd import DeletionPolicy, MetadataQuorumSpec, Spread
 from quorum_operator.desired import backup, config, pod_template, revision, tls
+from quorum_operator.desired.formation_defaults import with_defaults
 from quorum_operator.desired.names import (
     ADMIN_PORT,
     ANNOTATION_CLUSTER_ID,
+    ANNOTATION_DEFAULTS,
     ANNOTATION_FORMATION,
     ANNOTATION_NETWORK_POLICY,
     ANNOTATION_REBUILT,
@@ -43,6 +45,7 @@ from quorum_operator.desired.names import (
     Owner,
     metadata,
 )
+from quorum_operator.planner.formation_defaults import defaults_text
 from quorum_operator.planner.observed import Identity, Incarnation, StorageChoice, Templates
 from quorum_operator.planner.tls_stage import TlsStage
 
@@ -85,7 +88,7 @@ def founder_or_member(each: Incarnation, identity: Identity) -> Member:
 def build(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> dict[str, Any]:
     """The whole StatefulSet."""
     name = owner.member(member.node_id, member.number)
-    spec = revision.for_member(spec, member.identity, name)
+    spec = with_defaults(revision.for_member(spec, member.identity, name), member.identity)
     meta = metadata(owner, name)
     meta["labels"] = labels(owner, member.node_id, member.number, member.identity.index)
     annotations = {
@@ -129,7 +132,7 @@ def retention(spec: MetadataQuorumSpec) -> dict[str, str]:
 def hashes(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> Templates:
     """Hashes that an up-to-date template is annotated with."""
     name = owner.member(member.node_id, member.number)
-    spec = revision.for_member(spec, member.identity, name)
+    spec = with_defaults(revision.for_member(spec, member.identity, name), member.identity)
     return Templates(_template_hash(owner, spec, member), _restart_hash(owner, spec, member))
 
 
@@ -198,6 +201,8 @@ def _claim(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> dict[str, 
     }
     if member.identity.network_policy:
         notes[ANNOTATION_NETWORK_POLICY] = "true"
+    if member.identity.defaults:
+        notes[ANNOTATION_DEFAULTS] = defaults_text(member.identity.defaults)
     if member.identity.tls_stage is TlsStage.CLOSED:
         notes[ANNOTATION_TLS] = "true"
     if member.may_format and member.replica_uuid is None:

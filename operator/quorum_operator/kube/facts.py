@@ -12,6 +12,7 @@ from quorum_operator.desired import names
 from quorum_operator.desired.identity import TLS_ON
 from quorum_operator.kube.mounts import MountFailure
 from quorum_operator.kube.node_container import node_container
+from quorum_operator.planner.formation_defaults import defaults_in
 from quorum_operator.planner.observed import (
     ClaimFacts,
     FailureLatch,
@@ -53,6 +54,7 @@ def identity_facts(config_map: Object, index: int) -> Identity | None:
         resource_version=meta["resourceVersion"],
         restarting=notes.get(names.ANNOTATION_RESTARTING),
         network_policy=data.get("networkPolicy") == "true",
+        defaults=defaults_in(data.get("defaults")),
         tls=data.get("tls") == TLS_ON,
         migration=_stage(notes.get(names.ANNOTATION_TLS_STAGE)),
         update=update_facts(notes.get(names.ANNOTATION_UPDATE)),
@@ -216,14 +218,15 @@ def founding_facts(overrides: dict[str, str]) -> Founding | None:
 
 def claim_facts(claim: Object) -> ClaimFacts:
     """The facts of a PersistentVolumeClaim."""
+    notes = claim["metadata"].get("annotations") or {}
     return ClaimFacts(
         name=claim["metadata"]["name"],
         uid=claim["metadata"]["uid"],
         phase=claim.get("status", {}).get("phase", "Pending"),
         deleting="deletionTimestamp" in claim["metadata"],
         volume=claim["spec"].get("volumeName"),
-        network_policy=names.ANNOTATION_NETWORK_POLICY
-        in (claim["metadata"].get("annotations") or {}),
+        network_policy=names.ANNOTATION_NETWORK_POLICY in notes,
+        defaults=defaults_in(notes.get(names.ANNOTATION_DEFAULTS)),
         expansion=_expansion(claim),
     )
 

@@ -70,6 +70,23 @@ async def _is_away(api: Reads, zone: str) -> bool:
     return len(nodes) > 1 and not any(map(_is_ready, nodes))
 
 
+async def all_have_zones(api: Reads) -> bool:
+    """Whether all Nodes that accept pods have a zone; False if they can't be read."""
+    try:
+        nodes = await api.find(paths.NODES)
+    except ApiError:
+        return False
+    open_to_pods = [each for each in nodes if not _excludes_pods(each)]
+    zones = [(each["metadata"].get("labels") or {}).get(ZONE) for each in open_to_pods]
+    return bool(zones) and all(zones)
+
+
+def _excludes_pods(node: Object) -> bool:
+    """Whether a taint keeps pods without a toleration from the Node, as on most control planes."""
+    taints = (node.get("spec") or {}).get("taints") or []
+    return any(each.get("effect") in {"NoSchedule", "NoExecute"} for each in taints)
+
+
 def _is_ready(node: Object) -> bool:
     """Whether the Node is ready; a Node without a status yet counts as ready."""
     conditions = (node.get("status") or {}).get("conditions") or []

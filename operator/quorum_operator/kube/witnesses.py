@@ -6,6 +6,7 @@ from quorum_operator.desired import names
 from quorum_operator.kube import facts
 from quorum_operator.kube.finding import Parts, formation_of
 from quorum_operator.planner.credible_identity import Witness
+from quorum_operator.planner.formation_defaults import defaults_in
 from quorum_operator.planner.tls_stage import stage_of_process
 
 Object = dict[str, Any]
@@ -28,6 +29,7 @@ def witnesses(parts: Parts) -> list[Witness]:
                 migrated=_KEY_STORE in overrides,
                 closed=notes.get(names.ANNOTATION_TLS) == "true",
                 policed=notes.get(names.ANNOTATION_NETWORK_POLICY) == "true",
+                defaults=defaults_in(notes.get(names.ANNOTATION_DEFAULTS)),
                 runs=each["spec"].get("replicas", 1) > 0,
                 may_found=facts.founding_facts(overrides) is not None,
             )

@@ -106,6 +106,7 @@ def _adopt(at: Situation, cluster_id: str, left: tuple[LoneClaim, ...]) -> Step:
         formed=True,
         reason=reason,
         network_policy=any(each.claim.network_policy for each in mine),
+        defaults=frozenset().union(*(each.claim.defaults for each in mine)),
         tls=any(each.claim.marks.tls for each in mine),
     )
 

@@ -6,12 +6,13 @@ are harder to forge: their claim templates are immutable, and a later formation 
 * The identity of a formation without members does not count beside one that has formed.
 * An identity whose cluster id differs from that of its members is damaged, like one without data.
 * The recorded TLS stage counts only if it is consistent with the stages of the members.
-* Certificates and a NetworkPolicy that all members were created with always count.
+* Certificates, a NetworkPolicy and defaults that all members were created with always count.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from quorum_operator.planner.formation_defaults import Defaults
 from quorum_operator.planner.gates import voter_keys
 from quorum_operator.planner.observed import Identity, Incarnation, QuorumView
 from quorum_operator.planner.tls_stage import TlsStage, stage_left
@@ -32,6 +33,8 @@ class Witness:
     """Whether it was created with certificates."""
     policed: bool = False
     """Whether the quorum was formed with a NetworkPolicy."""
+    defaults: Defaults = frozenset()
+    """Defaults of the quorum's formation."""
     runs: bool = True
     """Whether it should run. A stopped member keeps its last template."""
     may_found: bool = False
@@ -99,6 +102,7 @@ def _as_proven(identity: Identity, members: Sequence[Witness]) -> Identity:
         tls=formed_closed or (identity.tls and mixed),
         migration=stage,
         network_policy=identity.network_policy or policed,
+        defaults=identity.defaults | frozenset.intersection(*(each.defaults for each in members)),
     )
 
 

@@ -11,6 +11,7 @@ founder's StatefulSet still has that permission. Two operators with the same fac
 from dataclasses import dataclass
 from functools import cached_property
 
+from quorum_operator.planner.formation_defaults import Defaults
 from quorum_operator.planner.observed import ClaimFacts, Founding, Key, NodeReport
 from quorum_operator.planner.situation import Situation
 from quorum_operator.planner.step import RebuildIdentity, Step, Wait
@@ -35,6 +36,7 @@ def plan_missing_identity(at: Situation) -> Step:
         formed=founding is None or not left.is_forming,
         reason=f"{_MISSING}: {left.proof}",
         network_policy=left.network_policy,
+        defaults=left.defaults,
         tls=left.tls,
         migration=left.migration,
     )
@@ -81,6 +83,11 @@ class IdentityLeft:
     def network_policy(self) -> bool:
         """Whether it was formed with a NetworkPolicy, according to any claim of its cluster."""
         return any(each.network_policy for each in self._claims)
+
+    @cached_property
+    def defaults(self) -> Defaults:
+        """Defaults of its formation, according to any claim of its cluster."""
+        return frozenset().union(*(each.defaults for each in self._claims))
 
     @cached_property
     def tls(self) -> bool:

@@ -14,6 +14,7 @@ from quorum_node.survivor import Survivor
 from quorum_operator.crd import ReplacementOrder
 from quorum_operator.planner.backups import BackupsSeen
 from quorum_operator.planner.certificates_seen import CertificatesSeen, LoadedCertificates
+from quorum_operator.planner.formation_defaults import Defaults
 from quorum_operator.planner.host_capacity import HostCapacity
 from quorum_operator.planner.noticed import NotMade, Suspicion
 from quorum_operator.planner.tls_stage import TlsStage
@@ -94,6 +95,7 @@ class Identity:
     resource_version: str = ""
     restarting: str | None = None  # UID of the pod chosen last (see `RestartMember`)
     network_policy: bool = False  # formed with a policy: default if the spec does not set it
+    defaults: Defaults = frozenset()  # of the version that formed the quorum
     tls: bool = False  # formed with certificates; the spec can't revert this
     migration: TlsStage = TlsStage.PLAIN  # progress of a quorum that was formed without
     update: UpdateRecord | None = None  # None: no revision that all members have run is recorded
@@ -218,6 +220,7 @@ class ClaimFacts:
     resource_version: str = ""
     network_policy: bool = False
     """Whether the quorum was formed with a NetworkPolicy. Written only when the claim is created."""
+    defaults: Defaults = frozenset()  # as `network_policy`
     # as stored by the API server, with the default class filled in
     storage_class: str | None = None
     owners: frozenset[str] = frozenset()  # UIDs

@@ -6,6 +6,7 @@ is idempotent, and safe if another operator has just executed it.
 
 from dataclasses import dataclass
 
+from quorum_operator.planner.formation_defaults import Defaults
 from quorum_operator.planner.observed import (
     FailureLatch,
     Founding,
@@ -56,6 +57,8 @@ class RebuildIdentity:
     reason: str
     network_policy: bool = False
     """Whether it was formed with a NetworkPolicy, according to its claims."""
+    defaults: Defaults = frozenset()
+    """Defaults of its formation, according to its claims."""
     tls: bool = False
     """Whether it was formed with certificates, according to its claims or StatefulSets."""
     migration: TlsStage = TlsStage.PLAIN
