@@ -7,6 +7,7 @@ import pytest
 from support.envtest.environment import Env
 from support.envtest.kube_api import Json
 from support.kind_env import kube
+from support.kind_env.waiting import wait_for
 
 pytestmark = [pytest.mark.envtest, pytest.mark.long]
 
@@ -56,12 +57,13 @@ def test_new_quorum_has_requests_prefers_zones_and_fixes_its_voters(env: Env) ->
     uids = {pod["metadata"]["uid"] for pod in quorum.pods()}
     for node in env.api.list(_NODES):
         _label(env, node["metadata"]["name"], None)
-    (identity,) = quorum.identities()
-    env.api.delete(kube.core(env.namespace, "configmaps", identity["metadata"]["name"]))
+    path = kube.core(env.namespace, "configmaps", quorum.identities()[0])
+    recorded = env.api.get(path)["data"]["defaults"]
+    env.api.delete(path)
+    wait_for("the identity is recreated", lambda: env.api.find(path) is not None, timeout_s=60)
     quorum.patch({"podTemplate": {"annotations": {"example.org/a": "b"}}})
     quorum.wait_ready(3)
-    (again,) = quorum.identities()
-    assert again["data"]["defaults"] == identity["data"]["defaults"]
+    assert env.api.get(path)["data"]["defaults"] == recorded
     assert {pod["metadata"]["uid"] for pod in quorum.pods()} == uids
 
 

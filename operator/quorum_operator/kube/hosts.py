@@ -16,6 +16,7 @@ from quorum_operator.planner.observed import HostFacts, Incarnation
 Object = dict[str, Any]
 
 ZONE = "topology.kubernetes.io/zone"
+_ROLE_TAINT = "node-role.kubernetes.io/"
 
 
 async def read_hosts(
@@ -71,20 +72,20 @@ async def _is_away(api: Reads, zone: str) -> bool:
 
 
 async def all_have_zones(api: Reads) -> bool:
-    """Whether all Nodes that accept pods have a zone; False if they can't be read."""
+    """Whether all Nodes have a zone, except those of the control plane; False if they can't be read."""
     try:
         nodes = await api.find(paths.NODES)
     except ApiError:
         return False
-    open_to_pods = [each for each in nodes if not _excludes_pods(each)]
-    zones = [(each["metadata"].get("labels") or {}).get(ZONE) for each in open_to_pods]
+    workers = [each for each in nodes if not _is_control_plane(each)]
+    zones = [(each["metadata"].get("labels") or {}).get(ZONE) for each in workers]
     return bool(zones) and all(zones)
 
 
-def _excludes_pods(node: Object) -> bool:
-    """Whether a taint keeps pods without a toleration from the Node, as on most control planes."""
+def _is_control_plane(node: Object) -> bool:
+    """Whether a taint reserves the Node for a role. Other taints may be temporary, such as not-ready."""
     taints = (node.get("spec") or {}).get("taints") or []
-    return any(each.get("effect") in {"NoSchedule", "NoExecute"} for each in taints)
+    return any(each.get("key", "").startswith(_ROLE_TAINT) for each in taints)
 
 
 def _is_ready(node: Object) -> bool:
