@@ -17,8 +17,8 @@ from support.random_changes.catalogue import DRAWN, named
 from support.random_changes.passed_rounds import ledger
 from support.random_changes.rounds import rounds
 
-_FURTHER_PORTS = range(20_000, 30_000, 100)
-"""The first host port of each further cluster; below the ephemeral ports."""
+_FURTHER_PORTS = range(30_000, 31_000, 100)
+"""The first host port of each cluster; above the ports of other tests, below the ephemeral ones."""
 
 
 def main() -> int:

@@ -29,6 +29,7 @@ from quorum_node.server.listener.port_authentication import (
 )
 from quorum_node.server.listener.principal_shares import PrincipalShares, is_anonymous
 from quorum_node.server.observing.metrics import Metrics
+from quorum_node.server.transport.sliced_transport import in_slices
 from quorum_node.server.transport.sockets import address_of
 
 SHARE = 0.2
@@ -80,7 +81,8 @@ class HttpConnection(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Called by the loop."""
-        super().connection_made(transport)
+        # Answers of many MiB would be encrypted at once.
+        super().connection_made(cast(asyncio.Transport, in_slices(transport, self.loop)))
         self.address = address_of(transport)
         identity = self._listener.authentication.authenticate(transport, self.address)
         if identity is None:

@@ -57,6 +57,10 @@ class SlicedTransport:
         self._left_bytes = 0
         self._transport.abort()
 
+    def is_closing(self) -> bool:
+        """Whether it closes, or will when all data is written."""
+        return self._closes or self._transport.is_closing()
+
     def pause_reading(self) -> None:
         """See asyncio."""
         self._transport.pause_reading()

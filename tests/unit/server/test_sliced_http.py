@@ -1,0 +1,103 @@
+"""Large answers of the HTTP API over TLS are encrypted in slices, one in a turn of the loop; clear text is sent at once."""
+
+import asyncio
+from typing import Any
+
+import pytest
+import uvicorn
+from uvicorn.server import ServerState
+
+from quorum_node.configuration.limits import ConnectionLimits
+from quorum_node.server.listener.connection_book import ConnectionBook
+from quorum_node.server.listener.fair_turns import FairTurns
+from quorum_node.server.listener.http_connection import HttpListener
+from quorum_node.server.listener.loop_work import LoopWork
+from quorum_node.server.listener.principal_shares import PrincipalShares
+from quorum_node.server.observing.metrics import Metrics
+from quorum_node.server.transport.sliced_transport import SLICE_BYTES
+
+BODY = bytes(range(256)) * (8 << 12)
+"""8 MiB."""
+REQUEST = b"GET / HTTP/1.1\r\nhost: node\r\nconnection: close\r\n\r\n"
+
+
+class Wire(asyncio.Transport):
+    """Keeps what is written, and in which turn of the loop."""
+
+    def __init__(self, *, encrypted: bool) -> None:
+        super().__init__({"ssl_object": object() if encrypted else None, "peername": ("::1", 1)})
+        self.turn = 0
+        self.written: list[tuple[int, bytes]] = []
+        self.closed = asyncio.Event()
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        assert not self.closed.is_set(), "written after the end"
+        self.written.append((self.turn, bytes(data)))
+
+    def close(self) -> None:
+        self.closed.set()
+
+    def is_closing(self) -> bool:
+        return self.closed.is_set()
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def pause_reading(self) -> None:
+        pass
+
+    def resume_reading(self) -> None:
+        pass
+
+    def largest_turn(self) -> int:
+        """Bytes written in one turn at most."""
+        turns: dict[int, int] = {}
+        for turn, data in self.written:
+            turns[turn] = turns.get(turn, 0) + len(data)
+        return max(turns.values())
+
+
+async def application(scope: Any, receive: Any, send: Any) -> None:
+    headers = [(b"content-length", str(len(BODY)).encode())]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": BODY})
+
+
+def listener() -> HttpListener:
+    loop, limits, metrics = asyncio.get_running_loop(), ConnectionLimits(), Metrics()
+    config = uvicorn.Config(application, loop="none", ws="none", lifespan="off", log_config=None)
+    config.load()
+    return HttpListener(
+        config,
+        ServerState(),
+        ConnectionBook(limits, loop.time, lambda why: None),
+        FairTurns(loop, share=1.0, burst_seconds=1.0),
+        metrics,
+        PrincipalShares(loop, limits.principal_requests, limits.principal_percentage, LoopWork()),
+    )
+
+
+async def answer_on(wire: Wire) -> bytes:
+    """The whole answer to one request, after which the connection is closed."""
+    connection = listener().make()
+    connection.connection_made(wire)
+    connection.data_received(REQUEST)
+    async with asyncio.timeout(30):
+        while not wire.closed.is_set():
+            await asyncio.sleep(0)
+            wire.turn += 1
+    return b"".join(data for _, data in wire.written)
+
+
+@pytest.mark.parametrize("encrypted", [True, False], ids=["TLS", "clear text"])
+async def test_answer_is_complete_and_over_tls_written_in_slices(encrypted: bool) -> None:
+    wire = Wire(encrypted=encrypted)
+    answer = await answer_on(wire)
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 200")
+    assert body == BODY
+    if encrypted:
+        assert wire.largest_turn() <= 2 * SLICE_BYTES
+        assert wire.turn >= len(BODY) // SLICE_BYTES
+    else:
+        assert wire.largest_turn() >= len(BODY)
