@@ -25,6 +25,7 @@ IMPURE_CALLS = frozenset({"open", "input", "print", "__import__"})
 OF_THE_NODE_FOR_THE_OPERATOR = (
     "quorum_node.api",
     "quorum_node.command_line",
+    "quorum_node.core_dumps",
     "quorum_node.reassignment_api",
     "quorum_node.fresh_uuid",
     "quorum_node.host_port",

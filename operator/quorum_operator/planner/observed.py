@@ -221,13 +221,11 @@ class ClaimFacts:
     network_policy: bool = False
     """Whether the quorum was formed with a NetworkPolicy. Written only when the claim is created."""
     defaults: Defaults = frozenset()  # as `network_policy`
-    # as stored by the API server, with the default class filled in
-    storage_class: str | None = None
+    storage_class: str | None = None  # as stored by the API server
     owners: frozenset[str] = frozenset()  # UIDs
     expandable: bool = False
     """Whether its class allows online expansion. Only read if a larger size is wanted."""
-    expansion: str | None = None
-    """While its volume is smaller than the claim requests: what is known about that; None: it is not smaller."""
+    expansion: str | None = None  # why its volume is smaller than requested, if it is
 
 
 @dataclass(frozen=True, slots=True)
