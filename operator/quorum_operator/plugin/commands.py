@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from shutil import get_terminal_size
 
-from quorum_operator.plugin.kubectl import CommandFailed, Kubectl, Object
+from quorum_operator.plugin.kubectl import CommandFailed, ConflictingChange, Kubectl, Object
 from quorum_operator.plugin.layout import WIDTH, printable
 from quorum_operator.plugin.pages import members_page, status_page, summary_line
 
@@ -19,6 +19,7 @@ _TOKEN_FILE = "/etc/metadataquorum-token/token"
 _POD = re.compile("[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 _MOST_RETIRED = 16
 _MOST_WIDTH = 160
+_MOST_CONFLICTS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,9 +147,25 @@ def _set_paused(call: Call, wanted: bool) -> list[str]:
 
 
 def _change(call: Call, quorum: Object, spec: Object) -> None:
-    """Patch the resource, conditional on the version that was read."""
-    version = quorum["metadata"]["resourceVersion"]
-    call.kubectl.patch(call.name, {"metadata": {"resourceVersion": version}, "spec": spec})
+    """Patch the resource, on condition that its spec is the one that was read. Raises CommandFailed if it is not.
+
+    The condition of the API server is the version of the whole resource, whose status the operator may write at any
+    time. So a conflict is repeated with the current version while the generation, which counts changes of the spec, and
+    the UID are the same.
+    """
+    read = quorum["metadata"]
+    for _ in range(_MOST_CONFLICTS):
+        version = quorum["metadata"]["resourceVersion"]
+        try:
+            call.kubectl.patch(call.name, {"metadata": {"resourceVersion": version}, "spec": spec})
+        except ConflictingChange as conflict:
+            rejected = conflict
+        else:
+            return
+        quorum = call.kubectl.quorum(call.name)
+        if any(quorum["metadata"][part] != read[part] for part in ("uid", "generation")):
+            break
+    raise rejected
 
 
 def _members(quorum: Object) -> list[Object]:

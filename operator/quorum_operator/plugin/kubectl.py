@@ -13,11 +13,16 @@ Object = dict[str, Any]
 QUORUMS = "metadataquorums.metadataquorum.dev"
 KIND = "MetadataQuorum"
 TIMEOUT_S = 60.0
+_CONFLICT = "Operation cannot be fulfilled"
 _LOG_LINE = re.compile(r"[IWE]\d{4} \d\d:\d\d:\d\d\.")
 
 
 class CommandFailed(Exception):
     """A failed command, with a message for the user."""
+
+
+class ConflictingChange(CommandFailed):
+    """A conditional change was rejected: another client has written the object since it was read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +48,7 @@ class Kubectl:
         return items
 
     def patch(self, name: str, body: Object) -> None:
-        """Apply a merge patch; metadata.resourceVersion in `body` makes it conditional."""
+        """Apply a merge patch; metadata.resourceVersion in `body` makes it conditional. Raises ConflictingChange."""
         self._run("patch", QUORUMS, name, "--type", "merge", "-p", json.dumps(body))
 
     def execute(self, pod: str, command: Sequence[str]) -> str:
@@ -83,7 +88,9 @@ class Kubectl:
                 f"no answer from the API server within {TIMEOUT_S:.0f} s; try `kubectl get {QUORUMS}`"
             ) from None
         if done.returncode != 0:
-            raise CommandFailed(_explained(_without_log(done.stderr) or done.stdout.strip()))
+            error = _without_log(done.stderr) or done.stdout.strip()
+            conflict = _CONFLICT in error
+            raise (ConflictingChange if conflict else CommandFailed)(_explained(error))
         return done.stdout
 
 
@@ -110,7 +117,7 @@ def _explained(error: str) -> str:
         return f"{error}\nThis cluster has no MetadataQuorums: install the operator, or choose another --context"
     if "(NotFound)" in error and KIND.lower() in error:
         return f"{error}\nSee `kubectl get metadataquorums --all-namespaces`, and name the namespace with -n"
-    if "Operation cannot be fulfilled" in error:
+    if _CONFLICT in error:
         return (
             f"{error}\nThe resource was changed at the same time: check it, and repeat the command"
         )

@@ -24,6 +24,14 @@ elif sys.argv[1] == "exec":
     print("the leader of epoch 4 handed over")
 elif sys.argv[1] == "patch" and "--context=broken" in sys.argv:
     sys.exit("Error from server (Conflict): Operation cannot be fulfilled on metadataquorums")
+elif sys.argv[1] == "patch" and ({{"--context=written", "--context=edited"}} & {{*sys.argv}}):
+    # Another client was faster, once: it wrote the status or the spec.
+    resource = json.load(open({resource!r}))
+    if json.loads(sys.argv[-1])["metadata"]["resourceVersion"] == {recorded!r}:
+        resource["metadata"]["resourceVersion"] += "1"
+        resource["metadata"]["generation"] += "--context=edited" in sys.argv
+        json.dump(resource, open({resource!r}, "w"))
+        sys.exit("Error from server (Conflict): Operation cannot be fulfilled on metadataquorums")
 if "--context=down" in sys.argv:
     log = 'E1127 02:28:31.579017   26904 memcache.go:265] "Unhandled Error" err="refused"'
     sys.exit(log + "\\n" + log + "\\nThe connection to the server localhost:8080 was refused")
@@ -42,16 +50,22 @@ class Recording:
             calls=str(self._calls),
             events=str(events),
             resource=str(self._resource),
+            recorded=self._of("Ready")["metadata"]["resourceVersion"],
         )
         self.program.write_text(text)
         self.program.chmod(0o755)
         self.show("Ready")
 
     def show(self, state: str, **spec: Any) -> dict[str, Any]:
-        resource: dict[str, Any] = json.loads((_RECORDED / f"{state}.json").read_text())["resource"]
+        resource = self._of(state)
         resource["spec"].update(spec)
         self.put(resource)
         return resource
+
+    @staticmethod
+    def _of(state: str) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads((_RECORDED / f"{state}.json").read_text())["resource"]
+        return found
 
     def put(self, resource: dict[str, Any]) -> None:
         self._resource.write_text(json.dumps(resource))
@@ -169,6 +183,20 @@ def test_conflict_message_suggests_a_retry(
 ) -> None:
     assert main.main(["pause", "q", "--context", "broken"]) == 1
     assert "check it, and repeat" in capsys.readouterr().err
+
+
+@pytest.mark.requirement("OP-10")
+def test_status_written_meanwhile_is_no_conflict_and_a_changed_spec_is_one(
+    kubectl: Recording, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main.main(["replace", "q", "2", "--context", "written"]) == 0
+    versions = [json.loads(body)["metadata"]["resourceVersion"] for *_, body in kubectl.changes]
+    assert versions[1] == versions[0] + "1"
+    assert len(versions) == 2
+    kubectl.show("Ready")
+    assert main.main(["replace", "q", "2", "--context", "edited"]) == 1
+    assert "check it, and repeat" in capsys.readouterr().err
+    assert len(kubectl.changes) == 3
 
 
 def test_unreachable_cluster_gives_one_message_without_the_kubectl_log(

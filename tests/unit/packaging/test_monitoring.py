@@ -4,6 +4,7 @@ import functools
 import json
 import re
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -284,10 +285,34 @@ CAUSES: dict[str, tuple[dict[str, str], str]] = {
 }
 
 
-def rule_test(rule: dict[str, Any]) -> dict[str, Any]:
+# Further causes of the same alerts: each condition of a pattern, each arm of an `or`.
+FURTHER_CAUSES: list[tuple[str, dict[str, str], str]] = [
+    *(
+        (
+            "MetadataQuorumNeedsDecision",
+            {
+                f'metadataquorum_operator_quorum_condition{{{_OF_Q},condition="{condition}"}}': "0x5 1x60"
+            },
+            f'{_OF_Q},condition="{condition}"',
+        )
+        for condition in ("IdentityMissing", "SpecInvalid", "ForeignObjects", "AlterationPending")
+    ),
+    ("MetadataQuorumDiskFilling", {f"metadata_quorum_disk_low{{{_POD}}}": "0x5 1x60"}, _POD),
+]
+
+
+def rule_tests(rule: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """One for each cause of the alert."""
+    name = rule["alert"]
+    yield rule_test(rule, *CAUSES[name])
+    for alert, series, labels in FURTHER_CAUSES:
+        if alert == name:
+            yield rule_test(rule, series, labels)
+
+
+def rule_test(rule: dict[str, Any], series: dict[str, str], labels: str) -> dict[str, Any]:
     """It fires in the end, for what it should and nothing else, and not while all is well."""
     name = rule["alert"]
-    series, labels = CAUSES[name]
     own = f",{labels}" if labels else ""
     severity = rule["labels"]["severity"]
     firing = f'ALERTS{{alertname="{name}",alertstate="firing"}}'
@@ -307,6 +332,19 @@ def test_each_alert_has_a_trigger_in_the_test() -> None:
     assert CAUSES.keys() == {rule["alert"] for rule in RULES}
 
 
+def test_each_condition_and_each_arm_of_an_alert_has_a_trigger() -> None:
+    causes = [(alert, *cause) for alert, cause in CAUSES.items()] + FURTHER_CAUSES
+    for rule in RULES:
+        triggers = [
+            found for alert, series, _ in causes if alert == rule["alert"] for found in series
+        ]
+        for condition in re.findall(r'condition=~?"([^"]+)"', rule["expr"]):
+            for each in condition.split("|"):
+                assert any(f'condition="{each}"' in one for one in triggers), (rule["alert"], each)
+        for name, _ in _METRIC.findall(rule["expr"]):
+            assert any(one.startswith(name) for one in triggers), (rule["alert"], name)
+
+
 @pytest.mark.requirement("OP-11")
 def test_promtool_accepts_the_rules_and_each_alert_fires_when_triggered(tmp_path: Path) -> None:
     program = promtool()
@@ -318,7 +356,7 @@ def test_promtool_accepts_the_rules_and_each_alert_fires_when_triggered(tmp_path
     document = {
         "rule_files": [str(rules)],
         "evaluation_interval": "1m",
-        "tests": [rule_test(rule) for rule in RULES],
+        "tests": [each for rule in RULES for each in rule_tests(rule)],
     }
     path = tmp_path / "alerts_test.yaml"
     path.write_text(yaml.safe_dump(document, sort_keys=False))
