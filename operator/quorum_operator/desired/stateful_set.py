@@ -87,13 +87,12 @@ def founder_or_member(each: Incarnation, identity: Identity) -> Member:
 
 def build(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> dict[str, Any]:
     """The whole StatefulSet."""
-    name = owner.member(member.node_id, member.number)
-    spec = with_defaults(revision.for_member(spec, member.identity, name), member.identity)
-    meta = metadata(owner, name)
+    spec, is_candidate = _run_by(owner, spec, member)
+    meta = metadata(owner, owner.member(member.node_id, member.number))
     meta["labels"] = labels(owner, member.node_id, member.number, member.identity.index)
     annotations = {
         ANNOTATION_STORAGE: storage_text(_storage(spec, member)),
-        ANNOTATION_TEMPLATE: _template_hash(owner, spec, member),
+        ANNOTATION_TEMPLATE: _template_hash(owner, spec, member, is_candidate),
     }
     if member.founder:
         annotations[ANNOTATION_UUID] = member.identity.founder_uuid
@@ -117,7 +116,7 @@ def build(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> dict[str, A
             "revisionHistoryLimit": 1,
             "selector": {"matchLabels": _selector(owner, member.node_id, member.number)},
             "persistentVolumeClaimRetentionPolicy": retention(spec),
-            "template": build_template(owner, spec, member),
+            "template": build_template(owner, spec, member, is_candidate=is_candidate),
             "volumeClaimTemplates": [_claim(owner, spec, member)],
         },
     }
@@ -131,9 +130,21 @@ def retention(spec: MetadataQuorumSpec) -> dict[str, str]:
 
 def hashes(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> Templates:
     """Hashes that an up-to-date template is annotated with."""
+    spec, is_candidate = _run_by(owner, spec, member)
+    template = _template_hash(owner, spec, member, is_candidate)
+    return Templates(template, _restart_hash(owner, spec, member))
+
+
+def _run_by(
+    owner: Owner, spec: MetadataQuorumSpec, member: Member
+) -> tuple[MetadataQuorumSpec, bool]:
+    """The spec that a member runs, with the defaults of its formation, and whether it runs it before the others. That is
+    decided without the defaults, which are not part of a revision.
+    """
     name = owner.member(member.node_id, member.number)
-    spec = with_defaults(revision.for_member(spec, member.identity, name), member.identity)
-    return Templates(_template_hash(owner, spec, member), _restart_hash(owner, spec, member))
+    given = revision.for_member(spec, member.identity, name)
+    is_candidate = revision.is_candidate(given, member.identity, name)
+    return with_defaults(given, member.identity), is_candidate
 
 
 def storage_text(storage: StorageChoice) -> str:
@@ -150,9 +161,12 @@ def _digest(document: object) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _template_hash(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> str:
+def _template_hash(
+    owner: Owner, spec: MetadataQuorumSpec, member: Member, is_candidate: bool
+) -> str:
     """Hash of everything that may change on an existing StatefulSet."""
-    return _digest([build_template(owner, spec, member), retention(spec)])
+    template = build_template(owner, spec, member, is_candidate=is_candidate)
+    return _digest([template, retention(spec)])
 
 
 def _restart_hash(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> str:
@@ -211,8 +225,10 @@ def _claim(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> dict[str, 
     return {"metadata": {"name": "data", "labels": marks, "annotations": notes}, "spec": claim}
 
 
-def build_template(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> dict[str, Any]:
-    """The pod template."""
+def build_template(
+    owner: Owner, spec: MetadataQuorumSpec, member: Member, *, is_candidate: bool = False
+) -> dict[str, Any]:
+    """The pod template. `is_candidate`: of a canary, which runs the new configuration before the others."""
     secured = member.identity.tls_stage is not TlsStage.PLAIN
     pod: dict[str, Any] = {
         **pod_template.of_pod(spec),
@@ -221,7 +237,7 @@ def build_template(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> di
         "terminationGracePeriodSeconds": spec.termination_grace_period_seconds,
         "containers": [_container(owner, spec, member)],
         "volumes": [
-            _config_volume(owner, spec, member),
+            _config_volume(owner, is_candidate),
             {"name": "token", "secret": {"secretName": owner.token_secret, "defaultMode": 0o440}},
             {"name": "latch", "emptyDir": {"sizeLimit": "1Mi"}},
             *([tls.volume(owner.member(member.node_id, member.number))] if secured else []),
@@ -239,11 +255,10 @@ def build_template(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> di
     }
 
 
-def _config_volume(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> dict[str, Any]:
+def _config_volume(owner: Owner, is_candidate: bool) -> dict[str, Any]:
     """The volume with the configuration; for a canary it contains the new configuration under the same name."""
     source: dict[str, Any] = {"name": owner.config_map}
-    name = owner.member(member.node_id, member.number)
-    if revision.is_candidate(spec, member.identity, name):
+    if is_candidate:
         source["items"] = [{"key": revision.CANDIDATE_FILE, "path": CONFIG_FILE}]
     return {"name": "config", "configMap": source}
 

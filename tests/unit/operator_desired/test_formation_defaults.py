@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from quorum_operator.crd import MetadataQuorumSpec
-from quorum_operator.desired import base_objects, stateful_set
+from quorum_operator.desired import base_objects, revision, stateful_set
 from quorum_operator.desired import identity as identity_object
 from quorum_operator.desired.formation_defaults import MEMBERSHIP_KEY, REQUESTS
 from quorum_operator.desired.names import (
@@ -23,6 +23,7 @@ from quorum_operator.planner.formation_defaults import (
     defaults_text,
 )
 from quorum_operator.planner.observed import Identity
+from quorum_operator.planner.update_record import UpdateOutcome, UpdateRecord, tried_text
 
 OWNER = Owner("demo", "space", "uid-1")
 EARLIER = Identity(1, "cluster", 1, "founder-uuid", 3, formed=True)
@@ -122,3 +123,24 @@ def test_unknown_defaults_are_ignored() -> None:
     assert defaults_in("resources,of-a-later-version") == {FormationDefault.RESOURCES}
     assert defaults_in(None) == defaults_in("") == frozenset()
     assert defaults_in(defaults_text(FormationDefault)) == frozenset(FormationDefault)
+
+
+@pytest.mark.requirement("OP-10")
+def test_canary_of_a_new_quorum_reads_the_new_configuration_and_no_other_member_does() -> None:
+    """The defaults are part of the spec that a member runs, and not of the revision that the canary tries."""
+    spec = spec_of(update={"soakSeconds": 60}, config={"controller.quorum.fetch.timeout.ms": "1"})
+    settled = revision.wanted(spec_of(update={"soakSeconds": 60}))
+    tried = tried_text(revision.wanted(spec).id, 0)
+    record = UpdateRecord(settled, tried, UpdateOutcome.SOAKING, OWNER.member(2, 1))
+
+    def config_of(node_id: int, identity: Identity) -> dict[str, Any]:
+        member = Member(node_id, 1, replace(identity, update=record))
+        template = stateful_set.build(OWNER, spec, member)["spec"]["template"]
+        volumes = {each["name"]: each for each in template["spec"]["volumes"]}
+        found: dict[str, Any] = volumes["config"]["configMap"]
+        return found
+
+    for identity in (EARLIER, NEW):
+        (item,) = config_of(2, identity)["items"]
+        assert item == {"key": revision.CANDIDATE_FILE, "path": CONFIG_FILE}
+        assert "items" not in config_of(3, identity)
