@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from support.kind_env.environment import MOVE_TIMEOUT_S, KindEnv
-from support.kind_env.live_page import Tables, served
+from support.kind_env.live_page import Browser, Tables, forwarded, installed_browser, served
 from support.kind_env.operator_cluster import OperatorCluster
 from support.kind_env.testbed import state_directory
 from support.kind_env.waiting import wait_for
@@ -16,13 +16,26 @@ pytestmark = [pytest.mark.long, pytest.mark.timeout(1200)]
 _SHOWN_WITHIN_S = 60.0
 
 
+@pytest.fixture(params=["http client", "browser"])
+def browser(request: pytest.FixtureRequest) -> Browser | None:
+    """What opens the page. Without a browser that part is skipped."""
+    if request.param == "http client":
+        return None
+    found = installed_browser()
+    if found is None:
+        pytest.skip("no browser on PATH: install Debian's package chromium, or Chrome")
+    return found
+
+
 @pytest.mark.requirement("OP-10")
 def test_live_page_shows_a_failed_disk_its_replacement_and_a_new_leader(
-    ready_cluster: OperatorCluster, env: KindEnv
+    ready_cluster: OperatorCluster, browser: Browser | None, env: KindEnv
 ) -> None:
+    with forwarded(ready_cluster) as url, pytest.raises(httpx.TransportError):
+        httpx.get(url, timeout=10, trust_env=False)  # until it is enabled
     quorum = env.create_under_load(3)
     before = quorum.wait_healthy(3, timeout_s=30)
-    with served(ready_cluster, state_directory() / "live-page") as page:
+    with served(ready_cluster, browser, state_directory() / "live-page") as page:
 
         def shows(what: str, holds: Callable[[Tables], object], timeout_s: float) -> Tables:
             def probe() -> Tables | None:
@@ -37,12 +50,12 @@ def test_live_page_shows_a_failed_disk_its_replacement_and_a_new_leader(
         shown = shows("three ready members", lambda now: _ready(now) == 3, _SHOWN_WITHIN_S)
         assert _fact(shown, "Voters") == "3, 3 members ready"
         assert _fact(shown, "Failures tolerated") == "1 now, 1 after the next step"
-        page.screenshot("1-ready")
+        page.photograph("1-ready")
 
         failed = env.fail_disk(env.voter(leader=False, described=before))
         shown = shows("a repair under way", _repairing, _SHOWN_WITHIN_S)
         assert _row(shown, "members", str(failed.node_id)) is not None
-        page.screenshot("2-repair")
+        page.photograph("2-repair")
 
         env.wait_replaced(failed, 3)
         shown = shows(
@@ -51,7 +64,7 @@ def test_live_page_shows_a_failed_disk_its_replacement_and_a_new_leader(
             MOVE_TIMEOUT_S,
         )
         assert any(row[1].startswith(f"{failed.node_id}-") for row in shown.rows["repairs"][1:])
-        page.screenshot("3-replaced")
+        page.photograph("3-replaced")
 
         led = _fact(shown, "Leader")
         leader = env.voter(leader=True)
@@ -63,12 +76,12 @@ def test_live_page_shows_a_failed_disk_its_replacement_and_a_new_leader(
                 lambda now: _fact(now, "Leader") not in (led, "not known"),
                 _SHOWN_WITHIN_S,
             )
-            page.screenshot("4-new-leader")
+            page.photograph("4-new-leader")
         finally:
             env.faults.thaw(pod)
         env.faults.kill_9(pod)
         shows("three ready members again", lambda now: _ready(now) == 3, MOVE_TIMEOUT_S)
-        page.screenshot("5-ready-again")
+        page.photograph("5-ready-again")
     env.prove_nothing_lost()
 
 

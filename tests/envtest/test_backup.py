@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from support.envtest.backup_jobs import batch, end_backup
 from support.envtest.environment import SharedQuorum
 from support.envtest.kube_api import ApiError
 from support.envtest.quorum import CREATE_TIMEOUT_S, ApiServerQuorum
@@ -14,10 +15,6 @@ pytestmark = pytest.mark.envtest
 _LOOK_S = 60.0
 _STORE = {"bucket": "bucket", "prefix": "all", "credentialsSecretName": "credentials"}
 _BACKUP = {"schedule": "30 2 * * *", "timeZone": "Europe/Berlin", "claimName": "backups"}
-
-
-def batch(quorum: ApiServerQuorum, plural: str, name: str) -> str:
-    return f"/apis/batch/v1/namespaces/{quorum.namespace}/{plural}/{name}"
 
 
 def condition(quorum: ApiServerQuorum, kind: str) -> dict[str, Any]:
@@ -32,26 +29,6 @@ def wait_reason(quorum: ApiServerQuorum, reason: str) -> None:
         timeout_s=_LOOK_S,
         seen=quorum.summary,
     )
-
-
-def finish(quorum: ApiServerQuorum, name: str) -> None:
-    """A Job as `kubectl create job --from=cronjob/q-backup` makes it, with the status that its controller would set."""
-    api = quorum.api
-    template = api.get(batch(quorum, "cronjobs", "q-backup"))["spec"]["jobTemplate"]
-    body = {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {"name": name, "labels": template["metadata"]["labels"]},
-        "spec": {**template["spec"], "suspend": True},
-    }
-    api.create(batch(quorum, "jobs", name).rpartition("/")[0], body)
-    at = api.get(batch(quorum, "jobs", name))["metadata"]["creationTimestamp"]
-    conditions = [
-        {"type": kind, "status": "True", "lastTransitionTime": at, "reason": "CompletionsReached"}
-        for kind in ("SuccessCriteriaMet", "Complete")
-    ]
-    status = {"startTime": at, "completionTime": at, "succeeded": 1, "conditions": conditions}
-    api.merge(f"{batch(quorum, 'jobs', name)}/status", {"status": status})
 
 
 @pytest.mark.requirement("OP-10")
@@ -70,7 +47,7 @@ def test_backup_cron_job_is_accepted_and_restored_and_its_job_gets_its_settings(
         lambda: api.get(path)["spec"]["schedule"] == _BACKUP["schedule"],
         timeout_s=_LOOK_S,
     )
-    finish(quorum, "q-backup-now")
+    end_backup(quorum, "q-backup-now", successful=True)
     wait_reason(quorum, "BackupRecent")
     assert quorum.status()["backup"]["lastSuccessAt"]
     events = {each["reason"] for each in shared_quorum.env.events("q")}

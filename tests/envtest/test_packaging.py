@@ -8,12 +8,14 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
+import yaml
 
 from support import chart
-from support.envtest.kube_api import ApiError
+from support.envtest.kube_api import ApiError, Json
 from support.kind import ControlPlane
 from support.kind_env import kube
 from support.kind_env.kube import Kube
@@ -32,10 +34,30 @@ _QUORUM = {
     "spec": {"replicas": 3},
 }
 
+_MONITORING_GROUP = "monitoring.coreos.com"
+_MONITORING = {"podmonitors": "PodMonitor", "prometheusrules": "PrometheusRule"}
+
 
 _NOT_READY = 429
 _GONE_S = 240.0
 """The API server's own patience with what it deletes is a minute, and it tries again."""
+
+
+def monitoring_definition(plural: str, kind: str) -> Json:
+    """A definition that accepts every object of the kind."""
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.{_MONITORING_GROUP}"},
+        "spec": {
+            "group": _MONITORING_GROUP,
+            "scope": "Namespaced",
+            "names": {"plural": plural, "singular": kind.lower(), "kind": kind},
+            "versions": [version],
+        },
+    }
 
 
 class Empty:
@@ -101,6 +123,38 @@ class Empty:
                 timeout_s=_GONE_S,
                 seen=lambda path=path: self._state_of(path),
             )
+
+    def define_monitoring(self) -> None:
+        """The two kinds of the Prometheus operator that the chart uses, and no more of them than their names."""
+        for plural, kind in _MONITORING.items():
+            name = f"{plural}.{_MONITORING_GROUP}"
+            self.api.create(kube.CRDS, monitoring_definition(plural, kind))
+            wait_for(f"{kind} is served", partial(self._is_served, name), timeout_s=60)
+
+    def _is_served(self, definition: str) -> bool:
+        found = self.api.find(f"{kube.CRDS}/{definition}") or {}
+        conditions = found.get("status", {}).get("conditions") or []
+        if not any(c["type"] == "Established" and c["status"] == "True" for c in conditions):
+            return False
+        try:
+            return self.api.list(self._of_monitoring(definition.partition(".")[0])) == []
+        except ApiError as error:
+            if error.status not in {404, _NOT_READY}:
+                raise
+            return False
+
+    @staticmethod
+    def _of_monitoring(plural: str) -> str:
+        return f"/apis/{_MONITORING_GROUP}/v1/namespaces/{chart.NAMESPACE}/{plural}"
+
+    def monitoring(self) -> dict[str, Json]:
+        """The specs of the monitors by name, and that of the rules as `NAME rules`."""
+        found = {}
+        for plural, kind in _MONITORING.items():
+            for each in self.api.list(self._of_monitoring(plural)):
+                name = each["metadata"]["name"]
+                found[f"{name} rules" if kind == "PrometheusRule" else name] = each["spec"]
+        return found
 
     def _state_of(self, path: str) -> object:
         """The conditions that block it, as the API server reports them."""
@@ -235,6 +289,39 @@ def test_upgrade_leaves_no_quorum_without_an_operator(empty: Empty) -> None:
     assert f"watchNamespaces={{{chart.NAMESPACE},default}}" in str(refused.value)
     empty.install(f"watchNamespaces={{{chart.NAMESPACE},default}}")
     empty.install("replicaCount=1")  # a release that was given names may be given others
+
+
+@pytest.mark.long
+@pytest.mark.requirement("OP-10")
+def test_monitors_and_rules_appear_with_their_definitions_and_not_before(empty: Empty) -> None:
+    empty.install()
+    empty.define_monitoring()
+    assert empty.monitoring() == {}, "created before the kinds were there"
+    empty.install()
+    alerts = yaml.safe_load((chart.CHART / "monitoring" / "alerts.yaml").read_text())
+    found = empty.monitoring()
+    assert found.keys() == {chart.RELEASE, f"{chart.RELEASE}-members", f"{chart.RELEASE} rules"}
+    (group,) = found[f"{chart.RELEASE} rules"]["groups"]
+    assert [each["alert"] for each in group["rules"]] == [
+        each["alert"] for each in alerts["groups"][0]["rules"]
+    ]
+    labels = found[chart.RELEASE]["selector"]["matchLabels"]
+    pod = empty.api.get(_DEPLOYMENT)["spec"]["template"]
+    assert labels.items() <= pod["metadata"]["labels"].items(), "selects no pod of the operator"
+    (endpoint,) = found[chart.RELEASE]["podMetricsEndpoints"]
+    ports = [port["name"] for port in pod["spec"]["containers"][0]["ports"]]
+    assert endpoint["port"] in ports
+    empty.install("metrics.monitors.enabled=false", "metrics.rules.enabled=false")
+    assert empty.monitoring() == {}
+
+
+@pytest.mark.long
+def test_monitors_that_are_required_without_their_definitions_refuse_the_installation(
+    empty: Empty,
+) -> None:
+    with pytest.raises(TestbedError, match="install the Prometheus operator first"):
+        empty.install("metrics.monitors.enabled=true")
+    assert empty.api.find(_DEPLOYMENT) is None
 
 
 def may(api: Kube, user: str, namespace: str) -> bool:

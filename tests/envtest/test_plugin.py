@@ -1,9 +1,12 @@
 """`kubectl quorum` on a real API server, with real members behind the resource."""
 
+import contextlib
 import json
 import os
+import pty
 import subprocess
 import sys
+import termios
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from quorum_operator.plugin.pages import status_page
 from support.envtest.environment import Env, SharedQuorum
 from support.envtest.kube_api import Json
 from support.envtest.operator_process import OperatorProcess
@@ -25,7 +27,6 @@ pytestmark = pytest.mark.envtest
 
 _PLUGIN = Path(sys.executable).with_name("kubectl-quorum")
 _OF_AN_EVENT = ("type", "reason", "message", "firstTimestamp", "lastTimestamp", "count")
-_NOW = 1_800_000_000.0
 _EXEC = """#!{python}
 # kubectl, but for `exec`: no container runs here, so the command runs beside the pod's address instead.
 import os, sys
@@ -61,6 +62,37 @@ class Terminal:
         )
         assert done.returncode == code, done.stdout + done.stderr
         return done.stdout if code == 0 else done.stderr
+
+    def wait_shown(self, phase: str) -> str:
+        """What the program prints about `q` in this phase. Raises NotInTime."""
+
+        def probe() -> str | None:
+            output = self.run("status", "q")
+            return output if f"Phase       {phase}" in output else None
+
+        return wait_for(f"{phase} is shown", probe, timeout_s=MOVE_TIMEOUT_S)
+
+    def on_screen(self, *arguments: str) -> str:
+        """What the program writes to a terminal of 24 lines and 80 columns."""
+        leader, follower = pty.openpty()
+        termios.tcsetwinsize(follower, (24, 80))
+        environment = {key: each for key, each in self._environment.items() if key != "COLUMNS"}
+        command = [str(_PLUGIN), *arguments, *self._options]
+        with subprocess.Popen(
+            command, env=environment, stdin=follower, stdout=follower, stderr=follower
+        ) as process:
+            os.close(follower)
+            written = b"".join(_chunks(leader))
+        os.close(leader)
+        assert process.returncode == 0, written.decode()
+        return written.decode().replace("\r\n", "\n")
+
+
+def _chunks(terminal: int) -> Iterator[bytes]:
+    """All that is written to a terminal until its last user closes it, which Linux reports as EIO."""
+    with contextlib.suppress(OSError):
+        while chunk := os.read(terminal, 4096):
+            yield chunk
 
 
 def fits(text: str) -> bool:
@@ -137,6 +169,8 @@ class Recorder:
 
     @contextmanager
     def running(self) -> Iterator[None]:
+        """May be repeated."""
+        self._ended.clear()
         thread = threading.Thread(target=self._run)
         thread.start()
         try:
@@ -171,48 +205,93 @@ class Recorder:
 _STATES = ("Forming", "Ready", "Repairing", "QuorumLost", "Recovering", "Paused")
 
 
+@contextmanager
+def held_pods(quorum: ApiServerQuorum, *names: str) -> Iterator[None]:
+    """Pods of these names get no host, so that the phase in which the operator waits for them lasts."""
+    kubelet = quorum.cluster.kubelet
+
+    def hold(held: bool) -> None:
+        for name in names:
+            kubelet.hold(quorum.namespace, name, held=held)
+
+    quorum.cluster.run(lambda: hold(True))
+    try:
+        yield
+    finally:
+        quorum.cluster.run(lambda: hold(False))
+
+
+_FIRST = [f"q-{number}-1-0" for number in (2, 3)]
+_SUCCESSORS = [f"q-{node_id}-{number}-0" for node_id in range(1, 10) for number in range(2, 10)]
+
+
+@pytest.mark.requirement("OP-10")
 @pytest.mark.long
 @pytest.mark.timeout(600)
 def test_plugin_output_of_every_quorum_state_fits_80_columns(
     env: Env, operator: OperatorProcess, api_server: ControlPlane
 ) -> None:
     """RECORD_QUORUM_STATES=FOLDER keeps the resources, for the unit tests of the pages."""
-    quorum = env.apply(3, disks=True, repair={"debounceSeconds": 0})
+    quorum = ApiServerQuorum(env.api, env.cluster, env.namespace, "q")
     recorder = Recorder(api_server.kubeconfig, quorum)
     terminal = Terminal(api_server.kubeconfig, env.namespace, programs.kubectl())
+    shown: dict[str, str] = {}
+    with held_pods(quorum, *_FIRST):
+        env.apply(3, disks=True, repair={"debounceSeconds": 0})
+        with recorder.running():
+            shown["Forming"] = terminal.wait_shown("Forming")
     with recorder.running():
         before = quorum.wait_ready(3, timeout_s=120)
-        failed = quorum.fail_disk(before.voters[0])
+        shown["Ready"] = terminal.wait_shown("Ready")
+        check_watch(terminal)
+        with held_pods(quorum, *_SUCCESSORS):
+            failed = quorum.fail_disk(before.voters[0])
+            shown["Repairing"] = terminal.wait_shown("Repairing")
         quorum.wait_replaced(failed, 3)
-        before = quorum.wait_ready(3)
-        operator.kill()
-        victims = [quorum.fail_disk(each) for each in before.voters[:2]]
-        wait_for(
-            "both processes have ended",
-            lambda: all(quorum.exit_code(each.pod) == 74 for each in victims),
-            timeout_s=60,
-        )
-        operator.start()
-        quorum.wait_phase("QuorumLost", timeout_s=MOVE_TIMEOUT_S)
+        lose_majority(quorum, operator)
+        shown["QuorumLost"] = terminal.wait_shown("QuorumLost")
         offer = wait_for(
             "an offer",
             lambda: (quorum.status().get("quorumLoss") or {}).get("offer"),
             timeout_s=60,
         )
-        lost = terminal.run("status", "q")
-        assert "Phase       QuorumLost" in lost
-        assert f"endOffset: {offer['endOffset']}" in lost
-        quorum.patch({"recovery": offer})
+        assert f"endOffset: {offer['endOffset']}" in terminal.run("status", "q")
+        with held_pods(quorum, *_SUCCESSORS):
+            quorum.patch({"recovery": offer})
+            shown["Recovering"] = terminal.wait_shown("Recovering")
         quorum.wait_ready(3, timeout_s=2 * MOVE_TIMEOUT_S)
         terminal.run("pause", "q")
-        quorum.wait_phase("Paused", timeout_s=30)
-        wait_for("it is recorded", lambda: "Paused" in recorder.seen, timeout_s=10)
+        shown["Paused"] = terminal.wait_shown("Paused")
+        wait_for("all is recorded", lambda: set(_STATES) <= set(recorder.seen), timeout_s=10)
     folder = os.environ.get("RECORD_QUORUM_STATES")
     if folder:
         recorder.keep(Path(folder))
-    assert set(_STATES) <= set(recorder.seen)
-    for phase in _STATES:
-        found = recorder.seen[phase]
-        page = status_page(found["resource"], found["events"], _NOW)
-        assert fits("\n".join(page)), phase
-        assert any(f"Phase       {phase}" in line for line in page), page
+    assert shown.keys() == set(_STATES)
+    for phase, output in shown.items():
+        assert fits(output), (phase, output)
+
+
+def check_watch(terminal: Terminal) -> None:
+    """Each look clears the screen, and fits on it."""
+    looks = terminal.on_screen("watch", "q", "--count", "2", "--interval", "0.1").split(
+        "\x1b[H\x1b[J"
+    )
+    assert looks[0] == ""
+    assert len(looks) == 3
+    for look in looks[1:]:
+        assert "Phase       Ready" in look
+        assert fits(look), look
+        assert len(look.splitlines()) <= 24
+
+
+def lose_majority(quorum: ApiServerQuorum, operator: OperatorProcess) -> None:
+    """Two of three disks fail before the operator sees the first."""
+    before = quorum.wait_ready(3)
+    operator.kill()
+    victims = [quorum.fail_disk(each) for each in before.voters[:2]]
+    wait_for(
+        "both processes have ended",
+        lambda: all(quorum.exit_code(each.pod) == 74 for each in victims),
+        timeout_s=60,
+    )
+    operator.start()

@@ -21,6 +21,14 @@ from support.envtest.kube_api import Access
 
 _MUTATING = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 _PLAIN = {"Accept-Encoding": "identity"}
+_UNAVAILABLE = {
+    "kind": "Status",
+    "apiVersion": "v1",
+    "status": "Failure",
+    "reason": "ServiceUnavailable",
+    "message": "the proxy of the test refuses this call",
+    "code": 503,
+}
 
 
 class Moment(StrEnum):
@@ -80,6 +88,8 @@ class RecordingProxy:
         self.to_api: list[tuple[Call, int]] = []
         """Every call to the API server, reads and watches too, with the status of its answer."""
         self.refused: set[str] = set()
+        self.unavailable: Callable[[Call], bool] = lambda call: False
+        """Calls to the API server that are answered 503 in its place."""
         self.delay_s = 0.0
         """How long every call to the API server takes longer."""
         self.port = 0
@@ -164,6 +174,9 @@ class RecordingProxy:
             raise _AbandonedCall
         if not call.target:
             await asyncio.sleep(self.delay_s)
+            if self.unavailable(call):
+                await self._answer(connection, httpx.Response(503, json=_UNAVAILABLE))
+                return
         client, upstream = self._upstream(call, request)
         answer = await client.send(upstream, stream=True)
         if not call.target:

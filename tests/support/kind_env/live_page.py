@@ -1,7 +1,8 @@
-"""The operator's live page as a user opens it: enabled in the chart, forwarded by kubectl, shown by a browser if there is one."""
+"""The operator's live page as a user opens it: enabled in the chart, forwarded by kubectl, read by an HTTP client or shown by a browser."""
 
 import re
 import shutil
+import struct
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -17,6 +18,10 @@ from support.kind_env.operator_cluster import OperatorCluster
 from support.kind_env.testbed import run
 
 PAGE_PORT = 8081
+PICTURE_SIZE = (1100, 620)
+"""Width and height in pixels."""
+_LEAST_PICTURE_BYTES = 10_000
+"""An empty page of this size has about 4,000."""
 _BROWSERS = ("chromium", "google-chrome")
 _QUIET = ("--headless=new", "--no-sandbox", "--disable-gpu", "--no-proxy-server")
 
@@ -47,42 +52,80 @@ class Tables(HTMLParser):
             self.rows[self._kind][-1][-1] += data
 
 
-class LivePage:
-    """`folder`: where pictures are written."""
+class Browser:
+    """A headless browser that opens one address. `program`: Chromium or Chrome."""
 
-    def __init__(self, url: str, folder: Path) -> None:
+    def __init__(self, program: str) -> None:
+        self._program = program
+
+    def dom(self, url: str) -> str:
+        """The document after it was loaded and laid out, as HTML."""
+        return self._run("--dump-dom", url)
+
+    def picture(self, url: str, path: Path) -> None:
+        """Writes what a user sees, as PNG."""
+        self._run(f"--screenshot={path}", url)
+
+    def _run(self, *arguments: str) -> str:
+        width, height = PICTURE_SIZE
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
+            command = [self._program, *_QUIET, f"--user-data-dir={profile}"]
+            command += [f"--window-size={width},{height}", "--virtual-time-budget=1000"]
+            return run([*command, *arguments], timeout_s=120).stdout
+
+
+def installed_browser() -> Browser | None:
+    """The one on PATH."""
+    program = next(filter(None, map(shutil.which, _BROWSERS)), None)
+    return None if program is None else Browser(program)
+
+
+def size_of(picture: Path) -> tuple[int, int]:
+    """Width and height of a PNG, from its header."""
+    header = picture.read_bytes()[:24]
+    assert header[:8] == b"\x89PNG\r\n\x1a\n", picture
+    width, height = struct.unpack(">II", header[16:24])
+    return width, height
+
+
+class LivePage:
+    """`browser`: reads the page; None: a plain HTTP client does. `folder`: where pictures are written."""
+
+    def __init__(self, url: str, browser: Browser | None, folder: Path) -> None:
         self._url = url
+        self._browser = browser
         self._folder = folder
 
     def section(self, namespace: str, name: str) -> Tables:
         """What the page shows of one quorum. Raises httpx.HTTPError and LookupError."""
-        answer = httpx.get(self._url, timeout=10, trust_env=False).raise_for_status().text
+        if self._browser is None:
+            answer = httpx.get(self._url, timeout=10, trust_env=False).raise_for_status().text
+        else:
+            answer = self._browser.dom(self._url)
         found = re.search(rf'<section id="{namespace}/{name}">(.*?)</section>', answer, re.DOTALL)
         if found is None:
             raise LookupError(f"no section {namespace}/{name} on the page")
         return Tables(found[1])
 
-    def screenshot(self, name: str) -> Path | None:
-        """A picture of the page as a browser shows it, or None without a browser."""
-        browser = next(filter(None, map(shutil.which, _BROWSERS)), None)
-        if browser is None:
-            return None
+    def photograph(self, name: str) -> None:
+        """Keeps a picture, if a browser shows the page."""
+        if self._browser is None:
+            return
         self._folder.mkdir(parents=True, exist_ok=True)
         picture = self._folder / f"{name}.png"
-        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
-            command = [browser, *_QUIET, f"--user-data-dir={profile}", "--window-size=1100,620"]
-            command += ["--virtual-time-budget=1000", f"--screenshot={picture}", self._url]
-            run(command, timeout_s=120)
-        return picture
+        picture.unlink(missing_ok=True)
+        self._browser.picture(self._url, picture)
+        assert size_of(picture) == PICTURE_SIZE
+        assert picture.stat().st_size > _LEAST_PICTURE_BYTES, "nothing is drawn"
 
 
 @contextmanager
-def served(cluster: OperatorCluster, folder: Path) -> Iterator[LivePage]:
+def served(cluster: OperatorCluster, browser: Browser | None, folder: Path) -> Iterator[LivePage]:
     """The page of the active operator, as docs/how-to/live-page.md enables it; disabled afterwards."""
     _enable(cluster, "true")
     try:
-        with _forwarded(cluster) as url:
-            yield LivePage(url, folder)
+        with forwarded(cluster) as url:
+            yield LivePage(url, browser, folder)
     finally:
         _enable(cluster, "false")
 
@@ -95,7 +138,8 @@ def _enable(cluster: OperatorCluster, value: str) -> None:
 
 
 @contextmanager
-def _forwarded(cluster: OperatorCluster) -> Iterator[str]:
+def forwarded(cluster: OperatorCluster) -> Iterator[str]:
+    """Address of the page's port in the operator's pod, whether it is served or not."""
     command = [*installation.kubectl_command(cluster.kubeconfig), "-n", OPERATOR_NAMESPACE]
     command += ["port-forward", f"deployment/{RELEASE}", f":{PAGE_PORT}"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
