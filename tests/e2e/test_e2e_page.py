@@ -35,6 +35,7 @@ def test_live_page_shows_a_failed_disk_its_replacement_and_a_new_leader(
         httpx.get(url, timeout=10, trust_env=False)  # until it is enabled
     quorum = env.create_under_load(3)
     before = quorum.wait_healthy(3, timeout_s=30)
+    section = f"{env.namespace}/{quorum.name}"
     with served(ready_cluster, browser, state_directory() / "live-page") as page:
 
         def shows(what: str, holds: Callable[[Tables], object], timeout_s: float) -> Tables:
@@ -50,12 +51,12 @@ def test_live_page_shows_a_failed_disk_its_replacement_and_a_new_leader(
         shown = shows("three ready members", lambda now: _ready(now) == 3, _SHOWN_WITHIN_S)
         assert _fact(shown, "Voters") == "3, 3 members ready"
         assert _fact(shown, "Failures tolerated") == "1 now, 1 after the next step"
-        page.photograph("1-ready")
+        page.photograph("1-ready", section)
 
         failed = env.fail_disk(env.voter(leader=False, described=before))
         shown = shows("a repair under way", _repairing, _SHOWN_WITHIN_S)
         assert _row(shown, "members", str(failed.node_id)) is not None
-        page.photograph("2-repair")
+        page.photograph("2-repair", section)
 
         env.wait_replaced(failed, 3)
         shown = shows(
@@ -64,7 +65,7 @@ def test_live_page_shows_a_failed_disk_its_replacement_and_a_new_leader(
             MOVE_TIMEOUT_S,
         )
         assert any(row[1].startswith(f"{failed.node_id}-") for row in shown.rows["repairs"][1:])
-        page.photograph("3-replaced")
+        page.photograph("3-replaced", section)
 
         led = _fact(shown, "Leader")
         leader = env.voter(leader=True)
@@ -76,12 +77,12 @@ def test_live_page_shows_a_failed_disk_its_replacement_and_a_new_leader(
                 lambda now: _fact(now, "Leader") not in (led, "not known"),
                 _SHOWN_WITHIN_S,
             )
-            page.photograph("4-new-leader")
+            page.photograph("4-new-leader", section)
         finally:
             env.faults.thaw(pod)
         env.faults.kill_9(pod)
         shows("three ready members again", lambda now: _ready(now) == 3, MOVE_TIMEOUT_S)
-        page.photograph("5-ready-again")
+        page.photograph("5-ready-again", section)
     env.prove_nothing_lost()
 
 

@@ -63,6 +63,29 @@ def offered(prometheus: Prometheus, document: Json, begun: float) -> dict[str, s
     return found
 
 
+def disturb(quorum: ApiServerQuorum, prometheus: Prometheus) -> None:
+    """A disk dies and is replaced, then the leader is killed."""
+    failed = quorum.fail_disk(quorum.voter(leader=False, described=quorum.wait_ready(3)))
+    quorum.wait_replaced(failed, 3)
+    prometheus.scrape(quorum)
+    leader = quorum.wait_ready(3)
+    quorum.send(quorum.pod_of(leader.leader_id, leader.leader_uuid), signal.SIGKILL)
+    quorum.wait_ready(3, timeout_s=MOVE_TIMEOUT_S)
+
+
+def check_series_disappear(env: Env, quorum: ApiServerQuorum, port: int) -> None:
+    """The quorum is deleted, and the operator's metrics do not name it any more."""
+    named = (f'namespace="{quorum.namespace}"', f'name="{quorum.name}"')
+
+    def series() -> list[str]:
+        lines = operator_metrics(port).splitlines()
+        return [line for line in lines if any(each in line for each in named)]
+
+    assert series()
+    env.discard(quorum)
+    wait_for("no series of it", lambda: not series(), timeout_s=15, seen=series)
+
+
 @pytest.mark.requirement("OP-10")
 @pytest.mark.timeout(600)
 def test_every_dashboard_query_returns_a_result(
@@ -84,25 +107,15 @@ def test_every_dashboard_query_returns_a_result(
         )
         load = env.start_load(quorum)
         load.wait_for_amount(20, timeout_s=60)
-        before = quorum.wait_ready(3)
-        failed = quorum.fail_disk(quorum.voter(leader=False, described=before))
-        quorum.wait_replaced(failed, 3)
-        prometheus.scrape(quorum)
-        leader = quorum.wait_ready(3)
-        quorum.send(quorum.pod_of(leader.leader_id, leader.leader_uuid), signal.SIGKILL)
-        quorum.wait_ready(3, timeout_s=MOVE_TIMEOUT_S)
+        disturb(quorum, prometheus)
         load.wait_for_acknowledgement(timeout_s=60)
         fail_one_reconcile(env, quorum)
-        for what, query in (
-            ("the repair", "metadataquorum_operator_repairs_total == 1"),
+        for query in (
+            "metadataquorum_operator_repairs_total == 1",
             # A rate needs two samples.
-            ("the error", "rate(metadataquorum_operator_reconcile_failures_total[5m])"),
+            "rate(metadataquorum_operator_reconcile_failures_total[5m])",
         ):
-            wait_for(
-                f"{what} is scraped",
-                partial(prometheus.has, query, begun),
-                timeout_s=30,
-            )
+            wait_for(f"{query} is scraped", partial(prometheus.has, query, begun), timeout_s=30)
 
         def samples(expression: str) -> list[Json]:
             query = expression.replace("$namespace", ".*").replace("$quorum", ".*")
@@ -134,11 +147,4 @@ def test_every_dashboard_query_returns_a_result(
             "the election after the killed leader is visible"
         )
         load.stop()
-        assert f'name="{quorum.name}"' in operator_metrics(port)
-        env.discard(quorum)
-        left = [
-            line
-            for line in operator_metrics(port).splitlines()
-            if f'namespace="{quorum.namespace}"' in line or f'name="{quorum.name}"' in line
-        ]
-        assert left == [], "series of the deleted quorum"
+    check_series_disappear(env, quorum, port)

@@ -115,6 +115,14 @@ def test_proxy_forwards_calls_to_nodes_and_can_reject_them(
             client.post(url, json=body)
 
 
+def test_proxy_answers_chosen_calls_in_the_place_of_the_api_server(caller: Caller) -> None:
+    caller.cluster.run(
+        lambda: setattr(caller.proxy, "unavailable", lambda call: b'"refused"' in call.body)
+    )
+    assert [caller.create(name) for name in ("refused", "a")] == [503, 201]
+    assert caller.names() == {"a"}
+
+
 def test_proxy_can_impersonate_a_service_account(cluster: ApiServerCluster) -> None:
     user = "system:serviceaccount:default:nobody"
     caller = Caller(cluster, cluster.proxy([("Impersonate-User", user)]))

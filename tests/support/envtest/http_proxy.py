@@ -175,7 +175,7 @@ class RecordingProxy:
         if not call.target:
             await asyncio.sleep(self.delay_s)
             if self.unavailable(call):
-                await self._answer(connection, httpx.Response(503, json=_UNAVAILABLE))
+                await self._refuse(connection)
                 return
         client, upstream = self._upstream(call, request)
         answer = await client.send(upstream, stream=True)
@@ -209,6 +209,13 @@ class RecordingProxy:
             for task in (work, gone):
                 task.cancel()
             await asyncio.gather(work, gone, return_exceptions=True)
+
+    @staticmethod
+    async def _refuse(connection: Connection) -> None:
+        answer = httpx.Response(503, json=_UNAVAILABLE)
+        await connection.begin(answer, len(answer.content))
+        await connection.data(answer.content)
+        await connection.end()
 
     @staticmethod
     async def _answer_later(connection: Connection, answer: httpx.Response, hold: Hold) -> None:

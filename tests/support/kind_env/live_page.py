@@ -18,7 +18,7 @@ from support.kind_env.operator_cluster import OperatorCluster
 from support.kind_env.testbed import run
 
 PAGE_PORT = 8081
-PICTURE_SIZE = (1100, 620)
+PICTURE_SIZE = (1100, 800)
 """Width and height in pixels."""
 _LEAST_PICTURE_BYTES = 10_000
 """An empty page of this size has about 4,000."""
@@ -107,14 +107,14 @@ class LivePage:
             raise LookupError(f"no section {namespace}/{name} on the page")
         return Tables(found[1])
 
-    def photograph(self, name: str) -> None:
-        """Keeps a picture, if a browser shows the page."""
+    def photograph(self, name: str, section: str) -> None:
+        """Keeps a picture of the page from this section on, if a browser shows it."""
         if self._browser is None:
             return
         self._folder.mkdir(parents=True, exist_ok=True)
         picture = self._folder / f"{name}.png"
         picture.unlink(missing_ok=True)
-        self._browser.picture(self._url, picture)
+        self._browser.picture(f"{self._url}#{section}", picture)
         assert size_of(picture) == PICTURE_SIZE
         assert picture.stat().st_size > _LEAST_PICTURE_BYTES, "nothing is drawn"
 
