@@ -3,12 +3,14 @@
 from collections.abc import Callable
 
 import pytest
+import yaml
 
 from support.envtest.kube_api import ApiError
 from support.kind_env import installation, kube, operator_cluster
 from support.kind_env.environment import MOVE_TIMEOUT_S, KindEnv
+from support.kind_env.installation import EXAMPLE
 from support.kind_env.quorum import Described
-from support.kind_env.testbed import project_images
+from support.kind_env.testbed import STORAGE_CLASS, project_images
 from support.kind_env.waiting import wait_for
 
 pytestmark = pytest.mark.timeout(900)
@@ -165,3 +167,13 @@ def test_plain_manifests_run_a_quorum_like_the_chart(env: KindEnv) -> None:
         )
     finally:
         operator_cluster.install_operator(env.cluster, image)
+
+
+@pytest.mark.long
+def test_example_runs_on_the_default_storage_class(env: KindEnv) -> None:
+    document = yaml.safe_load(EXAMPLE.read_text())
+    quorum = env.create_under_load(3, storage=document["spec"]["storage"])
+    classes = {each["spec"]["storageClassName"] for each in quorum.claims()}
+    assert len(classes) == 1
+    assert STORAGE_CLASS not in classes
+    env.prove_nothing_lost()

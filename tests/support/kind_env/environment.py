@@ -101,11 +101,10 @@ class KindEnv:
         return Faults(self.the_quorum, self.cluster.name, self.cluster.kubeconfig)
 
     def document(self, **spec: object) -> Json:
-        """A resource like the example's, with the class of disks that can fail, and other fields where given."""
+        """A resource like the example's, with other fields where given."""
         document = installation.example()
         document["metadata"] = {"name": _NAME}
-        storage = {**document["spec"]["storage"], "storageClassName": STORAGE_CLASS}
-        document["spec"] = {**document["spec"], "storage": storage, **spec}
+        document["spec"] = {**document["spec"], **spec}
         return document
 
     def apply(self, **spec: object) -> Quorum:

@@ -8,7 +8,7 @@ from support.envtest.kube_api import Json
 from support.kind_env import kube
 from support.kind_env.kube import Kube
 from support.kind_env.quorum import ADMIN_PORT, SECURE_ADMIN_PORT, Quorum
-from support.kind_env.testbed import REPOSITORY, programs, run
+from support.kind_env.testbed import REPOSITORY, STORAGE_CLASS, programs, run
 from support.kind_env.waiting import wait_for
 
 CHART = REPOSITORY / "helm" / "metadataquorum"
@@ -94,8 +94,9 @@ def deployment_is_current(api: Kube, path: str) -> bool:
 
 
 def example() -> Json:
-    """The resource in examples/quorum.yaml."""
+    """The resource in examples/quorum.yaml, on disks that can fail instead of the default storage class."""
     document: Json = yaml.safe_load(EXAMPLE.read_text())
+    document["spec"]["storage"]["storageClassName"] = STORAGE_CLASS
     return document
 
 

@@ -17,7 +17,14 @@ from support.java_clients import CLIENT_SHELL, Clients, compiled_shell
 from support.kind_env import kube
 from support.kind_env.operator_cluster import OperatorCluster
 from support.kind_env.quorum import Quorum
-from support.kind_env.testbed import REPOSITORY, kafka_image, lifecycle, programs, run
+from support.kind_env.testbed import (
+    REPOSITORY,
+    STORAGE_CLASS,
+    kafka_image,
+    lifecycle,
+    programs,
+    run,
+)
 from support.kind_env.waiting import wait_for
 
 EXAMPLE = REPOSITORY / "examples" / "kafka"
@@ -248,6 +255,8 @@ def documents(
     for document in found:
         if document["kind"] == "StatefulSet":
             document["spec"]["template"]["spec"]["containers"][0]["image"] = image
+            for each in document["spec"]["volumeClaimTemplates"]:
+                each["spec"]["storageClassName"] = STORAGE_CLASS
         if document["kind"] == "Pod":
             (container,) = document["spec"]["containers"]
             container["image"] = image

@@ -16,14 +16,10 @@ _Object = Mapping[str, object]
 
 
 def storage_class() -> _Object:
-    """The default class of the cluster: the newest of several defaults is used, and kind makes its own earlier."""
     return {
         "apiVersion": "storage.k8s.io/v1",
         "kind": "StorageClass",
-        "metadata": {
-            "name": STORAGE_CLASS,
-            "annotations": {"storageclass.kubernetes.io/is-default-class": "true"},
-        },
+        "metadata": {"name": STORAGE_CLASS},
         "provisioner": "kubernetes.io/no-provisioner",
         "volumeBindingMode": "WaitForFirstConsumer",
         "reclaimPolicy": "Retain",
