@@ -95,6 +95,10 @@ bench: venv ## side by side with etcd, ZooKeeper and Apache Kafka; writes docs/e
 bench-against: venv ## compare CPU per commit and p50 with the node of commit BASE, in turns
 	@$(PY) bench/against.py --base $(or $(BASE),$(error name the commit before: make bench-against BASE=51b52fb)) $(ARGS)
 
+.PHONY: bench-tls
+bench-tls: venv ## only mutual TLS: its cost for our nodes, etcd and Kafka (ARGS="--only metadataquorum,holds --rounds 1")
+	@$(PY) bench/mutual_tls.py $(ARGS)
+
 .PHONY: bench-growth
 bench-growth: venv ## only scaling: voters, observers, records, size of the log
 	@$(PY) bench/growth.py $(ARGS)

@@ -165,8 +165,12 @@ def python(script: str, *arguments: str) -> list[str]:
     return [sys.executable, str(BENCH / script), *arguments]
 
 
-def kafka_probe(addresses: Sequence[tuple[str, int]], seconds: float, output: Path) -> list[str]:
-    """The prober for systems with Kafka's protocol."""
+def kafka_probe(
+    addresses: Sequence[tuple[str, int]], seconds: float, output: Path, tls: Path | None = None
+) -> list[str]:
+    """The prober for systems with Kafka's protocol. `tls`: folder with its certificate."""
     listed = ",".join(f"{host}:{port}" for host, port in addresses)
     options = ["--seconds", str(seconds), "--output", str(output)]
+    if tls is not None:
+        options += ["--tls", str(tls)]
     return python("kafka_probe.py", "--addresses", listed, *options)

@@ -1,4 +1,5 @@
-"""Apache Kafka's KRaft controllers for comparison: three controllers without brokers, driven by Kafka's AdminClient.
+"""Apache Kafka's KRaft controllers for comparison: three controllers without brokers, driven by Kafka's AdminClient, in
+clear text or with mutual TLS.
 
 A write is one incrementalAlterConfigs call; with linger 25 ms (Kafka's default) and with 0.
 """
@@ -10,17 +11,21 @@ import subprocess
 import time
 from pathlib import Path
 
+from certificates import Certificates
 from contender import BENCH, CLOSED_LOOP, MEMBERS, Cluster, kafka_probe
 from kafka_client import Address, await_leader
 
 from support import stock_kafka
+from support.client_properties import by_certificate
 
 FIRST_PORT = 24390
+FIRST_TLS_PORT = 24470
+"""Clusters with and without TLS run at the same time."""
 HEAP_MB = 512
 
 
 class KafkaCluster(Cluster):
-    """Kafka with its defaults, except for the append linger when one is given."""
+    """Kafka with its defaults, except for the append linger when one is given. `tls`: mutual, on the only listener."""
 
     fault_window_seconds = 9.0
 
@@ -29,8 +34,13 @@ class KafkaCluster(Cluster):
         directory: Path,
         linger_ms: int | None = None,
         properties: dict[str, str] | None = None,
+        *,
+        tls: bool = False,
     ) -> None:
         super().__init__(directory)
+        self.certificates = Certificates(directory / "tls") if tls else None
+        self.tls = self.certificates.context() if self.certificates is not None else None
+        self._first_port = FIRST_TLS_PORT if tls else FIRST_PORT
         self.properties = {
             key.replace("_", "."): value for key, value in (properties or {}).items()
         }
@@ -41,12 +51,12 @@ class KafkaCluster(Cluster):
 
     def addresses(self) -> list[Address]:
         """Controller listeners."""
-        return [("127.0.0.1", FIRST_PORT + member) for member in MEMBERS]
+        return [("127.0.0.1", self._first_port + member) for member in MEMBERS]
 
     def create(self) -> None:
         self.cluster_id, *directory_ids = (self.random_uuid() for _ in range(4))
         initial = ",".join(
-            f"{member + 1}@127.0.0.1:{FIRST_PORT + member}:{directory_ids[member]}"
+            f"{member + 1}@127.0.0.1:{self._first_port + member}:{directory_ids[member]}"
             for member in MEMBERS
         )
         for member in MEMBERS:
@@ -69,7 +79,7 @@ class KafkaCluster(Cluster):
         """Write the properties file of a controller."""
         folder = self.directory / f"member-{member}"
         folder.mkdir(parents=True, exist_ok=True)
-        listener = f"CONTROLLER://127.0.0.1:{FIRST_PORT + member}"
+        listener = f"CONTROLLER://127.0.0.1:{self._first_port + member}"
         properties = {
             "node.id": str(member + 1),
             "process.roles": "controller",
@@ -79,6 +89,7 @@ class KafkaCluster(Cluster):
             "listeners": listener,
             "advertised.listeners": listener,
             "log.dirs": str(folder / "data"),
+            **self.tls_properties(member),
             **self.properties,
         }
         if self.linger_ms is not None:
@@ -86,6 +97,20 @@ class KafkaCluster(Cluster):
         path = folder / "controller.properties"
         path.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
         return path
+
+    def tls_properties(self, member: int) -> dict[str, str]:
+        """Properties that require a certificate of every client and controller; none in clear text."""
+        if self.certificates is None:
+            return {}
+        folder, prefix = self.certificates.member(member), "listener.name.controller.ssl"
+        return {
+            "listener.security.protocol.map": "CONTROLLER:SSL",
+            f"{prefix}.keystore.type": "PEM",
+            f"{prefix}.keystore.location": str(folder / "keystore.pem"),
+            f"{prefix}.truststore.type": "PEM",
+            f"{prefix}.truststore.location": str(folder / "ca.crt"),
+            f"{prefix}.client.auth": "required",
+        }
 
     def bootstrap(self) -> str:
         """All controller listeners, separated by commas."""
@@ -101,12 +126,12 @@ class KafkaCluster(Cluster):
         )
 
     def leader(self) -> int:
-        return await_leader(self.addresses())[0]
+        return await_leader(self.addresses(), tls=self.tls)[0]
 
     def await_whole(self) -> None:
         deadline = time.monotonic() + 90
         while time.monotonic() < deadline:
-            _, found = await_leader(self.addresses(), 60)
+            _, found = await_leader(self.addresses(), 60, self.tls)
             ends = [voter.log_end_offset for voter in found.current_voters]
             if len(ends) == len(MEMBERS) and max(ends) - min(ends) <= 5:
                 return
@@ -122,12 +147,17 @@ class KafkaCluster(Cluster):
     def load_command(self, clients: int, seconds: float, warmup: float) -> list[str]:
         # A JVM client needs a longer warm-up than the others to be measured fairly.
         arguments = [self.bootstrap(), str(clients), str(seconds), str(max(warmup, 3.0)), "256"]
+        if self.certificates is not None:
+            config = self.certificates.client / "client.properties"
+            config.write_text(by_certificate(self.certificates.client))
+            arguments.append(str(config))
         return stock_kafka.java(
             "ConfigLoad", *arguments, heap_mb=1024, short_lived=False, classes=load_classes(),
         )  # fmt: skip
 
     def probe_command(self, seconds: float, output: Path) -> list[str]:
-        return kafka_probe(self.addresses(), seconds, output)
+        folder = None if self.certificates is None else self.certificates.client
+        return kafka_probe(self.addresses(), seconds, output, folder)
 
 
 class LoneKafka(KafkaCluster):

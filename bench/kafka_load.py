@@ -1,6 +1,6 @@
 """The load generator for Kafka-protocol nodes: a closed loop of config writes on one uvloop thread.
 
-    python bench/kafka_load.py --address HOST:PORT --clients 100 --seconds 5
+    python bench/kafka_load.py --address HOST:PORT --clients 100 --seconds 5 [--tls FOLDER]
 
 Requests are encoded once and only get a new correlation id; of an answer only the correlation id and the error code are read. If there
 are more clients than connections, several clients share a connection by pipelining. Prints one JSON object, which includes its own CPU
@@ -11,10 +11,12 @@ import argparse
 import asyncio
 import json
 import resource
+import ssl
 import struct
 import time
 from collections import deque
 from functools import partial
+from pathlib import Path
 from typing import cast
 
 import uvloop
@@ -96,7 +98,7 @@ class Connection(asyncio.Protocol):
 async def run(arguments: argparse.Namespace) -> dict[str, object]:
     """Open the connections, warm up, measure, and wait for requests in flight."""
     host, _, port = arguments.address.rpartition(":")
-    load, loop = Load(), asyncio.get_running_loop()
+    load, loop, tls = Load(), asyncio.get_running_loop(), context_of(arguments.tls)
     count = min(arguments.clients, arguments.connections)
     connections = []
     for index in range(count):
@@ -105,7 +107,7 @@ async def run(arguments: argparse.Namespace) -> dict[str, object]:
             for client in range(index, arguments.clients, count)
         ]
         factory = partial(Connection, load, templates)
-        _, made = await loop.create_connection(factory, host, int(port))
+        _, made = await loop.create_connection(factory, host, int(port), ssl=tls)
         connections.append(made)
     await asyncio.sleep(arguments.warmup)
     cpu, start = resource.getrusage(resource.RUSAGE_SELF), time.perf_counter()
@@ -121,6 +123,15 @@ async def run(arguments: argparse.Namespace) -> dict[str, object]:
         "errors": load.errors,
         "cpu_seconds": cpu_end.ru_utime + cpu_end.ru_stime - cpu.ru_utime - cpu.ru_stime,
     }
+
+
+def context_of(folder: Path | None) -> ssl.SSLContext | None:
+    """With the certificate in a folder (`tls.crt`, `tls.key`, `ca.crt`); None for clear text."""
+    if folder is None:
+        return None
+    context = ssl.create_default_context(cafile=str(folder / "ca.crt"))
+    context.load_cert_chain(folder / "tls.crt", folder / "tls.key")
+    return context
 
 
 def summary(latencies: list[float], elapsed: float) -> dict[str, object]:
@@ -153,6 +164,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--warmup", type=float, default=1.0)
     parser.add_argument("--value-bytes", type=int, default=256)
+    parser.add_argument("--tls", type=Path, help="folder with a certificate; default: clear text")
     print(json.dumps(uvloop.run(run(parser.parse_args()))))
 
 

@@ -11,10 +11,12 @@ Kafka's controllers.
 import argparse
 import asyncio
 import json
+import ssl
 import time
 from pathlib import Path
 
 import uvloop
+from kafka_load import context_of
 from kafka_writes import write_error, write_frame
 
 ANSWER_TIMEOUT_SECONDS = 5.0
@@ -30,9 +32,12 @@ async def exchange(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, f
 class Prober:
     """State shared by the loops of all nodes."""
 
-    def __init__(self, seconds: float, pause_seconds: float) -> None:
+    def __init__(
+        self, seconds: float, pause_seconds: float, tls: ssl.SSLContext | None = None
+    ) -> None:
         self.seconds = seconds
         self.pause_seconds = pause_seconds
+        self.tls = tls
         self.end = float("inf")
         self.commits: list[float] = []
 
@@ -50,7 +55,7 @@ class Prober:
         while time.monotonic() < self.end:
             try:
                 if writer is None:
-                    reader, writer = await asyncio.open_connection(*address)
+                    reader, writer = await asyncio.open_connection(*address, ssl=self.tls)
                 answer = exchange(reader, writer, frame)
                 error = await asyncio.wait_for(answer, ANSWER_TIMEOUT_SECONDS)
             except (OSError, EOFError, TimeoutError):
@@ -69,7 +74,7 @@ class Prober:
 
 async def run(arguments: argparse.Namespace) -> list[float]:
     """Write to all nodes; returns the wall-clock times of commits, ascending."""
-    prober = Prober(arguments.seconds, arguments.pause)
+    prober = Prober(arguments.seconds, arguments.pause, context_of(arguments.tls))
     pairs = (text.rsplit(":", 1) for text in arguments.addresses.split(","))
     tasks = [asyncio.create_task(prober.probe((host, int(port)))) for host, port in pairs]
     while time.monotonic() < prober.end + 1 and not all(task.done() for task in tasks):
@@ -87,5 +92,6 @@ if __name__ == "__main__":
     parser.add_argument("--seconds", type=float, default=5.0, help="from the first commit on")
     parser.add_argument("--pause", type=float, default=0.002)
     parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--tls", type=Path, help="folder with a certificate; default: clear text")
     options = parser.parse_args()
     options.output.write_text(json.dumps({"commits": uvloop.run(run(options))}))

@@ -8,6 +8,7 @@ from quorum_node.protocol.configs import (
     IncrementalAlterConfigsResponse,
 )
 from quorum_node.protocol.frames import decode_response, encode_request
+from quorum_node.schema.schema import Message
 
 BROKER = 4
 WRITE_VERSION = 1
@@ -38,6 +39,10 @@ def write_frame(key: str, value_bytes: int, correlation_id: int = 0) -> bytes:
 
 def write_error(frame: bytes) -> int:
     """Error code of the answer to a write (frame without its size)."""
-    answer = decode_response(INCREMENTAL_ALTER_CONFIGS, WRITE_VERSION, frame)
+    return write_error_of(decode_response(INCREMENTAL_ALTER_CONFIGS, WRITE_VERSION, frame))
+
+
+def write_error_of(answer: Message) -> int:
+    """Error code of a decoded answer to a write."""
     assert isinstance(answer, IncrementalAlterConfigsResponse)
     return answer.responses[0].error_code

@@ -1,9 +1,10 @@
-"""MetadataQuorum's nodes: three `quorum-node` processes, formed through the admin API.
+"""MetadataQuorum's nodes: three `quorum-node` processes, formed through the admin API, in clear text or with mutual TLS.
 
 Default settings with two exceptions, because all load goes to one address: the leader stays the leader when snapshots are due, and one
 address may have more connections.
 """
 
+import ssl
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,6 +14,7 @@ from contender import MEMBERS, Cluster, kafka_probe, python
 from kafka_client import Address, await_leader
 
 from support.local_quorum import LocalQuorum, wait_until
+from support.tls_quorum import TlsQuorum, client_context
 
 STEADY_LEADER = {"quorum.snapshot.handover": "false"}
 MANY_CONNECTIONS = {
@@ -20,6 +22,9 @@ MANY_CONNECTIONS = {
     "max.connections": "8192",
     "max.connections.per.ip": "8192",
 }
+
+
+DEFAULT_POLL_MS = 5000
 
 
 class OurCluster(Cluster):
@@ -31,7 +36,20 @@ class OurCluster(Cluster):
 
     def __init__(self, directory: Path) -> None:
         super().__init__(directory)
-        self.quorum = LocalQuorum(directory, properties=dict(self.properties))
+        self.quorum = self.make_quorum()
+
+    def make_quorum(self) -> LocalQuorum:
+        """Create the files of the nodes."""
+        return LocalQuorum(self.directory, properties=dict(self.properties))
+
+    def tls_folder(self) -> Path | None:
+        """Folder with a client's certificate; None in clear text."""
+        return None
+
+    def tls(self) -> ssl.SSLContext | None:
+        """Of a client; None in clear text."""
+        folder = self.tls_folder()
+        return None if folder is None else client_context(folder, folder / "ca.crt")
 
     @property
     def cluster_id(self) -> str:
@@ -62,7 +80,7 @@ class OurCluster(Cluster):
         self.quorum.close()
 
     def leader(self) -> int:
-        return await_leader(self.addresses())[0]
+        return await_leader(self.addresses(), tls=self.tls())[0]
 
     def await_whole(self) -> None:
         def whole() -> bool:
@@ -73,10 +91,29 @@ class OurCluster(Cluster):
 
     def load_command(self, clients: int, seconds: float, warmup: float) -> list[str]:
         host, port = self.addresses()[self.leader()]
-        timing = ["--seconds", str(seconds), "--warmup", str(warmup)]
+        options = ["--seconds", str(seconds), "--warmup", str(warmup)]
+        if (folder := self.tls_folder()) is not None:
+            options += ["--tls", str(folder)]
         return python(
-            "kafka_load.py", "--address", f"{host}:{port}", "--clients", str(clients), *timing
+            "kafka_load.py", "--address", f"{host}:{port}", "--clients", str(clients), *options
         )
 
     def probe_command(self, seconds: float, output: Path) -> list[str]:
-        return kafka_probe(self.addresses(), seconds, output)
+        return kafka_probe(self.addresses(), seconds, output, self.tls_folder())
+
+
+class OurTlsCluster(OurCluster):
+    """The same with mutual TLS on both ports of every node; clients present an administrator's certificate."""
+
+    properties: ClassVar[Mapping[str, str]] = {
+        **OurCluster.properties,
+        # The tests of rotations read the files much more often.
+        "quorum.files.poll.ms": str(DEFAULT_POLL_MS),
+    }
+
+    def make_quorum(self) -> LocalQuorum:
+        return TlsQuorum(self.directory, properties=dict(self.properties))
+
+    def tls_folder(self) -> Path | None:
+        assert isinstance(self.quorum, TlsQuorum)
+        return self.quorum.folder("admin")

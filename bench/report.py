@@ -19,7 +19,9 @@ import broker_report
 import growth_report
 import matplotlib.pyplot as plt
 import pipeline_report
+import tls_report
 from etcd_members import version as etcd_version
+from our_nodes import MANY_CONNECTIONS
 from page import Target, number, save, section_of, table, targets_table
 from zookeeper_members import version as zookeeper_version
 
@@ -244,6 +246,18 @@ def own_section(part: ModuleType, found: dict[str, Any] | None) -> str:
     return section_of(PAGE.read_text() if PAGE.exists() else "", part.HEADING)
 
 
+def settings() -> str:
+    """Differences from the defaults, and what a write is."""
+    limits = " and ".join(f"`{key}={value}`" for key, value in MANY_CONNECTIONS.items())
+    return f"""**Settings:** every system with its defaults, with these exceptions. Kafka also runs with `controller.quorum.append.linger.ms=0`, ours with
+`quorum.snapshot.handover=false`, because all load goes to one address. A write is a
+256-byte value: one `IncrementalAlterConfigs` to us, one `incrementalAlterConfigs` of Kafka's AdminClient to Kafka
+(one admin client a client), one `Put` of etcd's Go client to etcd, one `setData` of ZooKeeper's Java client to ZooKeeper
+(Go and Java clients: at most 100 connections or sessions). Every client has one write in flight; all four acknowledge
+after a majority has the write on disk. All clients of a system share one address, so limits of connections are raised: ours with
+{limits}, while ZooKeeper's limit of connections from one address is lifted."""
+
+
 def document(results: Results) -> str:
     """The whole page."""
     growth = results.document.get("growth")
@@ -252,6 +266,7 @@ def document(results: Results) -> str:
     grown = "\n".join(parts) if growth is None else growth_report.section(growth)
     controller = own_section(broker_report, results.document.get("controller"))
     pipeline = own_section(pipeline_report, results.document.get("pipeline"))
+    tls = own_section(tls_report, results.document.get("tls"))
     against, operator = (section_of(known, name) for name in ("Before and after", "The operator"))
     machine = results.document["machine"]
     disk = machine["fdatasync_ms"]
@@ -271,12 +286,7 @@ generator share the cores. **Interpreter** of our nodes and generators: {machine
 ms, p99 {disk["p99"]} ms. Processes that are no part of it took {100 * machine["others_cpu_share"]:.0f} % of the
 CPU time during the run.
 
-**Settings:** every system with its defaults; Kafka also with `controller.quorum.append.linger.ms=0`, ours with
-`quorum.snapshot.handover=false`, because all load goes to one address. A write is a
-256-byte value: one `IncrementalAlterConfigs` to us, one `incrementalAlterConfigs` of Kafka's AdminClient to Kafka
-(one admin client a client), one `Put` of etcd's Go client to etcd, one `setData` of ZooKeeper's Java client to ZooKeeper
-(Go and Java clients: at most 100 connections or sessions). Every client has one write in flight; all four acknowledge
-after a majority has the write on disk. ZooKeeper's limit of connections from one address is lifted.
+{settings()}
 {failed}
 
 ![Latency, throughput, faults](benchmarks.svg)
@@ -301,6 +311,7 @@ decide what a frozen leader costs: after how long the others ask for another one
 
 {targets(results)}
 
+{tls}
 {against}
 {grown}
 {controller}

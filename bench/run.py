@@ -1,10 +1,10 @@
 """`make bench`: our node, etcd, ZooKeeper and Kafka's controllers, side by side in one run on this machine.
 
-    python -m bench [--rounds 3] [--seconds 5] [--only metadataquorum,etcd] [--no-growth] [--no-controller] [--no-pipeline]
+    python -m bench [--rounds 3] [--seconds 5] [--only metadataquorum,etcd] [--no-tls] [--no-growth] [--no-controller] [--no-pipeline]
 
 One system runs at a time, because all share the machine's cores. The systems take turns in each round, so that a slow
-phase of the machine affects all of them. A system that fails in a round is reported, and only that round is lost. Then growth.py measures what grows, brokers.py
-the controller of brokers, and pipeline.py the pipeline over a long log. Results go to a JSON file and, through
+phase of the machine affects all of them. A system that fails in a round is reported, and only that round is lost. Then mutual_tls.py measures what TLS costs, growth.py
+what grows, brokers.py the controller of brokers, and pipeline.py the pipeline over a long log. Results go to a JSON file and, through
 bench/report.py, into docs/evidence/benchmarks.md with its picture.
 """
 
@@ -30,6 +30,7 @@ sys.path.insert(0, str(REPOSITORY / "tests"))
 import brokers  # noqa: E402
 import growth  # noqa: E402
 import interpreter  # noqa: E402
+import mutual_tls  # noqa: E402
 import report  # noqa: E402
 from contender import Cluster, python, resident_mb, run_json  # noqa: E402
 from etcd_members import EtcdCluster  # noqa: E402
@@ -79,6 +80,7 @@ def main() -> None:
     results: dict[str, Any] = {"machine": machine(), "calibration": calibrate(arguments.seconds)}
     compare(results, arguments)
     later: dict[str, tuple[bool, Callable[[], Any]]] = {
+        "tls": (arguments.tls, lambda: mutual_tls.measure(arguments.rounds, arguments.seconds)),
         "growth": (arguments.growth, lambda: growth.measure(arguments.log_mib)),
         "controller": (arguments.controller, lambda: brokers.measure(arguments.rounds)),
         "pipeline": (arguments.pipeline, pipeline.measure),
@@ -107,6 +109,12 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--freezes", type=int, default=2, help="SIGSTOP of the leader, a round")
     parser.add_argument("--terms", type=int, default=4, help="SIGTERM of the leader, a round")
     parser.add_argument("--only", default=",".join(SYSTEMS))
+    parser.add_argument(
+        "--tls",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="also the cost of mutual TLS; alone: make bench-tls",
+    )
     parser.add_argument(
         "--growth",
         action=argparse.BooleanOptionalAction,

@@ -7,10 +7,13 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
 	"sort"
 	"strings"
 	"sync"
@@ -30,16 +33,39 @@ var (
 	valueBytes  = flag.Int("value-bytes", 256, "size of a value")
 	attempt     = flag.Duration("attempt", 100*time.Millisecond, "probe: timeout of one put")
 	output      = flag.String("output", "", "probe: file for the result")
+	folder      = flag.String("tls", "", "folder with tls.crt, tls.key and ca.crt; none: clear text")
 	pause       = flag.Duration("pause", 2*time.Millisecond, "probe: pause after a failed put")
 )
 
-func open(addresses ...string) *clientv3.Client {
+func fail(err error) {
+	fmt.Fprintln(os.Stderr, err)
+	os.Exit(1)
+}
+
+// security is nil in clear text.
+func security() *tls.Config {
+	if *folder == "" {
+		return nil
+	}
+	pair, err := tls.LoadX509KeyPair(filepath.Join(*folder, "tls.crt"), filepath.Join(*folder, "tls.key"))
+	if err != nil {
+		fail(err)
+	}
+	trusted, err := os.ReadFile(filepath.Join(*folder, "ca.crt"))
+	if err != nil {
+		fail(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(trusted)
+	return &tls.Config{Certificates: []tls.Certificate{pair}, RootCAs: pool}
+}
+
+func open(config *tls.Config, addresses ...string) *clientv3.Client {
 	client, err := clientv3.New(clientv3.Config{
-		Endpoints: addresses, DialTimeout: 2 * time.Second, Logger: zap.NewNop(),
+		Endpoints: addresses, DialTimeout: 2 * time.Second, Logger: zap.NewNop(), TLS: config,
 	})
 	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+		fail(err)
 	}
 	return client
 }
@@ -47,10 +73,10 @@ func open(addresses ...string) *clientv3.Client {
 func milliseconds(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e6 }
 
 func load(addresses []string) map[string]any {
-	value := strings.Repeat("v", *valueBytes)
+	value, config := strings.Repeat("v", *valueBytes), security()
 	pool := make([]*clientv3.Client, min(*clients, *connections))
 	for i := range pool {
-		pool[i] = open(addresses...)
+		pool[i] = open(config, addresses...)
 	}
 	var measuring atomic.Bool
 	var failures atomic.Int64
@@ -102,6 +128,7 @@ func load(addresses []string) map[string]any {
 func probe(addresses []string) map[string]any {
 	var lock sync.Mutex
 	var commits []float64
+	config := security()
 	var end time.Time
 	running := func() bool {
 		lock.Lock()
@@ -122,7 +149,7 @@ func probe(addresses []string) map[string]any {
 		group.Add(1)
 		go func() {
 			defer group.Done()
-			client := open(address)
+			client := open(config, address)
 			for running() {
 				ctx, cancel := context.WithTimeout(context.Background(), *attempt)
 				_, err := client.Put(ctx, "probe", "v")
@@ -149,13 +176,11 @@ func main() {
 	if *output != "" {
 		var err error
 		if file, err = os.Create(*output); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
+			fail(err)
 		}
 		defer file.Close()
 	}
 	if err := json.NewEncoder(file).Encode(result); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+		fail(err)
 	}
 }

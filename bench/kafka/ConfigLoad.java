@@ -1,3 +1,6 @@
+import java.io.Reader;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -11,7 +14,7 @@ import org.apache.kafka.common.config.ConfigResource;
 
 /**
  * Closed loop of incrementalAlterConfigs through Kafka's own client, one admin client and one call in flight a client.
- * Arguments: CONTROLLERS CLIENTS SECONDS WARMUP_SECONDS VALUE_BYTES. One JSON object on stdout.
+ * Arguments: CONTROLLERS CLIENTS SECONDS WARMUP_SECONDS VALUE_BYTES [PROPERTIES_FILE]. One JSON object on stdout.
  */
 public class ConfigLoad {
     static volatile boolean measuring;
@@ -26,8 +29,9 @@ public class ConfigLoad {
         final List<Long> latencies = new ArrayList<>();
         final CountDownLatch done = new CountDownLatch(1);
 
-        Client(int number, String controllers, String value) {
+        Client(int number, String controllers, String value, Properties common) {
             Properties properties = new Properties();
+            properties.putAll(common);
             properties.put("bootstrap.controllers", controllers);
             properties.put("client.id", "bench-" + number);
             admin = Admin.create(properties);
@@ -54,8 +58,14 @@ public class ConfigLoad {
         double seconds = Double.parseDouble(args[2]);
         double warmup = Double.parseDouble(args[3]);
         String value = "v".repeat(Integer.parseInt(args[4]));
+        Properties common = new Properties();
+        if (args.length > 5) {
+            try (Reader file = Files.newBufferedReader(Path.of(args[5]))) {
+                common.load(file);
+            }
+        }
         List<Client> clients = new ArrayList<>();
-        for (int i = 0; i < count; i++) clients.add(new Client(i, args[0], value));
+        for (int i = 0; i < count; i++) clients.add(new Client(i, args[0], value, common));
         for (Client client : clients) client.next();
         Thread.sleep((long) (warmup * 1000));
         long start = System.nanoTime();

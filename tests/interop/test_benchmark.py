@@ -24,6 +24,7 @@ def test_four_systems_in_one_run(tmp_path: Path) -> None:
     found = run(
         tmp_path / "comparison.json",
         BENCH,
+        "--no-tls",
         "--no-growth",
         "--no-controller",
         "--no-pipeline",
@@ -37,6 +38,21 @@ def test_four_systems_in_one_run(tmp_path: Path) -> None:
         assert all(load["per_second"] > 0 and load["p50_ms"] > 0 for load in entry["loads"]), entry
         assert sorted(entry["faults"]) == ["SIGKILL", "SIGSTOP", "SIGTERM"]
         assert all(gap > 0 for gaps in entry["faults"].values() for gap in gaps), entry
+
+
+def test_three_systems_commit_with_mutual_tls(tmp_path: Path) -> None:
+    """In each system one cluster with TLS and one without, and the turns of the loop during large answers."""
+    options = ("--rounds=1", "--seconds=1", "--clients=1,100")
+    found = short(tmp_path / "tls.json", BENCH / "mutual_tls.py", *options)
+    assert [entry["system"] for entry in found["rounds"]] == ["metadataquorum", "etcd", "kafka"]
+    for entry in found["rounds"]:
+        assert not entry["failed"], entry
+        for variant in ("plain", "tls"):
+            assert [load["clients"] for load in entry[variant]] == [1, 100]
+            assert all(load["per_second"] > 0 for load in entry[variant]), entry
+    for variant in ("plain", "tls"):
+        for port in ("Kafka port", "admin port"):
+            assert found["holds"][variant][port]["bytes"] > 7 << 20
 
 
 @pytest.mark.requirement("K595-32")
