@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from immutables import Map, MapMutation
 
-from quorum_node.image.ordering import sorted_lazily, sorted_with_pauses
+from quorum_node.image.ordering import sorted_with_pauses
 from quorum_node.made_often import made_often
 from quorum_node.records.config_changes import ConfigChange
 from quorum_node.records.metadata import ConfigRecord, MetadataMessage
@@ -46,10 +46,17 @@ class ConfigsImage:
 
     def entries(self) -> Iterator[tuple[ConfigKey, str]]:
         """All values, sorted by key."""
-        for resource in sorted_lazily(self.by_resource):
+        return (entry for entry in self.entries_with_pauses() if entry is not None)
+
+    def entries_with_pauses(self) -> Iterator[tuple[ConfigKey, str] | None]:
+        """The same; None as in `sorted_with_pauses`."""
+        for resource in sorted_with_pauses(self.by_resource):
+            if resource is None:
+                yield None
+                continue
             values = self.by_resource[resource]
-            for name in sorted_lazily(values):
-                yield ConfigKey(*resource, name), values[name]
+            for name in sorted_with_pauses(values):
+                yield None if name is None else (ConfigKey(*resource, name), values[name])
 
     def snapshot_records(self) -> Iterator[MetadataMessage | None]:
         """One record for each value; None as in `sorted_with_pauses`."""

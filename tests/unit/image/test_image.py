@@ -4,6 +4,7 @@ from uuid import UUID
 
 import pytest
 
+from quorum_node.image import ordering
 from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.image.committed import CommittedImage
 from quorum_node.image.configs import ConfigKey
@@ -46,6 +47,19 @@ def test_config_records_are_applied() -> None:
     assert image.configs.get(ConfigKey(TOPIC, "a", "y")) is None
     assert dict(image.configs.of(TOPIC, "a")) == {"x": "3"}
     assert (TOPIC, "c") not in image.configs.by_resource
+
+
+def test_sorting_many_config_values_is_interrupted_by_pauses(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ordering, "_SORTED_AT_ONCE", 7)
+    keys = [f"k{number:02}" for number in range(50)]
+    image = ClusterImage().replay_all([config(TOPIC, "a", key, key) for key in reversed(keys)])
+    found = list(image.configs.entries_with_pauses())
+    assert found.count(None) == 7
+    entries = [(ConfigKey(TOPIC, "a", key), key) for key in keys]
+    assert [each for each in found if each is not None] == entries
+    assert list(image.configs.entries()) == entries
 
 
 def put(name: str, value: str | None = "1") -> ConfigRecord:

@@ -4,17 +4,22 @@ import asyncio
 import socket
 import time
 from pathlib import Path
+from typing import Any
 
+import httpx
 import uvloop
+from pydantic import BaseModel
 
 from quorum_node.protocol.api_versions import ApiVersionsRequest
 from quorum_node.protocol.apis import API_VERSIONS
 from quorum_node.protocol.frames import encode_request
+from quorum_node.server.admin.pieced_document import PiecedDocument
 from quorum_node.server.listener.kafka_listener import KafkaListener
 from quorum_node.server.listener.port import InboundRequest
 from quorum_node.server.listener.tls_authentication import TlsAuthentication
 from quorum_node.server.observing.metrics import Metrics
 from quorum_node.server.observing.refused_peers import RefusedPeers
+from support.http_listener import http_listener
 from support.listener_settings import listener_settings
 from support.ports import free_ports
 from support.tls_folder import CONFIG, tls_files
@@ -64,6 +69,54 @@ def ask(port: int, folder: Path) -> None:
             left = int.from_bytes(connection.recv(4), "big")
             while left:
                 left -= len(connection.recv(min(left, 1 << 20)))
+
+
+class Rest(BaseModel):
+    """The rest of the document."""
+
+    end_offset: int = 7
+
+
+def ask_http(port: int, folder: Path) -> None:
+    """One answer after the other."""
+    context = client_context(folder, folder / "ca.crt")
+    with httpx.Client(verify=context, trust_env=False, timeout=30) as client:
+        for _ in range(ROUNDS):
+            assert len(client.get(f"https://127.0.0.1:{port}/").content) >= ANSWER_BYTES
+
+
+def test_http_response_of_eight_mebibytes_blocks_the_loop_for_at_most_a_millisecond(
+    tmp_path: Path,
+) -> None:
+    """A list in JSON, which is complete before it is sent; also here the calmest of some rounds."""
+    files = tls_files(tmp_path / "1", certificate_of("member", 1, CA), CA.certificate)
+    entry = b'"' + 254 * b"x" + b'"'
+    longest: list[float] = []
+
+    async def run() -> None:
+        (number,) = free_ports(1)
+        turns = Turns()
+
+        async def application(scope: Any, receive: Any, send: Any) -> None:
+            document = PiecedDocument("entries")
+            for count in range(ANSWER_BYTES // len(entry)):
+                document.add(entry)
+                if count % 1000 == 0:
+                    await asyncio.sleep(0)
+            longest.append(turns.begin_anew())
+            await document.response(Rest())(scope, receive, send)
+            longest.append(turns.begin_anew())
+
+        loop = asyncio.get_running_loop()
+        make = http_listener(application).make
+        server = await loop.create_server(make, "127.0.0.1", number, ssl=files.server)
+        await asyncio.to_thread(ask_http, number, tmp_path / "1")
+        server.close()
+
+    uvloop.run(run())
+    rounds = longest[3::2]
+    assert len(rounds) == ROUNDS - 1
+    assert min(rounds) <= MAX_TURN_MS
 
 
 def test_response_of_eight_mebibytes_blocks_the_loop_for_at_most_a_millisecond(

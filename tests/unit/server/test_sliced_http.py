@@ -4,17 +4,9 @@ import asyncio
 from typing import Any
 
 import pytest
-import uvicorn
-from uvicorn.server import ServerState
 
-from quorum_node.configuration.limits import ConnectionLimits
-from quorum_node.server.listener.connection_book import ConnectionBook
-from quorum_node.server.listener.fair_turns import FairTurns
-from quorum_node.server.listener.http_connection import HttpListener
-from quorum_node.server.listener.loop_work import LoopWork
-from quorum_node.server.listener.principal_shares import PrincipalShares
-from quorum_node.server.observing.metrics import Metrics
 from quorum_node.server.transport.sliced_transport import SLICE_BYTES
+from support.http_listener import http_listener
 
 BODY = bytes(range(256)) * (8 << 12)
 """8 MiB."""
@@ -63,23 +55,9 @@ async def application(scope: Any, receive: Any, send: Any) -> None:
     await send({"type": "http.response.body", "body": BODY})
 
 
-def listener() -> HttpListener:
-    loop, limits, metrics = asyncio.get_running_loop(), ConnectionLimits(), Metrics()
-    config = uvicorn.Config(application, loop="none", ws="none", lifespan="off", log_config=None)
-    config.load()
-    return HttpListener(
-        config,
-        ServerState(),
-        ConnectionBook(limits, loop.time, lambda why: None),
-        FairTurns(loop, share=1.0, burst_seconds=1.0),
-        metrics,
-        PrincipalShares(loop, limits.principal_requests, limits.principal_percentage, LoopWork()),
-    )
-
-
 async def answer_on(wire: Wire) -> bytes:
     """The whole answer to one request, after which the connection is closed."""
-    connection = listener().make()
+    connection = http_listener(application).make()
     connection.connection_made(wire)
     connection.data_received(REQUEST)
     async with asyncio.timeout(30):

@@ -26,6 +26,7 @@ from quorum_node.schema.decoder import MAX_STRING_BYTES
 from quorum_node.server.admin.describe_routes import TimeoutMs
 from quorum_node.server.admin.leader import require_leader
 from quorum_node.server.admin.node_view import ChosenReplica, NodeView
+from quorum_node.server.admin.pieced_document import PiecedDocument
 from quorum_node.server.admin.problems import ApiProblem, invalid
 from quorum_node.server.admin.replica_view import ReplicaView
 
@@ -106,9 +107,12 @@ def _add_reads(routes: APIRouter, node: NodeView) -> None:
         """Configuration values whose key begins with `prefix`."""
         age_ms = await _read(replica, consistency, timeout_ms)
         committed = replica.host.committed
-        parts: list[bytes] = []
+        document = PiecedDocument("entries")
         async with node.pace.one_reader() as pace:
-            async for key, value in pace.each(committed.image.configs.entries()):
+            async for found in pace.each(committed.image.configs.entries_with_pauses()):
+                if found is None:
+                    continue
+                key, value = found
                 entry = ConfigEntry(
                     resource_type=resource_type_name(key.resource_type),
                     resource_name=key.resource_name,
@@ -116,13 +120,11 @@ def _add_reads(routes: APIRouter, node: NodeView) -> None:
                     value=value,
                 )
                 if _path(entry).startswith(prefix):
-                    parts.append(entry.model_dump_json(by_alias=True).encode())
+                    document.add(entry.model_dump_json(by_alias=True).encode())
         rest = ConfigList(
             entries=[], offset=committed.end_offset, consistency=consistency, age_ms=age_ms
         )
-        fields = rest.model_dump_json(by_alias=True, exclude={"entries"}).encode()
-        document = b'{"entries":[' + b",".join(parts) + b"]," + fields[1:]
-        return Response(document, media_type="application/json")
+        return document.response(rest)
 
 
 async def _read(replica: ReplicaView, consistency: Consistency, timeout_ms: int) -> int | None:

@@ -1,6 +1,6 @@
 """Long reads in short slices, one reader at a time, so that commits do not wait for them.
 
-A long read (the log, all configs) can take seconds. It runs on the event loop in slices of about a millisecond, with pauses that leave
+A long read (the log, all configs) can take seconds. It runs on the event loop in slices of about half a millisecond, with pauses that leave
 most of the time to the replica. All long reads of the node share one pace, so their total cost is bounded, whatever the number of
 callers. Must not know documents.
 """
@@ -16,7 +16,7 @@ from quorum_node.server.admin.problems import ApiProblem
 
 T = TypeVar("T")
 
-SLICE_SECONDS = 0.001
+SLICE_SECONDS = 0.0005
 PAUSES_PER_SLICE = 3.0
 """A pause lasts this many times as long as the slice before it: long reads take a quarter of the time."""
 MAX_WAITING = 32
