@@ -1,5 +1,6 @@
 """Stock brokers with mutual TLS and an authorizer on our controllers, and clients that log in by SCRAM."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,9 +10,26 @@ from support.local_quorum import wait_until
 from support.secured_brokers import ADMIN, SecuredBrokers
 from support.unauthorized_clients import LockedQuorum
 
-pytestmark = [pytest.mark.interop, pytest.mark.long, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(400)]
 
 
+def test_stock_broker_registers_with_its_certificate(tmp_path: Path) -> None:
+    """Over SSL, on a controller with an authorizer: unfenced brokers send heartbeats and have read the log."""
+    with LockedQuorum(tmp_path / "quorum", 1) as quorum:
+        quorum.form()
+        with SecuredBrokers(tmp_path / "brokers", quorum, 1) as brokers:
+            brokers.start()
+            wait_until(lambda: active_brokers(quorum) == 1, "the broker is unfenced", 120)
+
+
+def active_brokers(quorum: LockedQuorum) -> int:
+    """Number of unfenced brokers, by the metric of the active controller."""
+    text = quorum.answered("GET", "/metrics").text
+    (line,) = re.findall(r"^metadata_quorum_active_brokers(?:{.*})? (\S+)$", text, re.MULTILINE)
+    return int(float(line))
+
+
+@pytest.mark.long
 def test_authenticated_clients_lose_no_message_while_controllers_and_brokers_fail(
     tmp_path: Path,
 ) -> None:

@@ -9,7 +9,7 @@ from support import stock_kafka
 from support.client_properties import by_certificate
 from support.tls_quorum import TlsQuorum, certificate_of, new_authority, write_folder
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(180), pytest.mark.long]
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(180)]
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +44,7 @@ def test_stock_tool_describes_the_quorum_with_a_certificate(quorum: TlsQuorum) -
     assert "LeaderId" in text
 
 
+@pytest.mark.long
 def test_stock_tool_with_a_certificate_of_another_authority_is_rejected(
     quorum: TlsQuorum, tmp_path: Path
 ) -> None:
