@@ -68,9 +68,19 @@ class Reports(RefusedPeers):
 class Port:
     """Of member 1. Requests are answered at once, unless `parks`."""
 
-    def __init__(self, folder: Path, *, rules: str = "", asked: Certificates, **told: Any) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        rules: str = "",
+        asked: Certificates,
+        properties: dict[str, str],
+        **told: Any,
+    ) -> None:
         self.folder = folder
-        self.files = tls_files(folder / "1", MEMBER, CA.certificate, node_id=1, asked=asked)
+        self.files = tls_files(
+            folder / "1", MEMBER, CA.certificate, node_id=1, asked=asked, **properties
+        )
         self.reports, self.counted = Reports(), list[str]()
         config = replace(CONFIG, **told)
         if rules:
@@ -127,12 +137,13 @@ def at_a_port(
     play: Callable[[Port], Awaitable[None]],
     rules: str = "",
     asked: Certificates = Certificates.AS_CONFIGURED,
+    properties: dict[str, str] | None = None,
     **reported: Any,
 ) -> None:
-    """On the loop that nodes run on. `told`: messages about the TLS configuration."""
+    """On the loop that nodes run on. `properties`: as of `tls_files`. `reported`: fields of the TLS configuration."""
 
     async def run() -> None:
-        port = Port(folder, rules=rules, asked=asked, **reported)
+        port = Port(folder, rules=rules, asked=asked, properties=properties or {}, **reported)
         await port.listener.start()
         try:
             await play(port)
@@ -229,6 +240,46 @@ def test_caller_without_an_optional_certificate_is_anonymous(tmp_path: Path) -> 
         ]
 
     at_a_port(tmp_path, play, asked=Certificates.OPTIONAL)
+
+
+def newest_version(port: Port, newest: ssl.TLSVersion) -> str | None:
+    """The version that a client up to `newest` agrees on with the port; None if it is refused."""
+    context = port.context(certificate_of("admin", None, CA))
+    context.maximum_version = newest
+    try:
+        with (
+            socket.create_connection(("127.0.0.1", port.number)) as plain,
+            context.wrap_socket(plain, server_hostname="127.0.0.1") as connection,
+        ):
+            connection.sendall(HELLO)
+            return connection.version() if connection.recv(4) else None
+    except OSError:
+        return None
+
+
+@pytest.mark.parametrize(
+    ("properties", "of_older_client", "of_newer_client"),
+    [
+        ({}, None, "TLSv1.3"),
+        ({"enabled_protocols": "TLSv1.3,TLSv1.2"}, "TLSv1.2", "TLSv1.3"),
+    ],
+    ids=["default", "listed"],
+)
+def test_older_version_of_tls_is_accepted_only_if_it_is_listed(
+    properties: dict[str, str],
+    of_older_client: str | None,
+    of_newer_client: str,
+    tmp_path: Path,
+) -> None:
+    async def play(port: Port) -> None:
+        older = await asyncio.to_thread(newest_version, port, ssl.TLSVersion.TLSv1_2)
+        assert older == of_older_client
+        newer = await asyncio.to_thread(newest_version, port, ssl.TLSVersion.TLSv1_3)
+        assert newer == of_newer_client
+        told = [each for each in port.reports.told if "ssl.enabled.protocols" in each]
+        assert len(told) == (of_older_client is None)
+
+    at_a_port(tmp_path, play, properties=properties)
 
 
 def test_tls_session_is_not_resumed(tmp_path: Path) -> None:
