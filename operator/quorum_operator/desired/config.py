@@ -12,7 +12,7 @@ from quorum_operator.desired.names import (
     Owner,
     metadata,
 )
-from quorum_operator.desired.revision import CANDIDATE_FILE
+from quorum_operator.desired.revision import CANDIDATE_FILE, written
 
 
 def properties(
@@ -29,11 +29,6 @@ def properties(
         "termination.message.file": "/dev/termination-log",
     }
     return {**written(overrides), **own, **(tls.properties(revoking=revoking) if secured else {})}
-
-
-def written(overrides: dict[str, str]) -> dict[str, str]:
-    """The values as they are written to the file: without surrounding spaces, which change nothing."""
-    return {key: value.strip() for key, value in overrides.items()}
 
 
 def build(

@@ -26,11 +26,15 @@ def wanted(spec: MetadataQuorumSpec) -> Revision:
     """The revision of the current spec."""
     document = spec.model_dump(mode="json", by_alias=True, exclude_none=True)
     parts = {key: document[key] for key in _PARTS if key in document}
-    values = {key: value.strip() for key, value in (spec.config or {}).items()}
-    program = [spec.image, resources(spec), values, *pod_template.restarts(spec)]
+    program = [spec.image, resources(spec), written(spec.config or {}), *pod_template.restarts(spec)]
     text = json.dumps(program, sort_keys=True)
     digest = hashlib.sha256(text.encode()).hexdigest()[:16]
     return Revision(digest, json.dumps(parts, sort_keys=True))
+
+
+def written(overrides: dict[str, str]) -> dict[str, str]:
+    """The values as they are written to the file: without surrounding spaces, which change nothing."""
+    return {key: value.strip() for key, value in overrides.items()}
 
 
 def for_member(

@@ -192,9 +192,11 @@ def _running(at: Situation) -> Iterator[Incarnation]:
 
 
 def _first(at: Situation) -> Incarnation | None:
-    """The canary: an observer if there is one, else a voter that is not the leader, with the lowest id."""
+    """The canary: a voter that is not the leader, with the lowest id; the leader of a quorum of one. There are observers
+    only while new members catch up, and no update starts then.
+    """
     leader = at.view.leader if at.view is not None else None
-    found = sorted(_running(at), key=lambda e: (e.key in at.voters, e.key == leader, e.node_id))
+    found = sorted(_running(at), key=lambda e: (e.key == leader, e.node_id))
     return found[0] if found else None
 
 

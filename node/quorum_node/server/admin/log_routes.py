@@ -12,6 +12,7 @@ from quorum_node.records.batches import CorruptBatch
 from quorum_node.records.identity import uuid_text
 from quorum_node.server.admin.log_reader import committed_records, voter_sets
 from quorum_node.server.admin.node_view import ChosenReplica, NodeView
+from quorum_node.server.admin.pieced_document import PiecedDocument
 from quorum_node.server.admin.problems import ApiProblem
 from quorum_node.server.admin.replica_view import ReplicaView
 from quorum_node.storage.errors import StorageFailure
@@ -58,7 +59,7 @@ def router(node: NodeView) -> APIRouter:
             high_watermark=high_watermark,
             log_start_offset=start_offset,
         )
-        return Response(page.document(rest), media_type="application/json")
+        return page.response(rest)
 
     @routes.get("/voter-history")
     async def voter_history(replica: ChosenReplica) -> VoterHistory:
@@ -93,20 +94,19 @@ class _Page:
         self.count = 0
         self.size_bytes = 0
         self.next_offset: int | None = None
-        self._parts: list[bytes] = []
+        self._document = PiecedDocument("records")
 
     def add(self, record: LogRecord) -> None:
         """Add a record."""
         part = record.model_dump_json(by_alias=True).encode()
-        self._parts.append(part)
+        self._document.add(part)
         self.count += 1
         self.size_bytes += len(part)
         self.next_offset = record.offset + 1
 
-    def document(self, rest: LogPage) -> bytes:
+    def response(self, rest: LogPage) -> Response:
         """The complete page. `rest`: all its fields but the records."""
-        fields = rest.model_dump_json(by_alias=True, exclude={"records"}).encode()
-        return b'{"records":[' + b",".join(self._parts) + b"]," + fields[1:]
+        return self._document.response(rest)
 
 
 def _before_start(from_offset: int, start_offset: int) -> ApiProblem:
