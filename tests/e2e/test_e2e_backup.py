@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from support.cron_jobs import job_of
 from support.java_clients import PartitionState
 from support.kind_env import kube
 from support.kind_env.backups import (
@@ -28,11 +29,6 @@ _NEVER = "0 0 1 1 *"
 _JOB_TIMEOUT_S = 180.0
 
 
-def batch(env: KindEnv, plural: str, name: str = "") -> str:
-    path = f"/apis/batch/v1/namespaces/{env.namespace}/{plural}"
-    return f"{path}/{name}" if name else path
-
-
 @pytest.fixture(params=["claim", "object store"])
 def target(env: KindEnv, request: pytest.FixtureRequest) -> Iterator[BackupTarget]:
     """Where the backups are kept."""
@@ -46,21 +42,16 @@ def target(env: KindEnv, request: pytest.FixtureRequest) -> Iterator[BackupTarge
 def back_up(env: KindEnv, name: str) -> None:
     """As `kubectl create job --from=cronjob/q-backup` does; until the status of the resource shows it."""
     api, quorum = env.cluster.api, env.the_quorum
-    cron_job = batch(env, "cronjobs", "q-backup")
+    cron_job = kube.batch(env.namespace, "cronjobs", "q-backup")
     wait_for("the CronJob", lambda: api.find(cron_job) is not None, timeout_s=60)
-    template = api.get(cron_job)["spec"]["jobTemplate"]
-    body = {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {"name": name, "labels": template["metadata"]["labels"]},
-        "spec": template["spec"],
-    }
-    api.create(batch(env, "jobs"), body)
+    api.create(kube.batch(env.namespace, "jobs"), job_of(api.get(cron_job), name))
     wait_for(
         "the Job to end well",
-        lambda: bool(api.get(batch(env, "jobs", name)).get("status", {}).get("succeeded")),
+        lambda: bool(
+            api.get(kube.batch(env.namespace, "jobs", name)).get("status", {}).get("succeeded")
+        ),
         timeout_s=_JOB_TIMEOUT_S,
-        seen=lambda: api.get(batch(env, "jobs", name)).get("status"),
+        seen=lambda: api.get(kube.batch(env.namespace, "jobs", name)).get("status"),
     )
     quorum.wait_condition("BackupCurrent", timeout_s=60)
 
@@ -176,7 +167,7 @@ def test_backups_are_made_on_schedule_and_old_ones_are_removed(env: KindEnv) -> 
     names: set[str] = set()
 
     def made() -> bool:
-        jobs = env.cluster.api.list(batch(env, "jobs"))
+        jobs = env.cluster.api.list(kube.batch(env.namespace, "jobs"))
         names.update(
             each["metadata"]["name"] for each in jobs if each.get("status", {}).get("succeeded")
         )
@@ -186,8 +177,10 @@ def test_backups_are_made_on_schedule_and_old_ones_are_removed(env: KindEnv) -> 
     env.cluster.api.merge(quorum.path, {"spec": {"backup": {"schedule": _NEVER}}})
 
     def idle() -> bool:
-        jobs = env.cluster.api.list(batch(env, "jobs"))
-        schedule = env.cluster.api.get(batch(env, "cronjobs", "q-backup"))["spec"]["schedule"]
+        jobs = env.cluster.api.list(kube.batch(env.namespace, "jobs"))
+        schedule = env.cluster.api.get(kube.batch(env.namespace, "cronjobs", "q-backup"))["spec"][
+            "schedule"
+        ]
         return schedule == _NEVER and not any(each["status"].get("active") for each in jobs)
 
     wait_for("no Job to run", idle, timeout_s=120)

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from support import chart
-from support.envtest.backup_jobs import batch, end_backup
+from support.envtest.backup_jobs import end_backup
 from support.envtest.environment import Env
 from support.envtest.http_proxy import Call, RecordingProxy
 from support.envtest.prometheus import Prometheus
@@ -224,7 +224,7 @@ def is_past(quorum: ApiServerQuorum, epoch: int) -> bool:
 
 def fail_a_backup(quorum: ApiServerQuorum, alerts: Alerts) -> None:
     quorum.patch({"backup": {"schedule": "30 2 * * *", "claimName": "backups"}})
-    path = batch(quorum, "cronjobs", f"{quorum.name}-backup")
+    path = kube.batch(quorum.namespace, "cronjobs", f"{quorum.name}-backup")
     wait_for("the CronJob", lambda: quorum.api.find(path), timeout_s=30)
     end_backup(quorum, f"{quorum.name}-backup-now", successful=False)
     alerts.wait("MetadataQuorumBackupNotCurrent")

@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
-from support.envtest.backup_jobs import batch, end_backup
+from support.envtest.backup_jobs import end_backup
 from support.envtest.environment import SharedQuorum
 from support.envtest.kube_api import ApiError
 from support.envtest.quorum import CREATE_TIMEOUT_S, ApiServerQuorum
+from support.kind_env import kube
 from support.kind_env.waiting import wait_for
 
 pytestmark = pytest.mark.envtest
@@ -38,7 +39,7 @@ def test_backup_cron_job_is_accepted_and_restored_and_its_job_gets_its_settings(
     quorum, api = shared_quorum.quorum, shared_quorum.env.api
     quorum.patch({"backup": _BACKUP})
     wait_reason(quorum, "FirstPending")
-    path = batch(quorum, "cronjobs", "q-backup")
+    path = kube.batch(quorum.namespace, "cronjobs", "q-backup")
     made = api.get(path)
     assert made["spec"]["timeZone"] == "Europe/Berlin"
     api.merge(path, {"spec": {"schedule": "0 0 1 1 *"}})
@@ -66,9 +67,9 @@ def test_object_store_cron_job_is_accepted_and_a_missing_secret_is_reported(
     quorum.patch({"backup": {"schedule": "@daily", "objectStore": store}})
     wait_reason(quorum, "Refused")
     assert "Secret/credentials" in condition(quorum, "BackupCurrent")["message"]
-    (container,) = api.get(batch(quorum, "cronjobs", "q-backup"))["spec"]["jobTemplate"]["spec"][
-        "template"
-    ]["spec"]["containers"]
+    (container,) = api.get(kube.batch(quorum.namespace, "cronjobs", "q-backup"))["spec"][
+        "jobTemplate"
+    ]["spec"]["template"]["spec"]["containers"]
     assert "s3://bucket/all/q" in container["args"]
     space = f"/api/v1/namespaces/{quorum.namespace}/secrets"
     data = {"AWS_ACCESS_KEY_ID": "somebody", "AWS_SECRET_ACCESS_KEY": "a-secret-value"}

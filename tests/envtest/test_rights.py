@@ -3,9 +3,10 @@
 import pytest
 
 from support import chart
+from support.envtest.backup_jobs import end_backup
 from support.envtest.environment import Env
 from support.envtest.http_proxy import Call
-from support.envtest.quorum import MOVE_TIMEOUT_S
+from support.envtest.quorum import MOVE_TIMEOUT_S, ApiServerQuorum
 from support.kind_env import kube
 from support.kind_env.waiting import wait_for
 
@@ -139,11 +140,39 @@ def freeze(env: Env, name: str) -> None:
     wait_for(f"{name} as it was", is_recreated, timeout_s=60)
 
 
+def back_up(quorum: ApiServerQuorum) -> None:
+    """A CronJob that runs once, and is then removed from the spec."""
+    quorum.patch({"backup": {"schedule": "@daily", "claimName": "backups"}})
+    cron_job = kube.batch(quorum.namespace, "cronjobs", "q-backup")
+    wait_for("the CronJob", lambda: quorum.api.find(cron_job) is not None, timeout_s=60)
+    end_backup(quorum, "q-backup-now", successful=True)
+    wait_for(
+        "its result in the status",
+        lambda: (quorum.status().get("backup") or {}).get("lastSuccessAt"),
+        timeout_s=60,
+        seen=quorum.summary,
+    )
+    quorum.patch({"backup": None})
+    wait_for("no CronJob", lambda: quorum.api.find(cron_job) is None, timeout_s=60)
+
+
+def refuse_pods(env: Env) -> None:
+    """A further quorum whose pods the API server refuses, so that its operator looks for the reason in events."""
+    refused = env.apply(1, name="r", podTemplate={"priorityClassName": "missing"})
+    wait_for(
+        "the reason in the status",
+        lambda: "no PriorityClass with name missing" in str(refused.status()),
+        timeout_s=MOVE_TIMEOUT_S,
+        seen=refused.summary,
+    )
+    env.discard(refused)
+
+
 @pytest.mark.long
 def test_quorum_life_cycle_uses_exactly_the_granted_rights(env: Env) -> None:
     operator, proxy = env.add_operator(lease=True)
     operator.start()
-    quorum = env.create(3)
+    quorum = env.create(3, disks=True)
     quorum.patch({"config": {"controller.quorum.fetch.timeout.ms": "2500"}})
     wait_for(
         "a restarted pod", lambda: any(c.path.endswith("-0") for c in proxy.calls), timeout_s=60
@@ -161,6 +190,8 @@ def test_quorum_life_cycle_uses_exactly_the_granted_rights(env: Env) -> None:
     reassignment = env.api.create(kube.reassignments(env.namespace), REASSIGNMENT)
     path = kube.reassignments(env.namespace, reassignment["metadata"]["name"])
     wait_for("its status", lambda: "status" in env.api.get(path), timeout_s=30)
+    back_up(quorum)
+    refuse_pods(env)
     quorum.scale(1)
     quorum.wait_ready(1)
     wait_for(

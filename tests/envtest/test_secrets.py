@@ -60,7 +60,7 @@ def outputs(env: Env, log: Path, port: int) -> dict[str, str]:
         *(kube.core(env.namespace, each) for each in ("events", "pods", "services", "configmaps")),
         kube.core(env.namespace, "persistentvolumeclaims"),
         kube.apps(env.namespace, "statefulsets"),
-        f"/apis/batch/v1/namespaces/{env.namespace}/cronjobs",
+        kube.batch(env.namespace, "cronjobs"),
         f"/apis/policy/v1/namespaces/{env.namespace}/poddisruptionbudgets",
         f"/apis/networking.k8s.io/v1/namespaces/{env.namespace}/networkpolicies",
     ]

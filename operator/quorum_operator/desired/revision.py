@@ -26,7 +26,12 @@ def wanted(spec: MetadataQuorumSpec) -> Revision:
     """The revision of the current spec."""
     document = spec.model_dump(mode="json", by_alias=True, exclude_none=True)
     parts = {key: document[key] for key in _PARTS if key in document}
-    program = [spec.image, resources(spec), written(spec.config or {}), *pod_template.restarts(spec)]
+    program = [
+        spec.image,
+        resources(spec),
+        written(spec.config or {}),
+        *pod_template.restarts(spec),
+    ]
     text = json.dumps(program, sort_keys=True)
     digest = hashlib.sha256(text.encode()).hexdigest()[:16]
     return Revision(digest, json.dumps(parts, sort_keys=True))

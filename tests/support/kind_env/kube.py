@@ -37,6 +37,10 @@ def policy(namespace: str, plural: str, name: str = "") -> str:
     return _joined(f"/apis/policy/v1/namespaces/{namespace}/{plural}", name)
 
 
+def batch(namespace: str, plural: str, name: str = "") -> str:
+    return _joined(f"/apis/batch/v1/namespaces/{namespace}/{plural}", name)
+
+
 def network_policies(namespace: str, name: str = "") -> str:
     return _joined(f"/apis/networking.k8s.io/v1/namespaces/{namespace}/networkpolicies", name)
 
