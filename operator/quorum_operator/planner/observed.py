@@ -360,15 +360,15 @@ class Incarnation:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaView:
-    """A replica as described by the leader. `went_back`: (acknowledged, current) end offsets of a replica that lost
-    records; informational.
-    """
+    """A replica as described by the leader. Informational: `went_back`, (acknowledged, current) end offsets of one that
+    lost records; `damaged_from`, the offset from which on it receives damaged records."""
 
     key: Key
     fetching: bool
     caught_up: bool
     lag: int = 0
     went_back: tuple[int, int] | None = None
+    damaged_from: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
