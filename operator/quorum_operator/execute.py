@@ -227,6 +227,7 @@ class Executor:
             identity=self._identity(step.formation),
             founder=step.founder,
             replaces=step.replaces,
+            predecessor=step.predecessor,
         )
         body = stateful_set.build(self._owner, self._spec, member)
         name = self._owner.claim(self._owner.member(step.node_id, step.number))

@@ -50,6 +50,7 @@ class Set:
     failed: FailureLatch | None = None
     unlatched_at: list[float] = field(default_factory=list)
     stopped: str | None = None
+    predecessor: str | None = None
     template: str = ""
     disk: Disk = field(default_factory=Disk)
     pod: Pod | None = None

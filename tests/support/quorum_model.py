@@ -234,6 +234,7 @@ class Model:
             unlatched_at=tuple(each.unlatched_at),
             stopped=each.stopped,
             replaces=each.replaces,
+            predecessor=each.predecessor,
             recovery=each.recovery,
             recovery_given_up=each.given_up,
             template_hash=each.template,
@@ -361,6 +362,7 @@ class Model:
             founder=step.founder,
             created_at=self.now,
             replaces=step.replaces,
+            predecessor=step.predecessor,
             storage=self.wanted.storage,
         )
         if made.name in self.sets:

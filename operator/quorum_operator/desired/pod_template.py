@@ -10,6 +10,8 @@ from quorum_operator.desired.names import USER_ID
 from quorum_operator.pod_template_crd import PodTemplateSpec, ZoneSpread
 
 _ZONE_TOPOLOGY = "topology.kubernetes.io/zone"
+POD_NAME_LABEL = "statefulset.kubernetes.io/pod-name"
+"""Label of each pod of a StatefulSet, set by its controller."""
 _NOTHING = PodTemplateSpec()
 
 Object = dict[str, Any]
@@ -53,12 +55,18 @@ def with_metadata(
     }
 
 
-def zones(spec: MetadataQuorumSpec, selector: Object) -> list[Object]:
-    """The constraint that spreads members over zones, if any."""
+def zones(spec: MetadataQuorumSpec, selector: Object, former: str | None) -> list[Object]:
+    """The constraint that spreads members over zones, if any. `former`: pod of the member whose place this one takes. It
+    may still run, but is not counted: otherwise the zone that it leaves would seem to be occupied, and would have one
+    member too few afterwards.
+    """
     spread = template_of(spec).zone_spread
     if spread is None or spread is ZoneSpread.NONE:
         return []
     required = spread is ZoneSpread.REQUIRED
+    if former is not None:
+        others = {"key": POD_NAME_LABEL, "operator": "NotIn", "values": [former]}
+        selector = {**selector, "matchExpressions": [others]}
     return [
         {
             "maxSkew": 1,

@@ -20,6 +20,7 @@ from quorum_operator.desired.names import (
     ANNOTATION_DEFAULTS,
     ANNOTATION_FORMATION,
     ANNOTATION_NETWORK_POLICY,
+    ANNOTATION_PREDECESSOR,
     ANNOTATION_REBUILT,
     ANNOTATION_RECOVERY,
     ANNOTATION_REPLACES,
@@ -64,6 +65,8 @@ class Member:
     identity: Identity
     founder: bool = False
     replaces: int | None = None
+    predecessor: str | None = None
+    """StatefulSet of the member whose place it takes."""
     recovery: Survivor | None = None
     """Its node becomes the sole voter of a lost quorum, once."""
     replica_uuid: str | None = None
@@ -82,7 +85,9 @@ def founder_or_member(each: Incarnation, identity: Identity) -> Member:
     """The builder's input for an existing incarnation: the founder has the founder's UUID."""
     founder = each.node_id == identity.founder_id and each.uuid == identity.founder_uuid
     recovery = None if each.recovery_given_up else each.recovery
-    return Member(each.node_id, each.number, identity, founder, each.replaces, recovery)
+    return Member(
+        each.node_id, each.number, identity, founder, each.replaces, each.predecessor, recovery
+    )
 
 
 def build(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> dict[str, Any]:
@@ -103,6 +108,8 @@ def build(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> dict[str, A
         annotations[ANNOTATION_RECOVERY] = member.recovery_note
     if member.replaces is not None:
         annotations[ANNOTATION_REPLACES] = str(member.replaces)
+    if member.predecessor is not None:
+        annotations[ANNOTATION_PREDECESSOR] = member.predecessor
     meta["annotations"] = annotations
     return {
         "apiVersion": "apps/v1",
@@ -243,7 +250,7 @@ def build_template(
             *([tls.volume(owner.member(member.node_id, member.number))] if secured else []),
             *(backup.restore_volume(spec) if member.may_format else []),
         ],
-        **_placement(owner, spec),
+        **_placement(owner, spec, member),
     }
     return {
         "metadata": pod_template.with_metadata(
@@ -263,10 +270,11 @@ def _config_volume(owner: Owner, is_candidate: bool) -> dict[str, Any]:
     return {"name": "config", "configMap": source}
 
 
-def _placement(owner: Owner, spec: MetadataQuorumSpec) -> dict[str, Any]:
+def _placement(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> dict[str, Any]:
     placement: dict[str, Any] = {}
     selector = {"matchLabels": {key: owner.labels[key] for key in (LABEL_NAME, LABEL_INSTANCE)}}
-    spread = pod_template.zones(spec, selector)
+    former = owner.pod(member.predecessor) if member.predecessor is not None else None
+    spread = pod_template.zones(spec, selector, former)
     if spec.spread is not Spread.NONE:
         # With Preferred a new member must always be able to start: the failed member's host may be
         # gone.

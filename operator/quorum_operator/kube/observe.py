@@ -138,7 +138,7 @@ async def observe(
         _check(api, owner, spec, policed, stage, identities) if check_objects else _unchecked(),
     )
     incarnations = _with_drift(
-        owner, spec, parts, identities, _incarnations(spec, parts, volumes, events)
+        owner, spec, parts, identities, _incarnations(owner, spec, parts, volumes, events)
     )
     incarnations = await _with_growth(api, spec, incarnations, copies)
     hosts = await read_hosts(api, incarnations, copies)
@@ -347,6 +347,7 @@ def _pod(
 
 
 def _incarnations(
+    owner: Owner,
     spec: MetadataQuorumSpec,
     parts: Parts,
     volumes: dict[str, VolumeFacts],
@@ -381,6 +382,7 @@ def _incarnations(
                 unlatched_at=facts.unlatched_facts(notes.get(names.ANNOTATION_TAKEN_BACK)),
                 stopped=notes.get(names.ANNOTATION_STOPPED) or None,
                 replaces=facts.replaces_facts(notes.get(names.ANNOTATION_REPLACES)),
+                predecessor=_member_in(owner, notes.get(names.ANNOTATION_PREDECESSOR)),
                 rebuilt=names.ANNOTATION_REBUILT in notes,
                 recovery=recovery,
                 recovery_given_up=given_up,
@@ -398,6 +400,11 @@ def _incarnations(
             )
         )
     return tuple(map(merged, found))
+
+
+def _member_in(owner: Owner, text: str | None) -> str | None:
+    """The name of a member in an annotation. Anything else, which somebody may have written, is ignored."""
+    return text if text is not None and owner.parse_member(text) is not None else None
 
 
 def _foreign_sets(owner: Owner, parts: Parts) -> set[Place]:

@@ -81,6 +81,7 @@ def create_new_member(
             formation=identity.index,
             founder=False,
             replaces=slot.replaces,
+            predecessor=slot.predecessor,
             reason=_new_member_reason(at, slot),
         )
         if held(at.seen, step) is None:

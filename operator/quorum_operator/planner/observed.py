@@ -314,6 +314,8 @@ class Incarnation:
     stopped: str | None = None  # why the operator scaled it to zero
     replaces: int | None = None
     """Number of the failed incarnation that this one replaces."""
+    predecessor: str | None = None
+    """StatefulSet of the member whose place it takes."""
     rebuilt: bool = False  # its StatefulSet was recreated for its claim
     recovery: Survivor | None = None
     """The recovery that makes its replica the sole voter."""

@@ -4,7 +4,7 @@ Owns the derivation; decides no step. Everything is recomputed from each observa
 the operator or a second operator need no memory.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
@@ -68,6 +68,8 @@ class Slot:
     node_id: int
     incarnation: Incarnation | None
     replaces: int | None
+    predecessor: str | None = None
+    """StatefulSet of the leaving member whose place it takes."""
 
 
 class Situation:
@@ -330,7 +332,28 @@ class Situation:
         unused = (each for each in count(1) if each not in taken | retire | set(waiting))
         ids = [*succeeded, *waiting][:needed]
         ids += [next(unused) for _ in range(needed - len(ids))]
-        return tuple(Slot(each, self._new_member(each), self._replaces(each)) for each in ids)
+        made = {each: self._new_member(each) for each in ids}
+        former = self._predecessors(made)
+        return tuple(Slot(each, made[each], self._replaces(each), former.get(each)) for each in ids)
+
+    def _predecessors(self, made: Mapping[int, Incarnation | None]) -> dict[int, str]:
+        """StatefulSet of the member whose place a new one takes, by the new one's id: a member with the same id that
+        leaves or was removed, else another one. No two members take the same place. `made`: new members by id, None
+        until they are created.
+        """
+        left = {entry.key for entry in self.leaving}
+        new = {each.name for each in made.values() if each is not None}
+        taken = {each.predecessor for each in self.current}
+
+        def goes(each: Incarnation) -> bool:
+            removed = each.key not in self.voters and each.name not in new and each.pod is not None
+            return each.name not in taken and (each.key in left or removed)
+
+        free = [each for each in self.current if goes(each)]
+        same = {each.node_id: each.name for each in free if each.node_id in made}
+        rest = (each.name for each in free if each.node_id not in same)
+        wanting = (each for each, found in made.items() if found is None and each not in same)
+        return {**dict(zip(wanting, rest, strict=False)), **same}
 
     def _replaces(self, node_id: int) -> int | None:
         away = {entry.key for entry in self.leaving if entry.why is Why.UNREACHABLE}

@@ -102,6 +102,8 @@ class CreateMember:
     founder: bool
     replaces: int | None
     reason: str
+    predecessor: str | None = None
+    """StatefulSet of the member whose place it takes, which may still run."""
 
 
 @dataclass(frozen=True, slots=True)

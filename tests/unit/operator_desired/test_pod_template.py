@@ -6,7 +6,12 @@ import pytest
 
 from quorum_operator.crd import MetadataQuorumSpec
 from quorum_operator.desired import stateful_set
-from quorum_operator.desired.names import ANNOTATION_RESTART, LABEL_QUORUM, Owner
+from quorum_operator.desired.names import (
+    ANNOTATION_PREDECESSOR,
+    ANNOTATION_RESTART,
+    LABEL_QUORUM,
+    Owner,
+)
 from quorum_operator.desired.stateful_set import Member
 from quorum_operator.planner.observed import Identity
 
@@ -162,3 +167,27 @@ def test_members_are_spread_over_zones_and_hosts(
     assert reported == found
     selectors = [each["labelSelector"] for each in pod["topologySpreadConstraints"]]
     assert all(each == selectors[0] for each in selectors)
+
+
+def test_member_whose_place_is_taken_is_not_counted_in_its_zone() -> None:
+    spec = spec_of({"zoneSpread": "Required"}, spread="Preferred")
+    successor = Member(2, 2, IDENTITY, replaces=1, predecessor="demo-2-1")
+    built = stateful_set.build(OWNER, spec, successor)
+    assert built["metadata"]["annotations"][ANNOTATION_PREDECESSOR] == "demo-2-1"
+    hosts, zones = built["spec"]["template"]["spec"]["topologySpreadConstraints"]
+    assert zones["labelSelector"]["matchExpressions"] == [
+        {
+            "key": "statefulset.kubernetes.io/pod-name",
+            "operator": "NotIn",
+            "values": ["demo-2-1-0"],
+        }
+    ]
+    assert zones["labelSelector"]["matchLabels"] == hosts["labelSelector"]["matchLabels"]
+    assert "matchExpressions" not in hosts["labelSelector"], "a failed host is avoided"
+    without = stateful_set.hashes(OWNER, spec, Member(2, 2, IDENTITY, replaces=1))
+    found = stateful_set.hashes(OWNER, spec, successor)
+    assert found.restart_hash == without.restart_hash
+    no_zones = spec_of({}, spread="Preferred")
+    assert stateful_set.build_template(OWNER, no_zones, successor) == stateful_set.build_template(
+        OWNER, no_zones, Member(2, 2, IDENTITY)
+    )

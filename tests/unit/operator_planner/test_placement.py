@@ -1,6 +1,7 @@
 """Members that must run on different hosts: a planned move without a free host does not start, and a repair continues."""
 
 import random
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -188,6 +189,36 @@ def test_failed_member_is_replaced_on_its_own_host(also: dict[str, object]) -> N
         raise AssertionError(placed.steps[-1])
     assert [(each.node_id, each.number, each.replaces) for each in placed.created()] == [(2, 2, 1)]
     assert condition(placed.observe()).status == ("True" if also else "False")
+
+
+@pytest.mark.parametrize(
+    ("wants", "expected"),
+    [
+        ({"retire": frozenset({2})}, {4: "q-2-1"}),
+        ({"retire": frozenset({1, 3})}, {4: "q-1-1", 5: "q-3-1"}),
+        ({"storage": OTHER}, {1: "q-1-1", 2: "q-2-1", 3: "q-3-1"}),
+        ({"replicas": 5}, {4: None, 5: None}),
+    ],
+    ids=["one retired", "two retired", "other storage", "more voters"],
+)
+def test_new_member_knows_whose_place_it_takes(
+    wants: dict[str, object], expected: dict[int, str | None]
+) -> None:
+    placed = formed(9)
+    placed.wants(**wants)
+    placed.until_settled(2000)
+    created = placed.created()
+    assert sorted(each.node_id for each in created) == list(expected)
+    assert Counter(each.predecessor for each in created) == Counter(expected.values())
+    if "storage" in wants:
+        assert {each.node_id: each.predecessor for each in created} == expected
+
+
+def test_successor_of_a_failed_member_takes_its_place() -> None:
+    placed = formed(9)
+    placed.model.sets["q-2-1"].disk.state = "failed"
+    placed.until_settled(2000)
+    assert [(each.node_id, each.predecessor) for each in placed.created()] == [(2, "q-2-1")]
 
 
 def test_other_due_steps_run_while_a_move_is_delayed() -> None:

@@ -119,6 +119,18 @@ def test_oversized_number_is_ignored(note: str) -> None:
     assert api.status["phase"] == "Ready"
 
 
+@pytest.mark.parametrize("note", ["", "no such member", "x" * 5000, "demo-1-1-0", "other-1-1"])
+def test_predecessor_that_is_no_member_is_ignored(note: str) -> None:
+    api = running_quorum(3, podTemplate={"zoneSpread": "Required"})
+    reconcile(api)
+    before = copy.deepcopy(api.objects[set_path(2)]["spec"]["template"])
+    notes = api.objects[set_path(2)]["metadata"]["annotations"]
+    notes[names.ANNOTATION_PREDECESSOR] = note
+    reconcile(api)
+    assert (api.status["phase"], api.condition("Refused")["status"]) == ("Ready", "False")
+    assert api.objects[set_path(2)]["spec"]["template"] == before
+
+
 @pytest.mark.parametrize("at", ["1e300", "NaN", "9" * 400])
 def test_edited_time_in_the_update_record_drops_the_record(at: str) -> None:
     api = running_quorum(3, update={"soakSeconds": 60})
