@@ -221,6 +221,10 @@ class ReplicaStatus(ApiModel):
     """The last time under this leader that the replica fetched from below its acknowledged offset. The cause is a disk
     that was rolled back. With stock Kafka, delayed requests have the same effect.
     """
+    damaged_from: int | None = None
+    """Offset from which on the records that the leader sends arrive damaged, as the replica reports. The leader checks
+    its disk after such a report, and stops if it is bad. None: no damage is reported; stock Kafka never reports it.
+    """
 
 
 class TargetVoter(ApiModel):

@@ -290,4 +290,5 @@ def _replica(replica: ReplicaStatus) -> ReplicaView:
         replica.caught_up,
         max(replica.lag, 0),
         None if lost is None else (lost.acknowledged_offset, lost.offset),
+        replica.damaged_from,
     )

@@ -315,11 +315,13 @@ def _voter_status(voter: ReplicaStatus, quorum: QuorumDescription) -> str:
 
 
 def _traits(replica: ReplicaStatus) -> str:
-    """Notes on a replica: stock Kafka, lost records, not a voter, witness."""
+    """Notes on a replica: stock Kafka, lost records, damaged records, witness."""
     traits = ["witness"] if replica.witness else ["stock Kafka"] if replica.stock else []
     if replica.went_back is not None:
         lost = replica.went_back
         traits.append(f"went back from offset {lost.acknowledged_offset} to {lost.offset}")
+    if replica.damaged_from is not None:
+        traits.append(f"receives damaged records from offset {replica.damaged_from} on")
     return _in_brackets(", ".join(traits))
 
 

@@ -163,4 +163,5 @@ def _progress(
         progress.stock,
         progress.witness,
         progress.went_back,
+        progress.damaged_from,
     )

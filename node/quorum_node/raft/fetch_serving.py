@@ -224,6 +224,7 @@ def _fetcher(replica: ReplicaState, leader: Leader, request: FetchRequest) -> Pr
     if progress is not None:
         progress.stock = request.answer == STOCK_SENDER
         progress.witness = request.witness
+        progress.damaged_from = request.fetch_offset if request.corrupt else None
     return progress
 
 

@@ -30,7 +30,7 @@ class Progress:
     """Progress of one replica, from its fetches. `end_offset`: all records before it are durable
     there (-1: unknown).
 
-    `stock`, `witness` and `went_back` as in ReplicaProgress. `counts_from`: first answer round
+    `stock`, `witness`, `went_back` and `damaged_from` as in ReplicaProgress. `counts_from`: first answer round
     whose echo can raise the offset. `doubted`: acknowledged offset before an unconfirmed lower
     fetch. See `acknowledgements.py`.
     """
@@ -48,6 +48,7 @@ class Progress:
     counts_from: int = -1
     doubted: int = -1
     went_back: WentBack | None = None
+    damaged_from: int | None = None
 
 
 @dataclass(slots=True)

@@ -262,7 +262,8 @@ class ReplicaProgress:
 
     `stock`: it runs stock Kafka, which lacks our private fields. `witness`: it never starts an
     election. None: it has not fetched in this epoch. `went_back`: the last time in this epoch that
-    it fetched from below its acknowledged offset.
+    it fetched from below its acknowledged offset. `damaged_from`: offset from which on the records
+    that it was sent are damaged, as its latest fetch reports; None: it reports no damage.
     """
 
     key: ReplicaKey
@@ -275,6 +276,7 @@ class ReplicaProgress:
     stock: bool | None = None
     witness: bool | None = None
     went_back: WentBack | None = None
+    damaged_from: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,9 @@ from quorum_operator.planner.observed import Incarnation, PodFacts, ReplicaView
 RECORDS_LOST = "RecordsLost"
 """Beginning of the text for lost records, and the reason of the event."""
 
+DAMAGED_RECORDS = "DamagedRecords"
+"""Beginning of the text for records that arrive damaged, and the reason of the event."""
+
 CANNOT_START = "CannotStart"
 """Beginning of the text if the container can't be created or started: a fault that a new member would share."""
 
@@ -43,6 +46,19 @@ def lost_records(replica: ReplicaView | None) -> str | None:
     return (
         f"{RECORDS_LOST}: it fetched from offset {offset} after it had acknowledged all records before {acknowledged}. If "
         "its volume was rolled back, list the member in spec.retire"
+    )
+
+
+def damaged_records(replica: ReplicaView | None) -> str | None:
+    """The replica's report about records that its leader sends. It is informational: the leader checks its own disk and
+    stops if it is bad, which is a failed disk of the leader; the replica that reports is sound.
+    """
+    if replica is None or replica.damaged_from is None:
+        return None
+    return (
+        f"{DAMAGED_RECORDS}: the records that the leader sends arrive damaged from offset {replica.damaged_from} on. The "
+        "leader stops if its disk is bad. If it does not, check the network between the two hosts, or make another "
+        "member the leader"
     )
 
 

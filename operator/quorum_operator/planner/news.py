@@ -7,7 +7,12 @@ from dataclasses import dataclass
 
 from quorum_operator.backup_crd import BackupStatus
 from quorum_operator.planner.conditions import CONFIRMED, OLDER_QUORUM, QUORUM_LOST, TLS_BLOCKED
-from quorum_operator.planner.member_problems import CANNOT_START, NO_POD, RECORDS_LOST
+from quorum_operator.planner.member_problems import (
+    CANNOT_START,
+    DAMAGED_RECORDS,
+    NO_POD,
+    RECORDS_LOST,
+)
 from quorum_operator.status_crd import MetadataQuorumStatus
 
 
@@ -24,7 +29,7 @@ def news(status: MetadataQuorumStatus, earlier: MetadataQuorumStatus) -> list[Ne
     """All changes since the earlier status."""
     return [
         *_loss(status, earlier),
-        *_lost_records(status, earlier),
+        *_reported_by_replicas(status, earlier),
         *_obstacles(status, earlier),
         *_older(status, earlier),
         *_backups(status, earlier),
@@ -41,13 +46,16 @@ def _loss(status: MetadataQuorumStatus, earlier: MetadataQuorumStatus) -> list[N
     return []
 
 
-def _lost_records(status: MetadataQuorumStatus, earlier: MetadataQuorumStatus) -> list[News]:
-    """Each time a replica came back without records that it had acknowledged."""
+def _reported_by_replicas(
+    status: MetadataQuorumStatus, earlier: MetadataQuorumStatus
+) -> list[News]:
+    """Each time a replica came back without records that it had acknowledged, or receives damaged records."""
     known = {(member.id, member.uuid, member.condition) for member in earlier.members}
     return [
-        News("Warning", RECORDS_LOST, f"member {member.id} ({member.uuid}): {member.condition}")
+        News("Warning", word, f"member {member.id} ({member.uuid}): {member.condition}")
         for member in status.members
-        if (member.condition or "").startswith(f"{RECORDS_LOST}: ")
+        for word in (RECORDS_LOST, DAMAGED_RECORDS)
+        if (member.condition or "").startswith(f"{word}: ")
         and (member.id, member.uuid, member.condition) not in known
     ]
 

@@ -362,15 +362,15 @@ class Incarnation:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaView:
-    """A replica as described by the leader. `went_back`: (acknowledged, current) end offsets of a replica that lost
-    records; informational.
-    """
+    """A replica as described by the leader. Informational: `went_back`, (acknowledged, current) end offsets of one that
+    lost records; `damaged_from`, the offset from which on it receives damaged records."""
 
     key: Key
     fetching: bool
     caught_up: bool
     lag: int = 0
     went_back: tuple[int, int] | None = None
+    damaged_from: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -475,8 +475,7 @@ class Observation:
     lone_claims: tuple[LoneClaim, ...] = ()
     used_numbers: dict[int, int] = field(default_factory=dict)
     """Node id → highest incarnation number ever seen on a StatefulSet, a pod or a claim, foreign ones included."""
-    templates: dict[str, Templates] = field(default_factory=dict)
-    """Desired templates by incarnation name."""
+    templates: dict[str, Templates] = field(default_factory=dict)  # desired, by incarnation name
     view: QuorumView | None = None
     hinted_voters: frozenset[Key] | None = None
     """Voters of an unconfirmed description, if there is no confirmed one."""
@@ -484,17 +483,14 @@ class Observation:
     """A confirmed description older than one confirmed before: voters from before a recovery. Only reported."""
     epochs_edited: bool = False
     """The last status contains epochs that the quorum has never reached (`edited_epochs.py`)."""
-    known_cluster_id: str | None = None
-    """Cluster id in the last status."""
+    known_cluster_id: str | None = None  # cluster id in the last status
     known_voters: int = 0
     """Number of voters in the last status; for reports, and to distinguish a lost quorum from a slow one."""
     invalid: str | None = None
     """Problems of the spec that CEL can't check, such as an unknown storage class."""
     unmakeable: str | None = None  # the problem that prevents the creation of any member
-    unconfirmed_since: float | None = None
-    """Time since which no describe was confirmed, from the last status."""
-    refusals: tuple[Refusal, ...] = ()
-    """Steps refused recently by the API server or a node."""
+    unconfirmed_since: float | None = None  # no describe was confirmed since; from the last status
+    refusals: tuple[Refusal, ...] = ()  # steps refused recently by the API server or a node
     certificates: CertificatesSeen | None = None  # None: the quorum has no certificates
     backups: BackupsSeen | None = None  # None: no backups in the spec
     update: UpdateWanted | None = None  # None: spec.update is not set

@@ -9,7 +9,12 @@ import math
 from quorum_node.quorum_arithmetic import tolerance
 from quorum_operator.planner.conditions import Finding, all_findings
 from quorum_operator.planner.kept_volumes import kept_volumes
-from quorum_operator.planner.member_problems import is_disk_full, lost_records, member_problem
+from quorum_operator.planner.member_problems import (
+    damaged_records,
+    is_disk_full,
+    lost_records,
+    member_problem,
+)
 from quorum_operator.planner.observed import Incarnation, Key, Observation
 from quorum_operator.planner.quorum_loss import QuorumLoss, is_lost
 from quorum_operator.planner.recovery import under_way
@@ -165,7 +170,8 @@ def _members(at: Situation) -> list[MemberStatus]:
                 pvc=each.claim.name if each.claim is not None else None,
                 node=each.pod.host if each.pod is not None else None,
                 condition=member_problem(each, away.text if away is not None else None)
-                or lost_records(replica),
+                or lost_records(replica)
+                or damaged_records(replica),
                 unreachable_since=text_of(math.ceil(away.since)) if away is not None else None,
                 suspected=_suspected(at, each),
             )

@@ -244,23 +244,29 @@ def test_full_disk_is_never_replaced(seed: int) -> None:
     assert status.phase.value == "DiskFull"
 
 
-def test_replica_that_lost_records_is_reported_and_not_replaced() -> None:
+@pytest.mark.parametrize(
+    ("field", "value", "text"),
+    [
+        ("went_back", (12, 8), "offset 8 after it had acknowledged all records before 12"),
+        ("damaged_from", 9, "the records that the leader sends arrive damaged from offset 9 on"),
+    ],
+)
+def test_report_about_a_replica_is_shown_and_replaces_no_member(
+    field: str, value: object, text: str
+) -> None:
     model = Model(random.Random(7), Wanted(3, STORAGE))
     _converge(model)
     seen = model.observe()
     assert seen.view is not None
     first, *others = seen.view.voters
-    lost = replace(
-        seen, view=replace(seen.view, voters=(replace(first, went_back=(12, 8)), *others))
-    )
-    assert plan(lost) == plan(seen)
+    told = replace(first, **{field: value})  # type: ignore[arg-type]
+    reporting = replace(seen, view=replace(seen.view, voters=(told, *others)))
+    assert plan(reporting) == plan(seen)
     before, after = (
-        build_status(each, plan(each), MetadataQuorumStatus(), "") for each in (seen, lost)
+        build_status(each, plan(each), MetadataQuorumStatus(), "") for each in (seen, reporting)
     )
     reported = {member.id: member.condition for member in after.members}
-    assert "from offset 8 after it had acknowledged all records before 12" in (
-        reported.pop(first.key.id) or ""
-    )
+    assert text in (reported.pop(first.key.id) or "")
     assert set(reported.values()) == {None}
     assert (after.phase, after.failure_tolerance) == (before.phase, before.failure_tolerance)
 

@@ -1,7 +1,7 @@
 """Events that are posted because the status has changed."""
 
 from quorum_operator.planner.conditions import CONFIRMED, OLDER_QUORUM
-from quorum_operator.planner.member_problems import lost_records
+from quorum_operator.planner.member_problems import damaged_records, lost_records
 from quorum_operator.planner.news import news
 from quorum_operator.planner.observed import Key, ReplicaView
 from quorum_operator.quorum_loss_crd import QuorumLossStatus
@@ -33,6 +33,21 @@ def test_replica_that_lost_records_is_reported_once_per_occurrence() -> None:
     assert news(status(None, first), status(None, first)) == []
     (again,) = news(status(None, second), status(None, first))
     assert "120" in again.message
+    assert news(quiet, status(None, second)) == []
+
+
+def test_member_that_receives_damaged_records_is_reported_once_per_offset() -> None:
+    def damaged(offset: int) -> str | None:
+        return damaged_records(ReplicaView(Key(2, "uuid-2"), True, True, damaged_from=offset))
+
+    quiet, first, second = status(None, None), damaged(50), damaged(60)
+    (reported,) = news(status(None, first), quiet)
+    assert (reported.kind, reported.reason) == ("Warning", "DamagedRecords")
+    assert "member 2 (uuid-2)" in reported.message
+    assert "from offset 50 on" in reported.message
+    assert news(status(None, first), status(None, first)) == []
+    (again,) = news(status(None, second), status(None, first))
+    assert "from offset 60 on" in again.message
     assert news(quiet, status(None, second)) == []
 
 

@@ -1,4 +1,4 @@
-"""Calls to nodes: what waits for a free connection has not been sent, and is no silence of the node."""
+"""Calls to nodes: how long answers are awaited, and what is taken from them."""
 
 import asyncio
 import threading
@@ -8,10 +8,19 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import httpx
 import pytest
 
-from quorum_node.api import NodeDescription, Role, StorageDescription, StorageState
+from quorum_node.api import (
+    NodeDescription,
+    QuorumDescription,
+    ReplicaStatus,
+    Role,
+    StorageDescription,
+    StorageState,
+    VotersPosition,
+    WentBack,
+)
 from quorum_operator import quorum_client
 from quorum_operator.pod_client import PodClient
-from quorum_operator.quorum_client import QuorumClient
+from quorum_operator.quorum_client import Described, QuorumClient
 
 ANSWER_S = 0.25
 """Of each call; with few connections the last ones wait longer than any limit of a call."""
@@ -78,3 +87,45 @@ def test_reports_queued_for_a_connection_are_awaited(
         return [each is not None for each in reports]
 
     assert all(asyncio.run(ask()))
+
+
+def test_reports_about_replicas_are_taken_from_the_description() -> None:
+    sound = ReplicaStatus(id=1, uuid="U1", log_end_offset=20, lag=0, fetching=True, caught_up=True)
+    lost = sound.model_copy(
+        update={
+            "id": 2,
+            "uuid": "U2",
+            "went_back": WentBack(acknowledged_offset=12, offset=8, age_ms=1),
+        }
+    )
+    damaged = sound.model_copy(update={"id": 3, "uuid": "U3", "damaged_from": 9})
+    described = QuorumDescription(
+        node_id=1,
+        confirmed=True,
+        leader_id=1,
+        leader_uuid="U1",
+        leader_epoch=4,
+        high_watermark=20,
+        log_end_offset=20,
+        cluster_id="c",
+        formed=True,
+        voters=[sound, lost, damaged],
+        observers=[],
+        voters_position=VotersPosition(offset=3, epoch=1, committed=True),
+        pending_change=False,
+        own_epoch_committed=True,
+        initial_voters=3,
+    )
+    answer = httpx.Response(200, text=described.model_dump_json(by_alias=True))
+
+    async def ask() -> Described:
+        async with httpx.AsyncClient(transport=httpx.MockTransport(lambda _: answer)) as http:
+            return await QuorumClient(http).describe(["10.0.0.1"])
+
+    view = asyncio.run(ask()).view
+    assert view is not None
+    assert [(each.went_back, each.damaged_from) for each in view.voters] == [
+        (None, None),
+        ((12, 8), None),
+        (None, 9),
+    ]

@@ -8,6 +8,7 @@ import pytest
 from quorum_node.raft.messages import FetchRequest
 from quorum_node.raft.outputs import CorruptionReported, HaltReason, Output, Send
 from quorum_node.raft.roles import CorruptFetch
+from quorum_node.records.identity import ReplicaKey
 from support.raft.cores import Cores, Node
 
 pytestmark = [pytest.mark.requirement("K595-02")]
@@ -44,6 +45,13 @@ def spoil(node: Node, place: int) -> int:
 
 def reason(node: Node) -> HaltReason | None:
     return None if node.halted is None else node.halted.reason
+
+
+def described(leader: Node) -> dict[ReplicaKey, int]:
+    """Which replicas report damage, and from which offset on."""
+    found = leader.replica.describe(0)
+    replicas = (*found.voters_progress, *found.observers_progress)
+    return {each.key: each.damaged_from for each in replicas if each.damaged_from is not None}
 
 
 def filled(cores: Cores) -> Node:
@@ -120,11 +128,13 @@ def test_leader_with_a_valid_disk_continues_and_the_follower_backs_off() -> None
     found = four.replica.describe(cores.now_ms).corrupt_fetch
     assert found is not None
     assert found.times == len(cores.told)
+    assert described(one) == {four.key: found.offset}
     one.batches[-3] = replace(good, data=cores.nodes["2"].batches[-3].data)
     cores.advance(5_000)
     assert four.log_end == one.log_end > place
     assert four.replica.describe(cores.now_ms).corrupt_fetch is None
     assert not cores.fetches[-1][1].corrupt
+    assert described(one) == {}
 
 
 def test_complete_batches_before_the_corruption_are_kept_and_flushed() -> None:

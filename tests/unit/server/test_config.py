@@ -7,6 +7,7 @@ import pytest
 from quorum_node.configuration.node_config import check_config
 from quorum_node.configuration.properties import ConfigError, read_pairs
 from quorum_node.host_port import HostPort
+from support.shortest_timeouts import SHORTEST_MS, as_properties
 
 FOUNDER_UUID = "JRsUV5unQMC2Yad2ZMQ9AA"
 GOOD = {
@@ -79,16 +80,16 @@ def test_inconsistent_timeouts_are_rejected_with_the_rule(
 
 @pytest.mark.requirement("K595-01")
 def test_shortest_allowed_timeouts_are_accepted() -> None:
-    shortest = {
-        "fetch_timeout_ms": 600,
-        "request_timeout_ms": 600,
-        "election_timeout_ms": 50,
-        "election_backoff_max_ms": 10,
-        "retry_backoff_ms": 300,
-        "retry_backoff_max_ms": 300,
-    }
-    timeouts = check_config({**GOOD, **quorum_keys(**shortest)}).timeouts
-    assert {name: getattr(timeouts, name) for name in shortest} == shortest
+    timeouts = check_config({**GOOD, **as_properties(SHORTEST_MS)}).timeouts
+    assert {name: getattr(timeouts, name) for name in SHORTEST_MS} == SHORTEST_MS
+
+
+@pytest.mark.requirement("K595-01")
+@pytest.mark.parametrize("field", SHORTEST_MS)
+def test_shorter_timeouts_are_rejected(field: str) -> None:
+    shorter = {**SHORTEST_MS, field: SHORTEST_MS[field] - 1}
+    with pytest.raises(ConfigError, match=field.replace("_", "\\.")):
+        check_config({**GOOD, **as_properties(shorter)})
 
 
 @pytest.mark.parametrize(

@@ -273,6 +273,7 @@ def _status(p: ReplicaProgress, d: ReplicaDescription, now_ms: float) -> Replica
         stock=p.stock,
         witness=p.witness,
         went_back=_went_back(p, now_ms),
+        damaged_from=p.damaged_from,
     )
 
 
