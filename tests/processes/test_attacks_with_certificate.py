@@ -4,6 +4,7 @@ A reader and a broker get past the handshake, so they cost more than an unauthen
 The requirement is stricter than in `test_attacks`: p99 of a write at most twice its quiet value.
 """
 
+import statistics
 from collections.abc import Iterator
 
 import pytest
@@ -14,7 +15,7 @@ from support.local_quorum import wait_until
 from support.unauthorized_clients import LockedQuorum
 
 MAX_RATIO = 2.0
-ROUNDS = 5
+LEAST_ROUNDS, MOST_ROUNDS = 3, 9
 MAX_MEMORY_MIB = 200
 MAX_UNFINISHED_BYTES = 16 << 20
 """Default of quorum.principal.queued.max.request.bytes."""
@@ -61,16 +62,22 @@ def test_one_reader_holds_at_most_the_unfinished_bytes_of_one_principal(
 def test_commits_continue_under_attack_with_certificate(
     who: str, name: str, quorum: LockedQuorum
 ) -> None:
-    """An attack costs what it costs in every round, other work on the machine does not: the calmest round counts."""
+    """Quiet and attacked windows take turns. The median ratio of the rounds counts: other work on the machine spoils some of them."""
     leader = quorum.leader
     epoch = quorum.describe()["leaderEpoch"]
     rounds: list[Measured] = []
     with quorum.browser("admin") as client:
         writer = Writer(f"{leader.admin_url}/v1/configs/topic/t/z", client)
-        while len(rounds) < ROUNDS and not any(each.ratio <= MAX_RATIO for each in rounds):
+        while len(rounds) < LEAST_ROUNDS or (
+            len(rounds) < MOST_ROUNDS and median_ratio(rounds) > MAX_RATIO
+        ):
             rounds.append(measure(name, leader, writer, quorum.folder(who)))
-            print(f"{who} {name}: {rounds[-1]}")
+            print(f"{who} {name}: {rounds[-1].ratio:.2f}, {rounds[-1]}")
     assert writer.failed == []
     assert quorum.describe()["leaderEpoch"] == epoch, "no election"
     assert max(each.grown_mib for each in rounds) < MAX_MEMORY_MIB
-    assert min(each.ratio for each in rounds) <= MAX_RATIO
+    assert median_ratio(rounds) <= MAX_RATIO
+
+
+def median_ratio(rounds: list[Measured]) -> float:
+    return statistics.median(each.ratio for each in rounds)

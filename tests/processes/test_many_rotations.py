@@ -17,6 +17,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.hashes import SHA256
 
+from quorum_node.server.peers.pool import RENEWAL_PAUSE_SECONDS
 from support.local_quorum import TOKEN, wait_until
 from support.tls_quorum import POLL_MS, TlsQuorum, client_context, new_authority, write_at_once
 
@@ -24,8 +25,8 @@ pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
 
 ROUNDS = int(os.environ.get("ROTATIONS", "100"))
 MOST_ROUNDS = 3 * ROUNDS
-WINDOW_SECONDS = 3 * POLL_MS / 1000
-"""All nodes look at their files in it."""
+WINDOW_SECONDS = 2 * POLL_MS / 1000 + 4 * RENEWAL_PAUSE_SECONDS
+"""All nodes look at their files in it, and replace their connections to the leader."""
 OF_AUTHORITY = 5
 """In every fifth round the authority is replaced, too."""
 OF_BLOCK = 5

@@ -62,6 +62,8 @@ _APART: dict[type, Channel] = {
 
 MAX_OLD_USE_SECONDS = 5.0
 """How long a connection with an earlier certificate is used at most while its successor is being opened."""
+RENEWAL_PAUSE_SECONDS = 0.1
+"""Between two handshakes of a renewal."""
 
 _Key = tuple[str, int, Channel]
 
@@ -207,7 +209,7 @@ class PeerPool:
 
         The old ones are closed when everything on them is answered. By default all are replaced: this node's certificate, or its trusted
         authorities, have changed. Each then is used until its successor is ready, so that no request waits for a handshake; and they are
-        replaced one by one, so that the peers get the handshakes one by one, too.
+        replaced one by one with pauses, so that the handshakes do not add up.
         """
         everything = [(key, each) for key, pool in self._connections.items() for each in pool]
         if proven_before == math.inf:
@@ -241,6 +243,10 @@ class PeerPool:
                 self._replace(key, old, fresh)
             else:
                 fresh.shut()
+            self._loop.call_later(RENEWAL_PAUSE_SECONDS, self._renew_next)
+
+    def _renew_next(self) -> None:
+        if self._successor is None:  # else there was another renewal in the meantime
             self._renew_first()
 
     def _forget_successor(self) -> None:
