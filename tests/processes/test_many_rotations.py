@@ -162,9 +162,7 @@ def trusts(quorum: TlsQuorum, count: int) -> bool:
 def replace_authority(quorum: TlsQuorum, number: int, gaps: Gaps) -> None:
     """In the three steps of the how-to; each is measured."""
     old, new = quorum.ca, new_authority(f"ca-{number}")
-    gaps.measure(
-        lambda: quorum.trust(old.certificate, new.certificate), lambda: trusts(quorum, 2)
-    )
+    gaps.measure(lambda: quorum.trust(old.certificate, new.certificate), lambda: trusts(quorum, 2))
     quorum.ca = new
     renew_clients(quorum)
     renew_pairs(quorum, gaps)

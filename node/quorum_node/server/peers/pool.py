@@ -255,9 +255,7 @@ class PeerPool:
             self._successor.shut()
             self._successor = None
 
-    def _replace(
-        self, key: _Key, old: PeerConnection, fresh: PeerConnection | None = None
-    ) -> None:
+    def _replace(self, key: _Key, old: PeerConnection, fresh: PeerConnection | None = None) -> None:
         """Without a successor the next request opens a new connection."""
         host, port, channel = key
         self._connections[key] = [each for each in self._connections.get(key, ()) if each != old]
