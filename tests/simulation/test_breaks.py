@@ -32,7 +32,7 @@ TRIED_FIRST = {
     "drop_the_target_at_the_first_step": 6,
     "give_a_read_offset_without_the_round": 3,
     "ignore_the_log_in_votes": 16,
-    "keep_truncated_voters": 17,
+    "keep_truncated_voters": 16,
     "serve_after_a_storage_failure": 7,
     "step_before_the_last_is_committed": 2,
     "time_by_the_time_of_day": 11,

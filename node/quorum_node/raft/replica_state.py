@@ -283,17 +283,13 @@ class ReplicaState(LogPositions, EpochState):
         return self.voters.recovered_epoch
 
     def current_leader(self) -> CurrentLeader:
-        """Leader and epoch, as in every response.
-
-        A leader that others have named, and that does not answer as such, is not passed on: the claim may be false. A new
-        replica that adopts its epoch can't follow the real leader any more.
-        """
+        """Leader and epoch, as in every response."""
         role = self.role
         if isinstance(role, Leader):
             return CurrentLeader(self.key.id, self.epoch, self.controller_endpoint)
         if isinstance(role, Prospective) and role.fallback is not None:
             role = role.fallback
-        if isinstance(role, Follower) and not role.hearsay:
+        if isinstance(role, Follower):
             return CurrentLeader(role.leader_id, self.epoch, role.endpoint)
         return CurrentLeader(NO_LEADER, self.epoch)
 

@@ -1,8 +1,8 @@
 """An intruder that puts questions to leaders and asks for changes of the voters.
 
-It may fetch, ask for read offsets, and send AddVoter, RemoveVoter and AlterQuorum, as with `membership.on.controller.listener` and without
-authorization. It takes part in changes only as far as an administrator's mistake would: it
-removes no voter, and sets no target, while a disk is lost. No quorum survives that without authorization.
+It may fetch, ask for read offsets, and send AddVoter, RemoveVoter and AlterQuorum, as anybody may without authorization
+(`admin.membership.on.controller.listener`). It removes no voter, and sets no target that does, while a disk is lost: no quorum
+survives that.
 """
 
 from collections.abc import Callable, Sequence
