@@ -67,6 +67,8 @@ class Network:
     blocked: set[tuple[str, str]] = field(default_factory=set)
     weather: Weather = field(default_factory=Weather)
     damaged_answers: int = 0
+    forged_answer: "Callable[[str, Waiting], InboundResponse | None] | None" = None
+    """The answer that an intruder gives at this address instead of its owner; None: the owner answers."""
     _pending: dict[tuple[str, int, int], str] = field(default_factory=dict)
     _next_request_id: int = 1
 
@@ -110,10 +112,13 @@ class Network:
             )
         elif isinstance(response, FetchSnapshotResponse):
             response = replace(response, part=None)
-        self.scheduler.after(self._latency_ms(), self._answered, waiting, response)
+        told: Response | InboundResponse = response
+        if self.forged_answer is not None:
+            told = self.forged_answer(source.address, waiting) or response
+        self.scheduler.after(self._latency_ms(), self._answered, waiting, told)
         if self._strikes(self.weather.doubled_answers):
             delay_ms = self._latency_ms() * 4
-            self.scheduler.after(delay_ms, self._answered_again, waiting, response)
+            self.scheduler.after(delay_ms, self._answered_again, waiting, told)
 
     def vote_request(self, host: "SimulatedHost", request_id: int) -> VoteRequest | None:
         """The Vote that is being answered, for the invariants."""
@@ -197,10 +202,15 @@ class Network:
         target = self.hosts.get(endpoint.host)
         if (source.address, endpoint.host) in self.blocked:
             return
+        waiting = Waiting(source, key[1], key[2], request)
+        if target is None and self.forged_answer is not None:
+            forged = self.forged_answer(endpoint.host, waiting)
+            if forged is not None:
+                self.scheduler.after(self._latency_ms(), self._answered, waiting, forged)
+                return
         if target is None or not target.up:
             self.scheduler.after(self._latency_ms(), self._fail, source, key, FailureReason.REFUSED)
             return
-        waiting = Waiting(source, key[1], key[2], request)
         if isinstance(request, ApiVersionsRequest):
             answer = ApiVersionsResponse(RaftError.NONE, 0, 1, KEEPS_TARGET_VOTERS)
             self.scheduler.after(self._latency_ms(), self._answered, waiting, answer)

@@ -3,6 +3,7 @@
 Thresholds and expressions are the chart's. Only the time for which an expression has to hold is short.
 """
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -16,10 +17,13 @@ from support import chart
 from support.envtest.backup_jobs import end_backup
 from support.envtest.environment import Env
 from support.envtest.http_proxy import Call, RecordingProxy
+from support.envtest.issuer_setup import ISSUED, allow_certificates, trust
+from support.envtest.issuing_controller import IssuingController
 from support.envtest.prometheus import Prometheus
 from support.envtest.quorum import MOVE_TIMEOUT_S, ApiServerQuorum
 from support.kind_env import kube
 from support.kind_env.waiting import wait_for
+from support.modelled_issuer import ModelledIssuer
 from support.ports import free_ports
 
 pytestmark = [pytest.mark.envtest, pytest.mark.long]
@@ -28,6 +32,7 @@ _RULES = chart.CHART / "monitoring" / "alerts.yaml"
 _FOR = "1s"
 _FIRING_S = 60.0
 _LOST, _FULL, _ONE, _REFUSED, _WRONG = "lost", "full", "one", "refused", "wrong"
+_ISSUED = "issued"
 CAUSED_HERE = {
     "MetadataQuorumMemberFailed": _LOST,
     "MetadataQuorumWithoutTolerance": _LOST,
@@ -46,18 +51,19 @@ CAUSED_HERE = {
     "MetadataQuorumNeedsDecision": _WRONG,
     "MetadataQuorumReconcileFailing": "",
     "MetadataQuorumOperatorDown": "",
+    "MetadataQuorumCertificatesNotRenewed": _ISSUED,
 }
 """Alert → the quorum that it names; empty for alerts of the operator."""
 ON_SYNTHETIC_SERIES = {
     "MetadataQuorumVoterLags": "a voter that fetches and stays 10,000 records behind",
     "MetadataQuorumApplyLag": "10,000 committed records that a member does not apply",
-    "MetadataQuorumCertificatesNotRenewed": "a renewal that is due for 6 hours",
     "MetadataQuorumOperatorStuck": "a reconcile of 5 minutes, which only a hanging process has",
 }
 """Alert → a cause that can't be had in a short run: fired by promtool only (tests/unit/packaging/test_monitoring.py)."""
 _NOT_IN_PEACE = {"MetadataQuorumDiskFilling"}
 """A prediction from the first seconds of a disk says nothing."""
 _ELECTIONS = 14
+_DAY_S = 86_400
 _FAILURES = 14
 
 
@@ -138,7 +144,7 @@ def test_alerts_fire_for_the_quorum_that_has_the_cause(env: Env, tmp_path: Path)
     prometheus = Prometheus(tmp_path / "prometheus", port, short_rules(tmp_path))
     alerts = Alerts(prometheus, lost, full, one)
     with prometheus.running():
-        wait_for("all is scraped", partial(is_calm, prometheus, alerts), timeout_s=60)
+        wait_for("all is scraped", partial(is_calm, prometheus, alerts, 7, 3), timeout_s=60)
         lose(lost, alerts)
         stop_the_update(full, alerts)
         hand_over(full, alerts)
@@ -157,7 +163,31 @@ def test_alerts_fire_for_the_quorum_that_has_the_cause(env: Env, tmp_path: Path)
         alerts.wait("MetadataQuorumOperatorDown")
 
 
-def is_calm(prometheus: Prometheus, alerts: Alerts) -> bool:
+@pytest.mark.requirement("OP-10")
+def test_alert_fires_for_a_certificate_that_its_issuer_does_not_renew(
+    env: Env, tmp_path: Path
+) -> None:
+    """The issuer hands out certificates of which most of the lifetime has passed."""
+    (port,) = free_ports(1)
+    issuer = ModelledIssuer("A", time.time() - 400 * _DAY_S)
+    trust(env, issuer)
+    allow_certificates(env)
+    manager = IssuingController(env.api, env.namespace, issuer)
+    manager.install()
+    operator, _ = env.add_operator(METADATAQUORUM_OPERATOR_LISTEN=f"127.0.0.1:{port}")
+    operator.start()
+    with manager:
+        quorum = env.create(1, name=_ISSUED, tls=ISSUED)
+        prometheus = Prometheus(tmp_path / "prometheus", port, short_rules(tmp_path))
+        alerts = Alerts(prometheus, quorum)
+        with prometheus.running():
+            wait_for("all is scraped", partial(is_calm, prometheus, alerts, 1, 1), timeout_s=60)
+            manager.elapsed = 0.9
+            manager.renew()
+            alerts.wait("MetadataQuorumCertificatesNotRenewed")
+
+
+def is_calm(prometheus: Prometheus, alerts: Alerts, members: int, quorums: int) -> bool:
     """Whether all is scraped, and nothing fires."""
     try:
         leaders = prometheus.labels('metadata_quorum_leader_id{partition="0"}')
@@ -166,7 +196,7 @@ def is_calm(prometheus: Prometheus, alerts: Alerts) -> bool:
     except (httpx.TransportError, httpx.HTTPStatusError):
         return False
     names = {each["alertname"] for each in firing} - _NOT_IN_PEACE
-    return (len(leaders), len(phases), names) == (7, 3, set())
+    return (len(leaders), len(phases), names) == (members, quorums, set())
 
 
 def wait_proven(quorum: ApiServerQuorum) -> None:

@@ -4,58 +4,17 @@ cert-manager itself is replaced: by its definition from the documented fields, a
 """
 
 import time
-from base64 import b64encode
 
 import pytest
 
-from support import chart
 from support.envtest.environment import Env
+from support.envtest.issuer_setup import ISSUED, allow_certificates, trust
 from support.envtest.issuing_controller import IssuingController
 from support.envtest.quorum import MOVE_TIMEOUT_S, ApiServerQuorum
-from support.kind_env import kube
 from support.kind_env.waiting import wait_for
 from support.modelled_issuer import ModelledIssuer
 
 pytestmark = [pytest.mark.envtest, pytest.mark.long, pytest.mark.timeout(600)]
-
-_ROLES = "/apis/rbac.authorization.k8s.io/v1/namespaces"
-_TLS = {
-    "mode": "Managed",
-    "issuerRef": {"name": "internal"},
-    "trustedCAs": [{"secret": {"name": "internal-ca"}}],
-}
-
-
-def allow(env: Env) -> None:
-    """What the chart grants with certManager.enabled (tests/unit/packaging/test_chart.py)."""
-    space = env.namespace
-    verbs = ["get", "create", "patch"]
-    rule = {"apiGroups": ["cert-manager.io"], "resources": ["certificates"], "verbs": verbs}
-    group, meta = "rbac.authorization.k8s.io", {"name": "issuer", "namespace": space}
-    version = f"{group}/v1"
-    role = {"apiVersion": version, "kind": "Role", "metadata": meta, "rules": [rule]}
-    account = {"kind": "ServiceAccount", "name": chart.RELEASE, "namespace": chart.NAMESPACE}
-    binding = {
-        "apiVersion": version,
-        "kind": "RoleBinding",
-        "metadata": meta,
-        "subjects": [account],
-        "roleRef": {"apiGroup": group, "kind": "Role", "name": "issuer"},
-    }
-    env.api.apply(f"{_ROLES}/{space}/roles/issuer", role)
-    env.api.apply(f"{_ROLES}/{space}/rolebindings/issuer", binding)
-
-
-def trust(env: Env, *issuers: ModelledIssuer) -> None:
-    """What spec.tls.trustedCAs names."""
-    data = {"ca.crt": b64encode(b"".join(each.trust_pem for each in issuers)).decode()}
-    path = kube.core(env.namespace, "secrets", "internal-ca")
-    if env.api.find(path) is not None:
-        env.api.merge(path, {"data": data})
-        return
-    meta = {"name": "internal-ca", "namespace": env.namespace}
-    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": meta, "data": data}
-    env.api.create(kube.core(env.namespace, "secrets"), secret)
 
 
 def shown(quorum: ApiServerQuorum) -> dict[str, dict[str, object]]:
@@ -90,14 +49,14 @@ def test_cert_manager_issuer_is_delayed_issues_renews_fails_and_changes_its_auth
 ) -> None:
     first, second = (ModelledIssuer(each, time.time(), below_a_root=True) for each in "AB")
     trust(env, first)
-    allow(env)
+    allow_certificates(env)
     manager = IssuingController(env.api, env.namespace, first)
     manager.install()
     manager.answer = "waits"
     operator, _ = env.add_operator()
     operator.start()
     with manager:
-        quorum = env.apply(3, tls=_TLS)
+        quorum = env.apply(3, tls=ISSUED)
         wait_for(
             "a late issuer is named",
             lambda: blocked(quorum) == "IssuerLate",

@@ -6,6 +6,8 @@ server returns.
 
 import pytest
 
+from quorum_operator.kube.facts import overrides_in
+from quorum_operator.planner.tls_stage import TlsStage, stage_of_process
 from support import chart
 from support.envtest.environment import NODE_IMAGE, Env
 from support.envtest.kube_api import ApiError
@@ -14,12 +16,19 @@ from support.kind_env import kube
 from support.kind_env.testbed import programs
 from support.kind_env.waiting import wait_for
 from support.packet_filter import Pod
-from support.reachability import ADMIN, BY_DEFAULT, EVERYTHING, around, reaches
+from support.reachability import ADMIN, EVERYTHING, around, by_default, reaches
 
 pytestmark = pytest.mark.envtest
 
 _HOME = {"METADATAQUORUM_OPERATOR_NAMESPACE": chart.NAMESPACE}
-_OF_THREE = BY_DEFAULT | {"member 3": BY_DEFAULT["member 2"]}
+
+
+def _of_three(stage: TlsStage) -> dict[str, set[int]]:
+    found = by_default(stage)
+    return found | {"member 3": found["member 2"]}
+
+
+_OF_THREE = _of_three(TlsStage.PLAIN)
 _SCRAPER = {
     "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}},
     "podSelector": {"matchLabels": {"app": "prometheus"}},
@@ -69,6 +78,43 @@ def test_network_policy_admits_only_allowed_peers(env: Env) -> None:
     wait_for("no policy", lambda: env.api.find(path_of(env)) is None, timeout_s=40)
     assert matrix(env, quorum) == dict.fromkeys(_OF_THREE, EVERYTHING)
     assert all(pod["status"]["containerStatuses"][0]["restartCount"] == 0 for pod in quorum.pods())
+
+
+@pytest.mark.requirement("OP-01")
+def test_network_policy_of_a_quorum_with_certificates_admits_only_to_the_secure_port(
+    env: Env,
+) -> None:
+    operator, _ = env.add_operator(**_HOME)
+    operator.start()
+    quorum = env.create(3, tls={"mode": "Managed"})
+    assert matrix(env, quorum) == _of_three(TlsStage.CLOSED)
+    quorum.patch({"networkPolicy": {"metricsFrom": [_SCRAPER]}})
+    wait_for(
+        "metrics for whom they are",
+        lambda: matrix(env, quorum) == _of_three(TlsStage.CLOSED) | {"scraper": {ADMIN}},
+        timeout_s=40,
+    )
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+@pytest.mark.requirement("OP-01")
+def test_both_admin_ports_are_admitted_while_a_quorum_migrates_to_tls_and_back(env: Env) -> None:
+    operator, _ = env.add_operator(**_HOME)
+    operator.start()
+    quorum = env.create(3)
+    assert matrix(env, quorum) == _of_three(TlsStage.PLAIN)
+    for mode, stage in (("Migrating", TlsStage.DIALLING), ("Disabled", TlsStage.PLAIN)):
+        quorum.patch({"tls": {"mode": mode}})
+
+        def arrived(stage: TlsStage = stage) -> bool:
+            stages = {stage_of_process(overrides_in(pod["spec"])) for pod in quorum.pods()}
+            found = matrix(env, quorum)
+            # Members may be away for a moment, so those that are there count.
+            wanted = {name: _of_three(stage)[name] for name in found}
+            return stages == {stage} and found == wanted
+
+        wait_for(f"stage {stage.value}", arrived, timeout_s=240, seen=quorum.summary)
 
 
 @pytest.mark.requirement("OP-01")

@@ -1,9 +1,10 @@
-"""Commits on a quorum with TLS and an authorizer during attacks on the leader with a valid certificate.
+"""Commits on a quorum with the files that the operator writes by default, during attacks on the leader with a valid certificate.
 
 A reader and a broker get past the handshake, so they cost more than an unauthenticated client; their limits are counted by principal.
 The requirement is stricter than in `test_attacks`: p99 of a write at most twice its quiet value.
 """
 
+import statistics
 from collections.abc import Iterator
 
 import pytest
@@ -11,10 +12,10 @@ import pytest
 from support.attacked_writes import Measured, Writer, attacked, measure
 from support.attacks import ATTACKS
 from support.local_quorum import wait_until
-from support.unauthorized_clients import LockedQuorum
+from support.operated_quorum import OperatedQuorum
 
 MAX_RATIO = 2.0
-ROUNDS = 5
+LEAST_ROUNDS, MOST_ROUNDS = 3, 9
 MAX_MEMORY_MIB = 200
 MAX_UNFINISHED_BYTES = 16 << 20
 """Default of quorum.principal.queued.max.request.bytes."""
@@ -22,15 +23,15 @@ CLOSED = 'metadata_quorum_connections_closed_total{limit="controller quorum.prin
 
 
 @pytest.fixture(scope="module")
-def quorum(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LockedQuorum]:
-    with LockedQuorum(tmp_path_factory.mktemp("attacked"), 3) as made:
+def quorum(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OperatedQuorum]:
+    with OperatedQuorum(tmp_path_factory.mktemp("attacked"), 3) as made:
         made.form()
         yield made
 
 
 @pytest.mark.slow
 def test_one_reader_holds_at_most_the_unfinished_bytes_of_one_principal(
-    quorum: LockedQuorum,
+    quorum: OperatedQuorum,
 ) -> None:
     """Counts alone, so another load on the machine changes nothing; what it costs others is measured in the long set."""
     leader = quorum.leader
@@ -59,18 +60,24 @@ def test_one_reader_holds_at_most_the_unfinished_bytes_of_one_principal(
 @pytest.mark.parametrize("who", ["reader", "broker"])
 @pytest.mark.parametrize("name", ATTACKS)
 def test_commits_continue_under_attack_with_certificate(
-    who: str, name: str, quorum: LockedQuorum
+    who: str, name: str, quorum: OperatedQuorum
 ) -> None:
-    """An attack costs what it costs in every round, other work on the machine does not: the calmest round counts."""
+    """Quiet and attacked windows take turns. The median ratio of the rounds counts: other work on the machine spoils some of them."""
     leader = quorum.leader
     epoch = quorum.describe()["leaderEpoch"]
     rounds: list[Measured] = []
     with quorum.browser("admin") as client:
         writer = Writer(f"{leader.admin_url}/v1/configs/topic/t/z", client)
-        while len(rounds) < ROUNDS and not any(each.ratio <= MAX_RATIO for each in rounds):
+        while len(rounds) < LEAST_ROUNDS or (
+            len(rounds) < MOST_ROUNDS and median_ratio(rounds) > MAX_RATIO
+        ):
             rounds.append(measure(name, leader, writer, quorum.folder(who)))
-            print(f"{who} {name}: {rounds[-1]}")
+            print(f"{who} {name}: {rounds[-1].ratio:.2f}, {rounds[-1]}")
     assert writer.failed == []
     assert quorum.describe()["leaderEpoch"] == epoch, "no election"
     assert max(each.grown_mib for each in rounds) < MAX_MEMORY_MIB
-    assert min(each.ratio for each in rounds) <= MAX_RATIO
+    assert median_ratio(rounds) <= MAX_RATIO
+
+
+def median_ratio(rounds: list[Measured]) -> float:
+    return statistics.median(each.ratio for each in rounds)

@@ -1,5 +1,5 @@
-"""Every known attack on a node, tried on a quorum as the operator runs it: without a certificate, with a foreign one, with a
-reader's, with a broker's. One test for each attack; they share a quorum, which all of them leave unchanged.
+"""Every known attack on a node, tried on a quorum with the files that the operator writes by default: without a certificate, with a foreign
+one, with a reader's, with a broker's. One test for each attack; they share a quorum, which all of them leave unchanged.
 """
 
 import socket
@@ -39,30 +39,36 @@ from quorum_node.records.identity import parse_uuid
 from quorum_node.schema.schema import Message
 from support.local_quorum import LocalNode, wait_until
 from support.one_request import opened
-from support.unauthorized_clients import API, WHO, WITHOUT_CONNECTION, LockedQuorum
+from support.operated_quorum import OperatedQuorum
+from support.request_samples import body_of
+from support.unauthorized_clients import API, WHO, WITHOUT_CONNECTION
 
 REFUSED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 TOPIC = "__cluster_metadata"
 QUEUED_BYTES = 2 << 20
 MAX_EPOCH = 2**31 - 1
+WITHOUT_TOKEN = 3
+"""This node has no `admin.token.file`: the attack on such a node is one of those below."""
+ATTACKS = 12
 FEW_ELECTIONS = 50
 """A busy machine has some of its own."""
 
 
 @pytest.fixture(scope="module")
-def quorum(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LockedQuorum]:
+def quorum(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OperatedQuorum]:
     """Formed, and never harmed."""
     limits = {
         "listener.name.controller.queued.max.request.bytes": str(QUEUED_BYTES),
         "socket.request.max.bytes": str(QUEUED_BYTES // 2),
     }
-    with LockedQuorum(tmp_path_factory.mktemp("locked"), **limits) as made:
+    with OperatedQuorum(tmp_path_factory.mktemp("locked"), **limits) as made:
+        made.without_token(made.nodes[WITHOUT_TOKEN])
         made.form()
         yield made
 
 
 @pytest.fixture(autouse=True)
-def _unharmed(quorum: LockedQuorum) -> Iterator[None]:
+def _unharmed(quorum: OperatedQuorum) -> Iterator[None]:
     epoch, before = state_of(quorum)
     yield
     epoch_now, now = state_of(quorum)
@@ -70,21 +76,21 @@ def _unharmed(quorum: LockedQuorum) -> Iterator[None]:
     assert epoch_now < epoch + FEW_ELECTIONS
 
 
-def state_of(quorum: LockedQuorum) -> tuple[int, list[tuple[int, str, str]]]:
+def state_of(quorum: OperatedQuorum) -> tuple[int, list[tuple[int, str, str]]]:
     """Epoch, and the voters with their endpoints."""
     found = quorum.describe()
     voters = [(each["id"], each["uuid"], str(each["endpoints"])) for each in found["voters"]]
     return found["leaderEpoch"], voters
 
 
-def uuid_of(quorum: LockedQuorum, node: LocalNode) -> UUID:
+def uuid_of(quorum: OperatedQuorum, node: LocalNode) -> UUID:
     found = parse_uuid(quorum.local(node.id)["replicaUuid"])
     assert found is not None
     return found
 
 
 def is_refused(
-    quorum: LockedQuorum, who: str, node: LocalNode, name: str, body: Message, version: int = -1
+    quorum: OperatedQuorum, who: str, node: LocalNode, name: str, body: Message, version: int = -1
 ) -> None:
     """No connection, or a response of that API with an error."""
     try:
@@ -103,7 +109,7 @@ def reported_by_leader(node: LocalNode) -> tuple[elections.LeaderEndpoint, ...]:
 
 
 @pytest.mark.parametrize("who", WHO)
-def test_vote_with_max_epoch(quorum: LockedQuorum, who: str) -> None:
+def test_vote_with_max_epoch(quorum: OperatedQuorum, who: str) -> None:
     follower, leader = quorum.followers[0], quorum.leader
     part = elections.VoteRequestPartition(
         partition_index=0,
@@ -123,7 +129,7 @@ def test_vote_with_max_epoch(quorum: LockedQuorum, who: str) -> None:
 
 
 @pytest.mark.parametrize("who", WHO)
-def test_begin_quorum_epoch_from_stranger(quorum: LockedQuorum, who: str) -> None:
+def test_begin_quorum_epoch_from_stranger(quorum: OperatedQuorum, who: str) -> None:
     follower = quorum.followers[0]
     for leader_id in (77, quorum.leader.id):
         part = elections.BeginQuorumEpochRequestPartition(
@@ -143,7 +149,7 @@ def test_begin_quorum_epoch_from_stranger(quorum: LockedQuorum, who: str) -> Non
 
 
 @pytest.mark.parametrize("who", WHO)
-def test_end_quorum_epoch_from_stranger(quorum: LockedQuorum, who: str) -> None:
+def test_end_quorum_epoch_from_stranger(quorum: OperatedQuorum, who: str) -> None:
     leader = quorum.leader
     for leader_id in (-1, 77, leader.id):
         part = elections.EndQuorumEpochRequestPartition(
@@ -160,7 +166,7 @@ def test_end_quorum_epoch_from_stranger(quorum: LockedQuorum, who: str) -> None:
         is_refused(quorum, who, leader, "EndQuorumEpoch", body)
 
 
-def voter_changes(quorum: LockedQuorum) -> dict[str, Message]:
+def voter_changes(quorum: OperatedQuorum) -> dict[str, Message]:
     """Each would be carried out for an operator."""
     follower = quorum.followers[0]
     targets = (TargetVoter(voter_id=quorum.leader.id),)
@@ -188,7 +194,7 @@ def listeners_of(
 
 
 def update_of(
-    quorum: LockedQuorum, node: LocalNode, listeners: tuple[VoterListener, ...]
+    quorum: OperatedQuorum, node: LocalNode, listeners: tuple[VoterListener, ...]
 ) -> UpdateRaftVoterRequest:
     return UpdateRaftVoterRequest(
         current_leader_epoch=-1,
@@ -210,7 +216,7 @@ def in_envelope(api: Api, body: Message, principal: str) -> EnvelopeRequest:
 
 @pytest.mark.requirement("K631-12", "K595-24")
 @pytest.mark.parametrize("who", WHO)
-def test_membership_rpcs_ignore_authorizer(quorum: LockedQuorum, who: str) -> None:
+def test_membership_rpcs_ignore_authorizer(quorum: OperatedQuorum, who: str) -> None:
     leader, follower = quorum.leader, quorum.followers[0]
     changes = voter_changes(quorum)
     for name, body in changes.items():
@@ -229,7 +235,7 @@ def test_membership_rpcs_ignore_authorizer(quorum: LockedQuorum, who: str) -> No
 
 @pytest.mark.requirement("K631-12")
 @pytest.mark.parametrize("who", WHO)
-def test_envelope_bypasses_authorizer(quorum: LockedQuorum, who: str) -> None:
+def test_envelope_bypasses_authorizer(quorum: OperatedQuorum, who: str) -> None:
     """A broker may forward a client's request, and the client's own rights apply."""
     api = API["IncrementalAlterConfigs"]
     config = AlterableConfig(name="message.max.bytes", config_operation=0, value="12345")
@@ -240,14 +246,14 @@ def test_envelope_bypasses_authorizer(quorum: LockedQuorum, who: str) -> None:
         passed_on = in_envelope(api, body, principal)
         if who != "broker":
             is_refused(quorum, who, leader, "Envelope", passed_on)
-        elif principal != "admin":  # a super user of this quorum
+        else:
             answer: Any = quorum.ask(who, leader, "Envelope", passed_on)
             inside: Any = decode_response(api, api.max_version, answer.response_data)
             assert inside.responses[0].error_code == REFUSED
 
 
 @pytest.mark.parametrize("who", WHO)
-def test_update_raft_voter_steals_admin_token(quorum: LockedQuorum, who: str) -> None:
+def test_update_raft_voter_steals_admin_token(quorum: OperatedQuorum, who: str) -> None:
     """No other node changes the leader's endpoints, and a follower forwards no request, whatever address of the leader is claimed."""
     leader, follower = quorum.leader, quorum.followers[0]
     with socket.create_server(("127.0.0.1", 0)) as thief:
@@ -262,12 +268,18 @@ def test_update_raft_voter_steals_admin_token(quorum: LockedQuorum, who: str) ->
 
 
 @pytest.mark.requirement("K631-12")
-def test_authorizer_shuts_out_own_controllers(quorum: LockedQuorum) -> None:
+@pytest.mark.parametrize("who", WHO)
+def test_authorizer_shuts_out_own_controllers(quorum: OperatedQuorum, who: str) -> None:
+    """Members register, and nobody else in their place."""
     wait_until(lambda: sorted(quorum.registered()) == [1, 2, 3], "all controllers registered")
+    before = quorum.registered()
+    body = body_of(API["ControllerRegistration"], quorum.followers[0].id)
+    is_refused(quorum, who, quorum.leader, "ControllerRegistration", body)
+    assert quorum.registered() == before
 
 
 @pytest.mark.parametrize("who", WHO)
-def test_unfinished_frames_hold_memory(quorum: LockedQuorum, who: str) -> None:
+def test_unfinished_frames_hold_memory(quorum: OperatedQuorum, who: str) -> None:
     """What is held of all unfinished requests together is bounded; without a certificate nothing is held."""
     leader, size = quorum.leader, QUEUED_BYTES // 2 - 100
     held = []
@@ -299,18 +311,25 @@ def test_unfinished_frames_hold_memory(quorum: LockedQuorum, who: str) -> None:
 STATUS = {"nobody": 401, "reader": 403, "broker": 403}
 
 
-def status_of(quorum: LockedQuorum, who: str, method: str, path: str, **rest: Any) -> int | None:
-    """None where there is no connection."""
+def status_of(
+    quorum: OperatedQuorum,
+    who: str,
+    method: str,
+    path: str,
+    node: LocalNode | None = None,
+    **rest: Any,
+) -> int | None:
+    """Of the leader, or of another node; None where there is no connection."""
     with quorum.browser(who) as browser:
         try:
-            url = quorum.leader.admin_url + path
+            url = (node or quorum.leader).admin_url + path
             return browser.request(method, url, **rest).status_code
         except httpx.TransportError:
             return None
 
 
 @pytest.mark.parametrize("who", WHO)
-def test_body_parsed_before_token_check(quorum: LockedQuorum, who: str) -> None:
+def test_body_parsed_before_token_check(quorum: OperatedQuorum, who: str) -> None:
     """The answer is there before the first byte of the body has been sent."""
     leader = quorum.leader
     head = (
@@ -329,13 +348,13 @@ def test_body_parsed_before_token_check(quorum: LockedQuorum, who: str) -> None:
 
 
 @pytest.mark.parametrize("who", WHO)
-def test_log_reading_stalls_commits(quorum: LockedQuorum, who: str) -> None:
+def test_log_reading_stalls_commits(quorum: OperatedQuorum, who: str) -> None:
     for path in ("/v1/log?maxRecords=10000", "/v1/log?fromOffset=0"):
         assert status_of(quorum, who, "GET", path) == STATUS.get(who)
 
 
 @pytest.mark.parametrize("who", WHO)
-def test_voter_endpoint_not_validated(quorum: LockedQuorum, who: str) -> None:
+def test_voter_endpoint_not_validated(quorum: OperatedQuorum, who: str) -> None:
     """Only the voter itself may update its entry, and an address that can't be dialled is rejected also from the voter."""
     leader, follower = quorum.leader, quorum.followers[0]
     for host in ("", "\0", "a" * 30_000, "256.256.256.256"):
@@ -348,9 +367,28 @@ def test_voter_endpoint_not_validated(quorum: LockedQuorum, who: str) -> None:
 
 
 @pytest.mark.parametrize("who", WHO)
-def test_admin_api_open_without_token_file(quorum: LockedQuorum, who: str) -> None:
-    """No node of this quorum has a token."""
+def test_admin_api_open_without_token_file(quorum: OperatedQuorum, who: str) -> None:
+    """Neither where there is no token file, nor with a token that is in none."""
     put = {"json": {"value": "v", "timeoutMs": 5000}}
     path = "/v1/configs/topic/orders/retention.ms"
-    assert status_of(quorum, who, "PUT", path, **put) == STATUS.get(who)
-    assert status_of(quorum, who, "POST", "/v1/resign", json={}) == STATUS.get(who)
+    for node in (quorum.nodes[WITHOUT_TOKEN], quorum.leader):
+        assert status_of(quorum, who, "PUT", path, node, **put) == STATUS.get(who)
+        assert status_of(quorum, who, "POST", "/v1/resign", node, json={}) == STATUS.get(who)
+        for token in ("Bearer guessed", "Basic Z3Vlc3NlZA=="):
+            headers = {"Authorization": token}
+            found = status_of(quorum, who, "PUT", path, node, headers=headers, **put)
+            assert found in (None, 401, 403)
+            assert (found is None) is (who == "foreign")
+
+
+def test_each_attack_is_tried_with_each_identity() -> None:
+    """One test for each known program, and no identity is left out."""
+    tests = {name: each for name, each in globals().items() if name.startswith("test_")}
+    tried = {
+        name
+        for name, each in tests.items()
+        for mark in getattr(each, "pytestmark", ())
+        if mark.name == "parametrize" and mark.args == ("who", WHO)
+    }
+    assert len(tried) == ATTACKS
+    assert tests.keys() - tried == {"test_each_attack_is_tried_with_each_identity"}

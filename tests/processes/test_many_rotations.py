@@ -1,12 +1,14 @@
 """Key pairs, the authority and the admin token are each rotated a hundred times under load. No write fails, none waits longer.
 
-One of each is in `test_tls_rotation`. Here quiet windows and windows with a rotation take turns, so that a busy machine counts on both sides.
+One of each is in `test_tls_rotation`. Here windows with a rotation and quiet ones take turns, so that a busy machine counts on both sides.
+The quiet windows are two series, which are also compared with each other: their ratio is what the machine alone does. While it is too large
+to judge, further rounds are made. Every gap counts as it is: there is no floor.
 """
 
 import os
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,21 +17,26 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.hashes import SHA256
 
+from quorum_node.server.peers.pool import RENEWAL_PAUSE_SECONDS
 from support.local_quorum import TOKEN, wait_until
-from support.tls_quorum import TlsQuorum, client_context, new_authority, write_at_once
+from support.tls_quorum import POLL_MS, TlsQuorum, client_context, new_authority, write_at_once
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
 
 ROUNDS = int(os.environ.get("ROTATIONS", "100"))
-WRITES = 40
-"""In each window."""
+MOST_ROUNDS = 3 * ROUNDS
+WINDOW_SECONDS = 2 * POLL_MS / 1000 + 4 * RENEWAL_PAUSE_SECONDS
+"""All nodes look at their files in it, and replace their connections to the leader."""
 OF_AUTHORITY = 5
 """In every fifth round the authority is replaced, too."""
-BLOCKS = 4
-"""The longest gap of all is what else the machine did at that moment. So it is compared in each block, and the calmest one counts."""
+OF_BLOCK = 5
+"""Windows of which the longest gap is compared; the median of all blocks counts, so that one stall of the machine does not decide."""
 MAX_RATIO = 1.2
-QUIET_FLOOR_MS = 20.0
-"""A longest gap below it is an ordinary one."""
+MAX_NOISE = 1.1
+"""Ratio of the two quiet series that permits a judgement."""
+MOST_BEYOND = 3
+"""Windows with a rotation whose gap exceeds the longest quiet one of all 1.2 times. If rotations cost nothing, the longest four of all
+gaps have a rotation in their window with a probability of (1/2)^4, which is 6 %, and those rarely exceed the limit."""
 
 
 @pytest.fixture
@@ -56,99 +63,146 @@ class Writer:
         url = self.quorum.leader.admin_url
         with httpx.Client(trust_env=False, verify=context, headers=headers, timeout=10) as client:
             client.get(f"{url}/livez")
-            before = time.perf_counter()
-            for _ in range(WRITES):
+            began = before = time.perf_counter()
+            while before < began + WINDOW_SECONDS:
                 self.written += 1
                 body = {"value": str(self.written), "timeoutMs": 5000}
                 key = f"/v1/configs/topic/t/key-{self.written % 50}"
-                answer = client.put(url + key, json=body)
-                if not answer.is_success:
-                    self.failed.append(answer.text)
+                try:
+                    answer = client.put(url + key, json=body)
+                    if not answer.is_success:
+                        self.failed.append(answer.text)
+                except httpx.HTTPError as error:
+                    self.failed.append(repr(error))
                 now = time.perf_counter()
                 longest, before = max(longest, (now - before) * 1000), now
         return longest
 
 
-def renew_pairs(quorum: TlsQuorum) -> None:
-    """Of all members; `used` waits until they show them."""
-    for node_id in quorum.nodes:
-        quorum.issue_for("member", node_id)
+@dataclass
+class Gaps:
+    """The longest gaps in milliseconds: in windows with a rotation, and in the quiet ones between, by turns in two series."""
+
+    writer: Writer
+    rotated: list[float] = field(default_factory=list)
+    quiet: tuple[list[float], list[float]] = field(default_factory=lambda: ([], []))
+    late: int = 0
+    """Rotations that were not complete when their window ended; they do not count."""
+
+    def measure(self, change: Callable[[], None], is_used: Callable[[], bool]) -> None:
+        """One rotation."""
+        change()
+        gap = self.writer.window()
+        if is_used():
+            self.rotated.append(gap)
+        else:
+            self.late += 1
+        wait_until(is_used, "all nodes use the new files")
+        self.quiet[len(self.rotated) % 2].append(self.writer.window())
+
+    @property
+    def noise(self) -> float:
+        """At least 1: quotient of the two quiet values."""
+        first, second = map(longest_of_block, self.quiet)
+        return max(first, second) / min(first, second)
+
+    @property
+    def ratio(self) -> float:
+        """Quotient of the value with rotations and the mean of the quiet ones."""
+        quiet = sum(map(longest_of_block, self.quiet)) / 2
+        return longest_of_block(self.rotated) / quiet
+
+    @property
+    def beyond(self) -> int:
+        limit_ms = MAX_RATIO * max(*self.quiet[0], *self.quiet[1])
+        return sum(each > limit_ms for each in self.rotated)
+
+    def __str__(self) -> str:
+        parts = (*self.quiet, self.rotated)
+        blocks = " ".join(f"{longest_of_block(each):.1f}" for each in parts)
+        longest = " ".join(f"{max(each):.1f}" for each in parts)
+        return (
+            f"{len(self.rotated)} rotations, {self.late} late; longest gaps, twice quiet and with rotations: {blocks} ms of a block,"
+            f" {longest} ms of all; ratio {self.ratio:.2f}, noise {self.noise:.2f}, {self.beyond} beyond"
+        )
+
+
+def longest_of_block(gaps: Sequence[float]) -> float:
+    """The median of the longest gaps of all blocks."""
+    starts = range(0, max(1, len(gaps) - OF_BLOCK + 1), OF_BLOCK)
+    return statistics.median(max(gaps[at : at + OF_BLOCK]) for at in starts)
+
+
+def renew_clients(quorum: TlsQuorum) -> None:
     quorum.issue_for("admin", None)
     quorum.client.close()
     quorum.client = quorum.make_client()
 
 
-def pairs_are_used(quorum: TlsQuorum) -> bool:
-    def is_used(node_id: int) -> bool:
-        data = (quorum.folder(str(node_id)) / "tls.crt").read_bytes()
-        wanted = x509.load_pem_x509_certificate(data).fingerprint(SHA256()).hex()
-        return bool(quorum.local(node_id)["tls"]["certificate"]["sha256"] == wanted)
+def renew_pairs(quorum: TlsQuorum, gaps: Gaps) -> None:
+    """As the operator does: one member after the other, the leader last."""
+    leader_id = quorum.leader.id
+    for node_id in sorted(quorum.nodes, key=lambda each: each == leader_id):
+        gaps.measure(
+            lambda node_id=node_id: quorum.issue_for("member", node_id),
+            lambda node_id=node_id: pair_is_used(quorum, node_id),
+        )
 
-    return all(is_used(node_id) for node_id in quorum.nodes)
+
+def pair_is_used(quorum: TlsQuorum, node_id: int) -> bool:
+    data = (quorum.folder(str(node_id)) / "tls.crt").read_bytes()
+    wanted = x509.load_pem_x509_certificate(data).fingerprint(SHA256()).hex()
+    return bool(quorum.local(node_id)["tls"]["certificate"]["sha256"] == wanted)
 
 
 def trusts(quorum: TlsQuorum, count: int) -> bool:
     return all(len(quorum.local(each)["tls"]["trusted"]) == count for each in quorum.nodes)
 
 
-def replace_authority(quorum: TlsQuorum, number: int, writer: Writer) -> list[float]:
-    """In the three steps of the how-to; a window after each."""
+def replace_authority(quorum: TlsQuorum, number: int, gaps: Gaps) -> None:
+    """In the three steps of the how-to; each is measured."""
     old, new = quorum.ca, new_authority(f"ca-{number}")
-    windows = []
-    quorum.trust(old.certificate, new.certificate)
-    windows.append(writer.window())
-    wait_until(lambda: trusts(quorum, 2), "all trust both")
+    gaps.measure(lambda: quorum.trust(old.certificate, new.certificate), lambda: trusts(quorum, 2))
     quorum.ca = new
-    renew_pairs(quorum)
-    windows.append(writer.window())
-    wait_until(lambda: pairs_are_used(quorum), "all show what the new one has signed")
-    quorum.trust(new.certificate)
-    windows.append(writer.window())
-    wait_until(lambda: trusts(quorum, 1), "all trust the new one alone")
-    return windows
+    renew_clients(quorum)
+    renew_pairs(quorum, gaps)
+    gaps.measure(lambda: quorum.trust(new.certificate), lambda: trusts(quorum, 1))
+
+
+def rotate(quorum: TlsQuorum, number: int, gaps: Gaps) -> None:
+    """The token in any case, and the pairs or the authority."""
+    writer = gaps.writer
+    tokens, fresh = quorum.root / "token", f"token-{number}-of-a-rotation"
+    write_at_once(tokens, f"{writer.token}\n{fresh}\n{TOKEN}\n".encode())
+    if number % OF_AUTHORITY:
+        renew_clients(quorum)
+        renew_pairs(quorum, gaps)
+    else:
+        replace_authority(quorum, number, gaps)
+    wait_until(lambda: is_accepted_by_all(quorum, fresh), "all take the new token")
+    gone, writer.token = writer.token, fresh
+    write_at_once(tokens, f"{fresh}\n{TOKEN}\n".encode())
+    if gone != TOKEN:
+        wait_until(lambda: not is_accepted_by_all(quorum, gone), "the old token is refused")
 
 
 def test_hundred_certificate_rotations_fail_and_delay_no_write(quorum: TlsQuorum) -> None:
     epoch = quorum.describe()["leaderEpoch"]
     processes = [node.process for node in quorum.nodes.values()]
-    tokens = quorum.root / "token"
-    assert tokens.read_text().split() == [TOKEN]
-    writer = Writer(quorum)
-    quiet, rotated = list[float](), list[float]()
-    for number in range(1, ROUNDS + 1):
-        windows = 1 if number % OF_AUTHORITY else 3
-        quiet += [writer.window() for _ in range(windows)]
-        fresh = f"token-{number}-of-a-rotation"
-        write_at_once(tokens, f"{writer.token}\n{fresh}\n{TOKEN}\n".encode())
-        if number % OF_AUTHORITY:
-            renew_pairs(quorum)
-            rotated.append(writer.window())
-            wait_until(lambda: pairs_are_used(quorum), "all show the new pair")
-        else:
-            rotated += replace_authority(quorum, number, writer)
-        wait_until(lambda fresh=fresh: is_accepted_by_all(quorum, fresh), "all take the new token")
-        gone, writer.token = writer.token, fresh
-        write_at_once(tokens, f"{fresh}\n{TOKEN}\n".encode())
-        if gone != TOKEN:
-            wait_until(
-                lambda gone=gone: not is_accepted_by_all(quorum, gone), "the old token is refused"
-            )
-    assert writer.failed == []
+    assert (quorum.root / "token").read_text().split() == [TOKEN]
+    gaps = Gaps(Writer(quorum))
+    for number in range(1, MOST_ROUNDS + 1):
+        rotate(quorum, number, gaps)
+        if number >= ROUNDS and number % OF_BLOCK == 0 and gaps.noise <= MAX_NOISE:
+            break
+    print(f"{gaps.writer.written} writes; {gaps}")
+    assert gaps.writer.failed == []
     assert quorum.describe()["leaderEpoch"] == epoch, "there was an election"
     assert [node.process for node in quorum.nodes.values()] == processes
-    assert len(quiet) == len(rotated)
-    longest = [statistics.median(each) for each in (quiet, rotated)]
-    size = max(1, len(quiet) // BLOCKS)
-    ratios = [
-        max(rotated[at : at + size]) / max(*quiet[at : at + size], QUIET_FLOOR_MS)
-        for at in range(0, len(quiet), size)
-    ]
-    print(
-        f"{writer.written} writes; longest gap of a window: median {longest[0]:.1f} ms quiet, {longest[1]:.1f} ms rotating;"
-        f" of all {max(quiet):.1f} and {max(rotated):.1f} ms; of blocks {[round(each, 2) for each in ratios]} times"
-    )
-    assert longest[1] <= MAX_RATIO * max(longest[0], QUIET_FLOOR_MS)
-    assert min(ratios) <= MAX_RATIO
+    assert gaps.late <= len(gaps.rotated) / 10
+    assert gaps.noise <= MAX_NOISE, "other work on the machine forbids a judgement"
+    assert gaps.ratio <= MAX_RATIO
+    assert gaps.beyond <= MOST_BEYOND
 
 
 def is_accepted_by_all(quorum: TlsQuorum, token: str) -> bool:

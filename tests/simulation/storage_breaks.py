@@ -4,6 +4,7 @@ Same shape as `breaks.py`. Each is caught by one sort of faults alone, and those
 (`test_new_invariants.py`).
 """
 
+import contextlib
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -20,6 +21,7 @@ from quorum_node.storage import atomic_file, errors, log_end, log_opening, quoru
 from quorum_node.storage.file_system import FileSystem
 from quorum_node.storage.log import SegmentedLog
 from quorum_node.storage.segment import Segment
+from quorum_node.storage.snapshots import SnapshotStore
 from quorum_simulation import scrubbing
 from quorum_simulation.files.file_system import SimulatedFiles
 
@@ -151,6 +153,44 @@ def commit_what_a_failed_sync_left(patch: Patch) -> None:
     patch.setattr(ReplicaDriver, "flush_failed", ignored)
 
 
+def read_no_snapshot_again(patch: Patch) -> None:
+    """Snapshots are never scrubbed.
+
+    Would: detect a damaged snapshot when the log before it is deleted everywhere.
+    """
+    patch.setattr(SnapshotStore, "scrub", lambda store, *arguments: None)
+
+
+def vote_without_space(patch: Patch) -> None:
+    """A full disk is no reason not to vote: quorum-state is saved when there is room.
+
+    Would: vote twice in an epoch after a restart.
+    """
+    real = quorum_state.QuorumStateFile.save
+
+    def save(file: quorum_state.QuorumStateFile, state: Any) -> None:
+        with contextlib.suppress(errors.DiskFull):
+            real(file, state)
+
+    patch.setattr(quorum_state.QuorumStateFile, "save", save)
+
+
+def acknowledge_without_space(patch: Patch) -> None:
+    """A flush for which a shared pool has no space counts as one that came back.
+
+    Would: acknowledge records that are on no disk.
+    """
+    real = ReplicaDriver.flush_failed
+
+    def ignored(driver: ReplicaDriver, error: Exception) -> None:
+        if isinstance(error, errors.DiskFull) and error.at_sync:
+            driver.flush_completed(driver._truncations, driver._log.end_offset)
+        else:
+            real(driver, error)  # type: ignore[arg-type]
+
+    patch.setattr(ReplicaDriver, "flush_failed", ignored)
+
+
 BY_SIMULATION: tuple[Break, ...] = (
     take_an_unsynced_end_for_damage,
     vote_before_the_name_is_durable,
@@ -162,6 +202,9 @@ BY_SIMULATION: tuple[Break, ...] = (
     campaign_without_a_pre_vote,
     grant_any_pre_vote,
     commit_what_a_failed_sync_left,
+    read_no_snapshot_again,
+    vote_without_space,
+    acknowledge_without_space,
 )
 BY_TEST: tuple[tuple[Break, str], ...] = (
     (
@@ -182,5 +225,8 @@ FAULTS_FOR: dict[Break, frozenset[str]] = {
     campaign_without_a_pre_vote: _CUT_OFF,
     grant_any_pre_vote: _CUT_OFF,
     commit_what_a_failed_sync_left: frozenset({"sync fails once"}),
+    read_no_snapshot_again: frozenset({"bit rot in a snapshot"}),
+    vote_without_space: frozenset({"disk full", "resign"}),
+    acknowledge_without_space: frozenset({"disk full at sync"}),
 }
 """No other kind of fault shows them, or it would only take time. Some are there so that enough strikes."""

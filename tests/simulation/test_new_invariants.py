@@ -1,4 +1,4 @@
-"""Violations by storage and pre-votes are detected by the fault and the invariant for them, and by no others.
+"""Violations by storage, pre-votes and the controller are detected by the fault and the invariant for them, and by no others.
 
 Left out: a vote whose name is not durable is detected at once, as the invariant reads the disk; and where full disks
 count as failed, the quorum does not come to rest either.
@@ -13,6 +13,7 @@ from quorum_simulation.invariants.every import INVARIANTS
 from quorum_simulation.invariants.gone_copies_do_not_count import GoneCopiesDoNotCount
 from quorum_simulation.invariants.healthy_disks_are_kept import HealthyDisksAreKept
 from quorum_simulation.invariants.invariant import Invariant
+from quorum_simulation.invariants.pending_is_replayed import PendingIsReplayed
 from quorum_simulation.run import Failure, run_seed
 from support.break_table import SIMULATION, load
 
@@ -22,6 +23,8 @@ SEEDS = (*range(1, 15), 44)
 
 
 breaks = load(SIMULATION / "storage_breaks.py")
+controller = load(SIMULATION / "controller_breaks.py")
+FAULTS_FOR = breaks.FAULTS_FOR | controller.FAULTS_FOR
 
 
 def _play(seed: int, kinds: frozenset[str], without: type[Invariant] | None) -> Failure | None:
@@ -41,6 +44,8 @@ def _play(seed: int, kinds: frozenset[str], without: type[Invariant] | None) -> 
             EpochsNeedAReason,
             marks=pytest.mark.requirement("K650-01"),
         ),
+        (controller.keep_what_was_not_committed, PendingIsReplayed),
+        (controller.ignore_appends_of_others, PendingIsReplayed),
         pytest.param(breaks.count_a_lost_copy, GoneCopiesDoNotCount, marks=pytest.mark.long),
         pytest.param(breaks.read_no_segment_again, CorruptionIsReported, marks=pytest.mark.long),
         pytest.param(breaks.trust_quorum_state, CorruptionIsReported, marks=pytest.mark.long),
@@ -54,7 +59,7 @@ def test_same_history_holds_without_the_invariant(
 ) -> None:
     assert callable(broken)
     broken(monkeypatch)
-    kinds = breaks.FAULTS_FOR[broken]
+    kinds = FAULTS_FOR[broken]
     for seed in SEEDS:
         if _play(seed, kinds, without=None) is not None and not _play(seed, kinds, invariant):
             return

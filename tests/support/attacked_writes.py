@@ -17,8 +17,9 @@ import httpx
 
 from support.local_quorum import LocalNode
 
-QUIET_FLOOR_MS = 12.0
-"""In milliseconds: a lower quiet p99 counts as this one, because no client would notice a multiple of it."""
+QUIET_FLOOR_MS = 4.0
+"""In milliseconds: a lower quiet p99 counts as this one. The attacker runs on the same cores as the nodes, and for a time slice of the
+scheduler (3 to 4 ms) it may delay a write that costs the nodes nothing."""
 
 
 @dataclass

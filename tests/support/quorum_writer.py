@@ -2,9 +2,14 @@
 
 import threading
 import time
+from collections import deque
 from functools import partial
 
-from support.local_quorum import LocalQuorum, wait_until
+import httpx
+
+from support.local_quorum import MISDIRECTED, LocalQuorum, wait_until
+
+_MOST_ASKED = 10
 
 
 class Writer:
@@ -38,12 +43,63 @@ class Writer:
     def _run(self) -> None:
         number, last = 0, time.monotonic()
         while not self._stop.is_set():
-            self._quorum.put(f"n{number}", str(number))
+            if not self._write(number):
+                number += 1
+                continue
             now = time.monotonic()
             self.longest_gap_seconds = max(self.longest_gap_seconds, now - last)
             last = now
             self.acknowledged.append(number)
             number += 1
+
+    def _write(self, number: int) -> bool:
+        """Whether it is acknowledged; here after any number of attempts."""
+        self._quorum.put(f"n{number}", str(number))
+        return True
+
+
+class OneAttemptWriter(Writer):
+    """Tries each write once. `failed`: every attempt that reached a node and was not carried out.
+
+    It follows a node that names the leader, and tries the next node where there is no connection, as every client does: nothing was sent to
+    be carried out then.
+    """
+
+    def __init__(self, quorum: LocalQuorum) -> None:
+        super().__init__(quorum)
+        self.failed: list[str] = []
+        self.redirected = 0
+        self.unconnected = 0
+        self._leader_id = quorum.wait_leader()
+
+    def _write(self, number: int) -> bool:
+        nodes = self._quorum.nodes
+        others = [each for each in nodes if each != self._leader_id]
+        pending, asked = deque([self._leader_id, *others]), 0
+        while pending and asked < _MOST_ASKED:
+            node, asked = nodes[pending.popleft()], asked + 1
+            body = {"value": str(number), "timeoutMs": 5000}
+            try:
+                answer = self._quorum.client.put(
+                    f"{node.admin_url}/v1/configs/topic/t/n{number}", json=body
+                )
+            except httpx.ConnectError:
+                self.unconnected += 1
+                continue
+            except httpx.HTTPError as error:
+                self.failed.append(f"{number} to node {node.id}: {error!r}")
+                return False
+            if answer.status_code == MISDIRECTED:
+                self.redirected += 1
+                pending.appendleft(answer.json()["leaderId"])
+                continue
+            if answer.is_success:
+                self._leader_id = node.id
+                return True
+            self.failed.append(f"{number} to node {node.id}: {answer.status_code} {answer.text}")
+            return False
+        self.failed.append(f"{number}: no node takes it")
+        return False
 
 
 def assert_nothing_lost(quorum: LocalQuorum, acknowledged: list[int]) -> None:

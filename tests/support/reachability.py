@@ -3,9 +3,11 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from quorum_operator.planner.tls_stage import TlsStage
 from support.packet_filter import Packet, Pod, derive
 
-CONTROLLER, ADMIN, OTHER = 9093, 8080, 22
+CONTROLLER, ADMIN, SECURE_ADMIN, OTHER = 9093, 8080, 8443, 22
+"""ADMIN: the admin API in clear text, and metrics; SECURE_ADMIN: the admin API with TLS."""
 HOST = "172.16.0.1"
 OUTSIDE = "203.0.113.9"
 OPERATOR_SPACE = "metadataquorum-system"
@@ -61,7 +63,7 @@ def reaches(policies: Iterable[Json], space: str, pods: list[Pod]) -> dict[str, 
     return {
         name: {
             port
-            for port in (CONTROLLER, ADMIN, OTHER)
+            for port in sorted(EVERYTHING)
             if derived.passes(Packet(address, member.address, port))
         }
         for name, address in asking.items()
@@ -79,29 +81,44 @@ def reached(policies: Iterable[Json], space: str, pods: list[Pod]) -> dict[str, 
     return {
         name: {
             port
-            for port in (53, CONTROLLER, ADMIN, 443)
+            for port in (53, CONTROLLER, ADMIN, SECURE_ADMIN, 443)
             if derived.passes(Packet(member.address, address, port))
         }
         for name, address in requested.items()
     }
 
 
-EVERYTHING = {CONTROLLER, ADMIN, OTHER}
-BY_DEFAULT: dict[str, set[int]] = {
-    "member 2": {CONTROLLER, ADMIN},
-    "operator": {ADMIN},
-    "pod that calls itself operator": set(),
-    "broker": {CONTROLLER},
-    "client": {CONTROLLER},
-    "broker of another namespace": set(),
-    "broker of another quorum": set(),
-    "pod with another role": set(),
-    "member of another quorum": set(),
-    "member of a namesake": set(),
-    "scraper": set(),
-    "stranger": set(),
-    "stranger elsewhere": set(),
-    "its host": EVERYTHING,
-    "outside": set(),
+EVERYTHING = {CONTROLLER, ADMIN, SECURE_ADMIN, OTHER}
+ADMIN_AT: Mapping[TlsStage, frozenset[int]] = {
+    TlsStage.PLAIN: frozenset({ADMIN}),
+    TlsStage.ACCEPTING: frozenset({ADMIN, SECURE_ADMIN}),
+    TlsStage.DIALLING: frozenset({ADMIN, SECURE_ADMIN}),
+    TlsStage.CLOSED: frozenset({SECURE_ADMIN}),
 }
-"""The sources that reach the ports of a member with the default spec."""
+"""The ports of the admin API: both are open while members are rolled from one to the other."""
+
+
+def by_default(stage: TlsStage) -> dict[str, set[int]]:
+    """The sources that reach the ports of a member with the default spec."""
+    admin = set(ADMIN_AT[stage])
+    return {
+        "member 2": {CONTROLLER, *admin},
+        "operator": admin,
+        "pod that calls itself operator": set(),
+        "broker": {CONTROLLER},
+        "client": {CONTROLLER},
+        "broker of another namespace": set(),
+        "broker of another quorum": set(),
+        "pod with another role": set(),
+        "member of another quorum": set(),
+        "member of a namesake": set(),
+        "scraper": set(),
+        "stranger": set(),
+        "stranger elsewhere": set(),
+        "its host": EVERYTHING,
+        "outside": set(),
+    }
+
+
+BY_DEFAULT = by_default(TlsStage.PLAIN)
+"""Of a quorum in clear text."""

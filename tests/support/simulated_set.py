@@ -60,7 +60,7 @@ def check(report: Report[Outcome], seeds: Sequence[int]) -> None:
 
 def check_faults(report: Report[Outcome], *, everywhere: bool) -> None:
     """Every kind of fault occurred; in a large set, in every phase in which it can."""
-    kinds = Story(1).faults.kinds
+    kinds = Story(1).faults.all_kinds
     struck = struck_in(report.outcomes)
     hits = {(kind.name, phase): struck[kind.name, phase] for kind in kinds for phase in kind.phases}
     never = [

@@ -1,4 +1,4 @@
-"""A quorum as the operator runs it, with TLS and an authorizer, and clients that try to exceed their rights.
+"""A quorum with TLS and an authorizer, and clients that try to exceed their rights.
 
 Owns the identities: `nobody` has no certificate, `foreign` has one of another authority, `reader` and `broker` have one of this quorum.
 The tests send the requests.
@@ -28,25 +28,12 @@ WHO = ("nobody", "foreign", "reader", "broker")
 WITHOUT_CONNECTION = frozenset({"nobody", "foreign"})
 """Clients whose handshake on a Kafka listener fails."""
 API = {api.name: api for api in APIS.values()}
-_BROKER_ID = 7
+BROKER_ID = 7
 TIMEOUT_S = 30.0
 
 
-class LockedQuorum(TlsQuorum):
-    """Members with certificates and an authorizer; no admin token."""
-
-    def __init__(self, root: Path, nodes: int = 3, **properties: str) -> None:
-        super().__init__(root, nodes, properties={**LOCKED, **properties})
-        for node in self.nodes.values():
-            path = node.root / "node.properties"
-            lines = path.read_text().splitlines()
-            kept = [line for line in lines if not line.startswith("admin.token.file")]
-            path.write_text("\n".join(kept) + "\n")
-        self.issue_for("reader", None)
-        made = certificate_of("broker", _BROKER_ID, self.ca)
-        write_folder(self.folder("broker"), made, *self.trusted)
-        foreign = certificate_of("member", 1, new_authority("another"))
-        write_folder(self.folder("foreign"), foreign, *self.trusted)
+class IdentifiedQuorum(TlsQuorum):
+    """Requests of the clients in `WHO`, each with the certificate in its folder."""
 
     def context_of(self, who: str) -> ssl.SSLContext:
         """The context of a client in `WHO`, or of a member by its id."""
@@ -65,3 +52,20 @@ class LockedQuorum(TlsQuorum):
     def browser(self, who: str) -> httpx.Client:
         """A client of the admin API, without a token."""
         return httpx.Client(timeout=TIMEOUT_S, trust_env=False, verify=self.context_of(who))
+
+
+class LockedQuorum(IdentifiedQuorum):
+    """Members with certificates and an authorizer; no admin token."""
+
+    def __init__(self, root: Path, nodes: int = 3, **properties: str) -> None:
+        super().__init__(root, nodes, properties={**LOCKED, **properties})
+        for node in self.nodes.values():
+            path = node.root / "node.properties"
+            lines = path.read_text().splitlines()
+            kept = [line for line in lines if not line.startswith("admin.token.file")]
+            path.write_text("\n".join(kept) + "\n")
+        self.issue_for("reader", None)
+        made = certificate_of("broker", BROKER_ID, self.ca)
+        write_folder(self.folder("broker"), made, *self.trusted)
+        foreign = certificate_of("member", 1, new_authority("another"))
+        write_folder(self.folder("foreign"), foreign, *self.trusted)

@@ -27,6 +27,7 @@ def follower_of(replica: ReplicaState, correlation: int) -> Follower | None:
 def leader_is_alive(replica: ReplicaState, follower: Follower) -> None:
     """A response of this epoch's leader arrived."""
     follower.link = Link.OPEN
+    follower.hearsay = False
     replica.cluster_is_confirmed = True
     follower.campaign_deadline_ms = None
     follower.failures = 0

@@ -88,6 +88,7 @@ class Follower:
     `downloading`: this leader named a snapshot, and its parts are fetched instead of the log.
     `introducing`, `introduced`: an observer is sending, or has sent, its address to this leader.
     `corrupt`: the last records of this leader could not be appended.
+    `hearsay`: another replica named this leader, and it has not answered since.
     """
 
     leader_id: int
@@ -108,6 +109,7 @@ class Follower:
     introducing: bool = False
     introduced: bool = False
     corrupt: CorruptFetch | None = None
+    hearsay: bool = False
     name: RoleName = field(default=RoleName.FOLLOWER, init=False)
 
     def is_live(self, now_ms: float) -> bool:

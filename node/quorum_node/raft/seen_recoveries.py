@@ -23,6 +23,7 @@ from dataclasses import replace
 from quorum_node.raft.leadership import Leader
 from quorum_node.raft.messages import NO_LEADER, CurrentLeader, FetchRequest, VoteRequest
 from quorum_node.raft.replica_state import ReplicaState
+from quorum_node.raft.roles import Follower, Prospective
 from quorum_node.records.identity import ReplicaKey
 
 _KEPT_FROM = CurrentLeader(NO_LEADER, 0)
@@ -63,14 +64,26 @@ def leader_for_sender(
     new epochs from the new leader alone. If it learned them elsewhere while the leader is
     unreachable, it would start elections above them with the other old voters. Tombstones of the
     recovery identify such voters.
+
+    A sender that is no voter learns only leaders that have answered this replica. A claim of others may be false, and
+    a new replica that has adopted its epoch can't follow the real leader any more.
     """
     leader = replica.current_leader()
+    is_voter = key is None or key in replica.voters.latest.voters
+    if not is_voter and _is_hearsay(replica):
+        leader = replace(leader, leader_id=NO_LEADER, endpoint=None)
     is_older = _has_tombstone(replica, key) or lacks_recovery(replica, recovered_epoch)
     if is_older and not isinstance(replica.role, Leader):
         leader = _KEPT_FROM
     if recovered_epoch <= 0:
         return leader
     return replace(leader, recovered_epoch=replica.recovered_epoch)
+
+
+def _is_hearsay(replica: ReplicaState) -> bool:
+    role = replica.role
+    followed = role.fallback if isinstance(role, Prospective) else role
+    return isinstance(followed, Follower) and followed.hearsay
 
 
 def _has_tombstone(replica: ReplicaState, key: ReplicaKey | None) -> bool:

@@ -173,7 +173,8 @@ def observe_leader(
             # entering it the observer could not follow the real leader any more.
             return False
         if endpoint is not None and epoch == leader.leader_epoch:
-            become_follower(replica, epoch, leader_id, endpoint)
+            follower = become_follower(replica, epoch, leader_id, endpoint)
+            follower.hearsay = responder_id != leader_id
         else:
             become_unattached(replica, epoch)
         return True
@@ -189,7 +190,8 @@ def observe_leader(
         return False  # an epoch has one leader, also after a follower gave it up
     # If the presumed leader itself names another one, a request in its name was forged. Otherwise this
     # voter could not follow the real leader until the next epoch.
-    become_follower(replica, leader.leader_epoch, leader_id, endpoint)
+    follower = become_follower(replica, leader.leader_epoch, leader_id, endpoint)
+    follower.hearsay = responder_id != leader_id
     return True
 
 

@@ -1,4 +1,8 @@
-"""Every family of faults. A new one is a file in this folder and a line here, at the end."""
+"""Every family of faults. A new one is a file in this folder and a line in `LATER_FAMILIES`.
+
+Faults of `FAMILIES` occur in every history. Those of `LATER_FAMILIES` occur in a share of them, several times as often, and have
+randomness of their own. So a new family leaves the other histories as they were, seed by seed.
+"""
 
 from collections.abc import Callable
 
@@ -7,6 +11,8 @@ from quorum_simulation.faults.clocks import ClockFaults
 from quorum_simulation.faults.disks import DiskFaults
 from quorum_simulation.faults.failing_syncs import FailingSyncs
 from quorum_simulation.faults.family import Family, FaultContext
+from quorum_simulation.faults.forged_answers import ForgedAnswers
+from quorum_simulation.faults.forged_requests import ForgedRequests
 from quorum_simulation.faults.forgeries import ForgeryFaults
 from quorum_simulation.faults.full_disks import FullDisks
 from quorum_simulation.faults.links import LinkFaults
@@ -28,3 +34,7 @@ FAMILIES: tuple[Callable[[FaultContext], Family], ...] = (
     OldImages,
     BitRot,
 )
+LATER_FAMILIES: tuple[Callable[[FaultContext], Family], ...] = (ForgedAnswers, ForgedRequests)
+LATER_SHARE = 0.35
+LATER_WEIGHT = 3
+"""Each of their kinds is that many times as likely as one of the others."""

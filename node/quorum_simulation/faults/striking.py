@@ -5,17 +5,20 @@ fault.
 """
 
 from collections import Counter
+from collections.abc import Sequence
 from random import Random
 
 from quorum_node.raft.outputs import HaltReason, RoleChanged, VotersChanged
 from quorum_simulation.cluster import Cluster
-from quorum_simulation.faults.families import FAMILIES
-from quorum_simulation.faults.family import FaultContext, Kind
+from quorum_simulation.faults.families import FAMILIES, LATER_FAMILIES, LATER_SHARE, LATER_WEIGHT
+from quorum_simulation.faults.family import Family, FaultContext, Kind
 from quorum_simulation.faults.phases import DOWNLOADING, phase_of
 from quorum_simulation.host import SimulatedHost
 from quorum_simulation.membership_plan import MembershipPlan
 
 LONGEST_WAIT_MS = 800.0
+LATER_SEED = 14
+"""Added to the seed of a history for the randomness of the later families; see `families.py`."""
 
 
 class Faults:
@@ -28,7 +31,10 @@ class Faults:
         self._plan = plan
         self._random = random
         self._context = FaultContext(cluster, plan, random)
-        self._families = [family(self._context) for family in FAMILIES]
+        later = FaultContext(cluster, plan, Random(cluster.seed + LATER_SEED))
+        self._first = [family(self._context) for family in FAMILIES]
+        self._later = [family(later) for family in LATER_FAMILIES]
+        self._has_later = Random(cluster.seed + LATER_SEED + 1).random() < LATER_SHARE
         self.struck: Counter[tuple[str, str]] = Counter()
         self.history: list[str] = []
         self.count = 0
@@ -37,14 +43,19 @@ class Faults:
         self._strike_number = 0
         self.kinds = self._chosen(only)
 
+    @property
+    def all_kinds(self) -> tuple[Kind, ...]:
+        """Every kind that there is, also those that do not occur in this history."""
+        return (*_kinds(self._first), *_kinds(self._later))
+
     def _chosen(self, only: frozenset[str]) -> tuple[Kind, ...]:
-        all_kinds = [kind for family in self._families for kind in family.kinds()]
-        unknown = sorted(only - {kind.name for kind in all_kinds})
+        unknown = sorted(only - {kind.name for kind in self.all_kinds})
         if unknown:
             raise ValueError(f"no kinds of faults: {', '.join(unknown)}")
         if only:
-            return tuple(kind for kind in all_kinds if kind.name in only)
-        return tuple(kind for kind in all_kinds if kind.on)
+            return tuple(kind for kind in self.all_kinds if kind.name in only)
+        later = _kinds(self._later) * LATER_WEIGHT if self._has_later else ()
+        return tuple(kind for kind in (*_kinds(self._first), *later) if kind.on)
 
     def begin(self) -> None:
         """Start the faults."""
@@ -57,7 +68,7 @@ class Faults:
     def end(self) -> None:
         """End all faults: heal what can be healed, and start all processes that can run."""
         self._active = False
-        for family in self._families:
+        for family in (*self._first, *self._later):
             family.heal()
         for host in self._cluster.hosts.values():
             self._context.restart(host)
@@ -141,3 +152,7 @@ class Faults:
             self._context.later(20, 800, self._context.restart, host)
         else:
             raise AssertionError(f"{host.address} halted: {host.halted}")
+
+
+def _kinds(families: Sequence[Family]) -> tuple[Kind, ...]:
+    return tuple(kind for family in families for kind in family.kinds())

@@ -6,17 +6,21 @@ from typing import Any
 import pytest
 
 from quorum_operator.crd import MetadataQuorumSpec
-from quorum_operator.desired import network_policy, stateful_set
+from quorum_operator.desired import network_policy, stateful_set, tls
 from quorum_operator.desired.names import Owner
 from quorum_operator.planner.observed import Identity
+from quorum_operator.planner.tls_stage import TlsStage
 from support.packet_filter import Pod
 from support.reachability import (
     ADMIN,
+    ADMIN_AT,
     BY_DEFAULT,
     CONTROLLER,
     EVERYTHING,
     OPERATOR_SPACE,
+    SECURE_ADMIN,
     around,
+    by_default,
     reached,
     reaches,
 )
@@ -43,13 +47,61 @@ def pods() -> list[Pod]:
     return around("space", "demo", [each["metadata"]["labels"] for each in templates])
 
 
-def matrix(**requested: Any) -> dict[str, set[int]]:
-    return reaches([network_policy.build(OWNER, spec(**requested))], "space", pods())
+def matrix(stage: TlsStage = TlsStage.PLAIN, **requested: Any) -> dict[str, set[int]]:
+    return reaches([network_policy.build(OWNER, spec(**requested), stage)], "space", pods())
 
 
 @pytest.mark.requirement("OP-01")
-def test_default_policy_admits_members_the_operator_and_labelled_pods() -> None:
-    assert matrix() == BY_DEFAULT
+@pytest.mark.parametrize("stage", TlsStage)
+def test_default_policy_admits_members_the_operator_and_labelled_pods(stage: TlsStage) -> None:
+    assert matrix(stage) == by_default(stage)
+
+
+@pytest.mark.parametrize(
+    ("requested", "peer", "ports"),
+    [
+        ({"adminFrom": [{"podSelector": {"matchLabels": {"app": "web"}}}]}, "stranger", ADMIN_AT),
+        ({"metricsFrom": [SCRAPER]}, "scraper", {each: {ADMIN} for each in TlsStage}),
+        ({"controllerFrom": [ELSEWHERE]}, "stranger elsewhere", {each: {CONTROLLER} for each in TlsStage}),
+    ],
+    ids=["admin", "metrics", "controller"],
+)  # fmt: skip
+@pytest.mark.parametrize("stage", TlsStage)
+def test_each_list_admits_to_the_ports_of_the_stage_only(
+    stage: TlsStage, requested: dict[str, Any], peer: str, ports: dict[TlsStage, set[int]]
+) -> None:
+    assert matrix(stage, **requested)[peer] == ports[stage]
+
+
+def served_at(stage: TlsStage) -> set[int]:
+    """The ports of a member's pod."""
+    identity = replace(IDENTITY, tls=stage is TlsStage.CLOSED, migration=stage)
+    template = stateful_set.build_template(OWNER, spec(), stateful_set.Member(1, 1, identity))
+    (container,) = template["spec"]["containers"]
+    return {each["containerPort"] for each in container["ports"]}
+
+
+@pytest.mark.requirement("OP-01")
+@pytest.mark.parametrize(
+    ("before", "stage"),
+    [
+        (TlsStage.PLAIN, TlsStage.ACCEPTING),
+        (TlsStage.ACCEPTING, TlsStage.DIALLING),
+        (TlsStage.DIALLING, TlsStage.CLOSED),
+        (TlsStage.DIALLING, TlsStage.ACCEPTING),
+        (TlsStage.ACCEPTING, TlsStage.PLAIN),
+    ],
+)
+def test_operator_and_brokers_reach_members_of_both_stages_during_a_change(
+    before: TlsStage, stage: TlsStage
+) -> None:
+    """The policy is that of the recorded stage, while members are restarted one by one."""
+    identity = replace(IDENTITY, tls=stage is TlsStage.CLOSED, migration=stage)
+    admin = SECURE_ADMIN if tls.takes_tls_everywhere(spec(), (identity,)) else ADMIN
+    found = matrix(stage)
+    for served in (served_at(before), served_at(stage)):
+        assert admin in found["operator"] & found["member 2"] & served
+        assert CONTROLLER in found["broker"] & found["client"] & found["member 2"] & served
 
 
 def test_all_pods_reach_all_ports_without_a_policy() -> None:
@@ -91,10 +143,11 @@ def test_operator_in_an_unknown_namespace_is_not_admitted() -> None:
     assert found == BY_DEFAULT | {"operator": set()}
 
 
-def test_member_egress_is_limited_to_members_and_dns() -> None:
-    found = reached([network_policy.build(OWNER, spec())], "space", pods())
+@pytest.mark.parametrize("stage", TlsStage)
+def test_member_egress_is_limited_to_members_and_dns(stage: TlsStage) -> None:
+    found = reached([network_policy.build(OWNER, spec(), stage)], "space", pods())
     assert {name: ports for name, ports in found.items() if ports - {53}} == {
-        "member 2": {CONTROLLER, ADMIN}
+        "member 2": {CONTROLLER, *ADMIN_AT[stage]}
     }
     assert {name for name, ports in found.items() if 53 not in ports} == {"member 2"}
 
@@ -102,7 +155,7 @@ def test_member_egress_is_limited_to_members_and_dns() -> None:
 def test_egress_to_external_voters_is_opened_by_name() -> None:
     requested = spec(egressTo=[{"ipBlock": {"cidr": "203.0.113.9/32"}}])
     found = reached([network_policy.build(OWNER, requested)], "space", pods())
-    assert found["outside"] == {53, CONTROLLER, ADMIN, 443}
+    assert found["outside"] == {53, CONTROLLER, ADMIN, SECURE_ADMIN, 443}
     assert found["stranger"] == {53}
 
 

@@ -3,10 +3,14 @@
 import pytest
 
 from quorum_node.raft.errors import RaftError
+from quorum_node.raft.events import ResponseReceived
 from quorum_node.raft.messages import (
     NO_LEADER,
     BeginQuorumEpochRequest,
     BeginQuorumEpochResponse,
+    CurrentLeader,
+    FetchRequest,
+    FetchResponse,
     VoteRequest,
     VoteResponse,
 )
@@ -81,6 +85,31 @@ def test_forged_begin_does_not_keep_a_new_replica_without_leader_from_joining(
     assert newcomer.replica.epoch == epoch
     cores.heal()
     cores.advance(5_000)
+    assert goes_on(cores, newcomer)
+
+
+@pytest.mark.parametrize("place", ["nobody", "2"])
+def test_removed_voter_does_not_pass_a_false_leader_on(place: str) -> None:
+    """It was told of an epoch that the quorum never reaches: no voter of the present ones would pass it on to the leader."""
+    cores = Cores()
+    one = cores.quorum("1", "2", "3")
+    three = cores.nodes["3"]
+    cores.partition(["1", "2"], ["3"])
+    cores.remove_voter(one, three.key)
+    (fetch,) = (
+        each
+        for each, sent in three.replica.outstanding.items()
+        if isinstance(sent.request, FetchRequest)
+    )
+    epoch = three.replica.epoch + 60_000
+    false = CurrentLeader(2, epoch, endpoints_of(place)[0])
+    cores.do(three, ResponseReceived(fetch, FetchResponse(RaftError.NOT_QUORUM_LEADER, false)))
+    assert three.replica.epoch == epoch
+    cores.heal()
+    cores.advance(5)
+    newcomer = cores.start("4", bootstrap=["3", "1"])
+    cores.advance(3_000)
+    assert newcomer.replica.epoch == one.replica.epoch
     assert goes_on(cores, newcomer)
 
 

@@ -8,7 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quorum_node.security.tls.key_pairs import KeyPair
-from quorum_node.security.tls.material import Contents, Held, first_held, held_now, paths_of
+from quorum_node.security.tls.material import (
+    Contents,
+    Held,
+    first_held,
+    held_now,
+    is_renewal_due,
+    paths_of,
+)
 from quorum_node.security.tls.problems import CertificateProblem, ProblemKind
 from quorum_node.security.tls.ssl_settings import PemText, read_ssl_settings
 from support.generated_certificates import DAY, NOW, Issued, authority, issue, key_pem, pem
@@ -52,6 +59,15 @@ def test_new_pair_and_new_trust_are_loaded() -> None:
     assert wider.material.trust.certificates == (CA.certificate, NEXT.certificate)
     moved = held_now(wider, SETTINGS, {**both, STORE: OTHER.keystore}, NOW, 1)
     assert (holds(moved, OTHER), moved.problem) == (True, None)
+
+
+def test_outgoing_connections_stay_while_trust_only_grows() -> None:
+    both = {TRUST: pem(CA.certificate, NEXT.certificate)}
+    wider = held_now(HELD, SETTINGS, {**GOOD, **both}, NOW, 1)
+    assert not is_renewal_due(HELD.material, wider.material)
+    assert is_renewal_due(wider.material, HELD.material), "an authority is not trusted any more"
+    renewed = held_now(HELD, SETTINGS, {**GOOD, **both, STORE: SECOND.keystore}, NOW, 1)
+    assert is_renewal_due(HELD.material, renewed.material)
 
 
 @pytest.mark.parametrize(

@@ -64,6 +64,12 @@ class Env:
         await self.peer.start()
         self.voters[self.peer.endpoint.port] = 2
 
+    async def has_renewed(self) -> None:
+        """Waits until the successors of all connections are in use."""
+        async with asyncio.timeout(5):
+            while self.pool.renewing:  # noqa: ASYNC110 - changes in the code under test
+                await asyncio.sleep(0.001)
+
     def end(self) -> None:
         self.pool.close()
         self.peer.close()
@@ -228,6 +234,7 @@ def test_new_certificate_is_used_on_new_connections_and_old_ones_end_after_their
         write_folder(tmp_path / "1", fresh, CA.certificate)
         assert look_again(env.files)
         env.pool.renew()
+        await env.has_renewed()
         send(2, env.peer.endpoint, VOTE_REQUEST, 5000)
         assert await env.outcomes.of(2) == ANSWER
         assert 1 not in env.outcomes.ended, "the old connection still waits for its answer"
@@ -240,6 +247,59 @@ def test_new_certificate_is_used_on_new_connections_and_old_ones_end_after_their
             await writer.wait_closed()
         assert not env.peer.writers[1].is_closing()
         env.end()
+
+    uvloop.run(play())
+
+
+def test_request_during_a_renewal_waits_for_no_handshake(tmp_path: Path) -> None:
+    """The old connection is used until its successor is ready."""
+
+    async def play() -> None:
+        env = Env(tmp_path, certificate_of("member", 2, CA))
+        await env.start()
+        try:
+            send = partial(env.pool.send, 0)
+            send(1, env.peer.endpoint, VOTE_REQUEST, 5000)
+            await env.outcomes.of(1)
+            for renewals in (1, 2):
+                for _ in range(renewals):
+                    env.pool.renew()
+                for number in (10 * renewals, 10 * renewals + 1):
+                    send(number, env.peer.endpoint, VOTE_REQUEST, 5000)
+                    assert env.pool.ready_connections(env.peer.endpoint) == 1
+                connections = len(env.peer.writers)
+                for number in (10 * renewals, 10 * renewals + 1):
+                    assert await env.outcomes.of(number) == ANSWER
+                assert not env.peer.writers[connections - 1].is_closing()
+                async with asyncio.timeout(5):
+                    await env.peer.writers[connections - 1].wait_closed()
+                assert env.pool.ready_connections(env.peer.endpoint) == 1, "the successor"
+        finally:
+            env.end()
+
+    uvloop.run(play())
+
+
+def test_connection_whose_successor_can_not_be_opened_is_not_used_any_more(tmp_path: Path) -> None:
+    async def play() -> None:
+        env = Env(tmp_path, certificate_of("member", 2, CA))
+        await env.start()
+        try:
+            env.pool.send(0, 1, env.peer.endpoint, VOTE_REQUEST, 5000)
+            await env.outcomes.of(1)
+            foreign = new_authority("ca-9")
+            shown = certificate_of("member", 2, foreign)
+            write_folder(tmp_path / "shown", shown, CA.certificate)
+            env.theirs.server.load_cert_chain(
+                tmp_path / "shown" / "tls.crt", tmp_path / "shown" / "tls.key"
+            )
+            env.pool.renew()
+            async with asyncio.timeout(5):
+                await env.peer.writers[0].wait_closed()
+            env.pool.send(0, 2, env.peer.endpoint, VOTE_REQUEST, 5000)
+            assert await env.outcomes.of(2) is FailureReason.REFUSED
+        finally:
+            env.end()
 
     uvloop.run(play())
 

@@ -112,6 +112,14 @@ def why_others_refuse(material: Material, now: datetime) -> CertificateProblem |
     return None
 
 
+def is_renewal_due(before: Material, now: Material) -> bool:
+    """Whether open outgoing connections have to be replaced: not if this node only trusts more than before."""
+    same = before.pair.chain == now.pair.chain and before.revoked == now.revoked
+    if not same or before.trust is None or now.trust is None:
+        return True
+    return not set(before.trust.certificates) <= set(now.trust.certificates)
+
+
 def _with_usable_parts(
     material: Material, settings: SslSettings, contents: Contents, now: datetime
 ) -> Material:

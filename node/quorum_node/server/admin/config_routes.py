@@ -24,7 +24,7 @@ from quorum_node.image.resource_types import resource_type_name, resource_type_n
 from quorum_node.records.metadata import ConfigRecord, encode_metadata
 from quorum_node.schema.decoder import MAX_STRING_BYTES
 from quorum_node.server.admin.describe_routes import TimeoutMs
-from quorum_node.server.admin.leader import require_leader
+from quorum_node.server.admin.leader import await_leader
 from quorum_node.server.admin.node_view import ChosenReplica, NodeView
 from quorum_node.server.admin.pieced_document import PiecedDocument
 from quorum_node.server.admin.problems import ApiProblem, invalid
@@ -54,8 +54,7 @@ def _add_writes(routes: APIRouter, node: NodeView) -> None:
     ) -> AppendResult:
         """Sets or deletes one configuration value. Answers when it is committed."""
         key = _key(resource_type, resource_name, name)
-        require_leader(replica)
-        return await _append(replica, (_record(key, body.value),), body.timeout_ms)
+        return await _append_as_leader(replica, (_record(key, body.value),), body.timeout_ms)
 
     @routes.post("/append", response_model=AppendResult)
     async def append(body: AppendRequest, replica: ChosenReplica) -> AppendResult:
@@ -63,8 +62,7 @@ def _add_writes(routes: APIRouter, node: NodeView) -> None:
         values = tuple(
             _record(_key(e.resource_type, e.resource_name, e.name), e.value) for e in body.entries
         )
-        require_leader(replica)
-        return await _append(replica, values, body.timeout_ms)
+        return await _append_as_leader(replica, values, body.timeout_ms)
 
 
 def _add_reads(routes: APIRouter, node: NodeView) -> None:
@@ -134,6 +132,20 @@ async def _read(replica: ReplicaView, consistency: Consistency, timeout_ms: int)
         return None
     replica.host.reads.count_local()
     return replica.state_age_ms()
+
+
+async def _append_as_leader(
+    replica: ReplicaView, values: tuple[bytes, ...], timeout_ms: int
+) -> AppendResult:
+    """A leader that has resigned in between has appended nothing, so the next one is awaited. Raises ApiProblem."""
+    await await_leader(replica, timeout_ms)
+    try:
+        return await _append(replica, values, timeout_ms)
+    except ApiProblem as problem:
+        if problem.code not in (ErrorCode.NOT_LEADER, ErrorCode.NO_LEADER):
+            raise
+    await await_leader(replica, timeout_ms)
+    return await _append(replica, values, timeout_ms)
 
 
 async def _append(replica: ReplicaView, values: tuple[bytes, ...], timeout_ms: int) -> AppendResult:

@@ -5,6 +5,8 @@ peer wrote: a forwarded token could be sent to an address that an attacker chose
 whether to trust that address.
 """
 
+import asyncio
+
 from quorum_node.api import ErrorCode
 from quorum_node.configuration.keys.listeners import ADMIN_LISTENER
 from quorum_node.raft.description import ReplicaDescription
@@ -14,11 +16,27 @@ from quorum_node.server.admin.problems import ApiProblem
 from quorum_node.server.admin.replica_view import ReplicaView
 from quorum_node.server.admin.views import leaderless
 
+LEADER_WAIT_MS = 1000
+"""A handover takes some milliseconds, an election some hundred. Without a majority the caller has to be told."""
+_LOOK_SECONDS = 0.005
+
 
 def require_leader(replica: ReplicaView) -> None:
     """Raise an ApiProblem with the leader's address, unless this replica believes that it leads."""
     if not replica.is_leader():
         raise elsewhere(replica.describe(), replica.scheme)
+
+
+async def await_leader(replica: ReplicaView, timeout_ms: int) -> None:
+    """As `require_leader`, but wait for the end of an election or a handover first, which a write should survive.
+
+    Not longer than LEADER_WAIT_MS, nor than the caller waits (`timeout_ms`).
+    """
+    loop = asyncio.get_running_loop()
+    end = loop.time() + min(timeout_ms, LEADER_WAIT_MS) / 1000
+    while replica.describe().leader_id == NO_LEADER and loop.time() < end:  # noqa: ASYNC110 - the core signals no event
+        await asyncio.sleep(_LOOK_SECONDS)
+    require_leader(replica)
 
 
 def elsewhere(description: ReplicaDescription, scheme: str = "http") -> ApiProblem:

@@ -102,6 +102,7 @@ class PeerConnection:
         self.proven_until = math.inf
         """When the peer has to authenticate again, in seconds since 1970."""
         self._is_retiring = False
+        self._settled: Callable[[], None] | None = None
         self._loop = asyncio.get_running_loop()
         self._link: _Link | None = None
         self._versions: dict[int, tuple[int, int]] | None = None
@@ -135,8 +136,12 @@ class PeerConnection:
         self._queued.append(request)
         self._connect_if_idle()
 
-    def warm(self) -> None:
-        """Connect without a request, so that the first one needs no handshake; best effort."""
+    def warm(self, settled: Callable[[], None] | None = None) -> None:
+        """Connect without a request, so that the first one needs no handshake; best effort.
+
+        `settled`: called once, when the connection is ready or the attempt has failed.
+        """
+        self._settled = settled
         if self._loop.time() >= self._connect_after:
             self._connect_if_idle()
 
@@ -256,6 +261,12 @@ class PeerConnection:
         queued, self._queued = self._queued, []
         for request in queued:
             self._write(request)
+        self._settle()
+
+    def _settle(self) -> None:
+        settled, self._settled = self._settled, None
+        if settled is not None and not self._shut:
+            settled()
 
     def _write(self, request: AnyRequest) -> None:
         api = request.api
@@ -295,6 +306,7 @@ class PeerConnection:
             link.abort()
         for request in failed:
             self._end(request, reason)
+        self._settle()
 
     def _end(self, request: AnyRequest, outcome: object) -> None:
         timer = self._timers.pop(request, None)

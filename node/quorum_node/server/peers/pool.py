@@ -14,8 +14,10 @@ not replicas.
 
 import asyncio
 import math
+from collections import deque
 from collections.abc import Callable, Hashable
 from enum import Enum
+from functools import partial
 from time import perf_counter
 
 from quorum_node.protocol.api import Api
@@ -58,6 +60,13 @@ _APART: dict[type, Channel] = {
     ReadOffsetRequest: Channel.READ,
 }
 
+MAX_OLD_USE_SECONDS = 5.0
+"""How long a connection with an earlier certificate is used at most while its successor is being opened."""
+RENEWAL_PAUSE_SECONDS = 0.1
+"""Between two handshakes of a renewal."""
+
+_Key = tuple[str, int, Channel]
+
 _ONE_CONNECTION = (Channel.CONTROL, Channel.CONTROLLER)
 """Short requests that do not belong to one partition."""
 
@@ -88,8 +97,11 @@ class PeerPool:
         self._dialling = dialling or DialInClearText()
         self._loop = asyncio.get_running_loop()
         self._listeners: dict[int, PeerListener] = {}
-        self._connections: dict[tuple[str, int, Channel], list[PeerConnection]] = {}
+        self._connections: dict[_Key, list[PeerConnection]] = {}
         self._gathered: dict[Hashable, tuple[Endpoint, list[PartRequest], float]] = {}
+        self._outdated: deque[tuple[_Key, PeerConnection]] = deque()
+        """Connections that are used until their successors are ready; the first one's is being opened."""
+        self._successor: PeerConnection | None = None
         self._closed = False
 
     def attach(self, partition: int, listener: PeerListener) -> None:
@@ -159,6 +171,11 @@ class PeerPool:
         sent = sum(each.in_flight for pool in self._connections.values() for each in pool)
         return sent + len(self._gathered)
 
+    @property
+    def renewing(self) -> int:
+        """Number of connections that are used until their successors are ready."""
+        return len(self._outdated)
+
     def ready_connections(self, destination: Endpoint) -> int:
         """Number of connections that are ready, of all channels."""
         address = (destination.host, destination.port)
@@ -181,6 +198,7 @@ class PeerPool:
         """Close all connections without callbacks."""
         self._closed = True
         self._gathered.clear()
+        self._forget_successor()
         for pool in self._connections.values():
             for connection in pool:
                 connection.shut()
@@ -190,17 +208,62 @@ class PeerPool:
         """Replace the connections whose peers are authenticated until `proven_before` at most, in seconds since 1970.
 
         The old ones are closed when everything on them is answered. By default all are replaced: this node's certificate, or its trusted
-        authorities, have changed.
+        authorities, have changed. Each then is used until its successor is ready, so that no request waits for a handshake; and they are
+        replaced one by one with pauses, so that the handshakes do not add up.
         """
-        for (host, port, channel), pool in list(self._connections.items()):
-            outdated = [each for each in pool if each.proven_until <= proven_before]
-            if not outdated:
-                continue
-            self._connections[host, port, channel] = [each for each in pool if each not in outdated]
-            if channel in _ONE_CONNECTION and any(each.is_ready for each in outdated):
-                self._idlest(Endpoint("", host, port), channel).warm()
-            for each in outdated:
-                each.retire()
+        everything = [(key, each) for key, pool in self._connections.items() for each in pool]
+        if proven_before == math.inf:
+            self._forget_successor()
+            self._outdated = deque(everything)
+            self._renew_first()
+            return
+        for key, each in everything:
+            if each.proven_until <= proven_before:
+                self._replace(key, each)
+
+    def _renew_first(self) -> None:
+        while self._outdated:
+            key, old = self._outdated[0]
+            if old.is_ready and old in self._connections.get(key, ()):
+                host, port, _ = key
+                self._successor = fresh = self._made(host, port)
+                settled = partial(self._settled, fresh)
+                self._loop.call_later(MAX_OLD_USE_SECONDS, settled)
+                fresh.warm(settled)
+                return
+            self._outdated.popleft()
+            self._replace(key, old)
+
+    def _settled(self, fresh: PeerConnection) -> None:
+        """It is ready, or the attempt has failed, or takes too long."""
+        if self._successor is fresh:
+            self._successor = None
+            key, old = self._outdated.popleft()
+            if old in self._connections.get(key, ()):
+                self._replace(key, old, fresh)
+            else:
+                fresh.shut()
+            self._loop.call_later(RENEWAL_PAUSE_SECONDS, self._renew_next)
+
+    def _renew_next(self) -> None:
+        if self._successor is None:  # else there was another renewal in the meantime
+            self._renew_first()
+
+    def _forget_successor(self) -> None:
+        self._outdated.clear()
+        if self._successor is not None:
+            self._successor.shut()
+            self._successor = None
+
+    def _replace(self, key: _Key, old: PeerConnection, fresh: PeerConnection | None = None) -> None:
+        """Without a successor the next request opens a new connection."""
+        host, port, channel = key
+        self._connections[key] = [each for each in self._connections.get(key, ()) if each != old]
+        if fresh is not None:
+            self._connections[key].append(fresh)
+        elif channel in _ONE_CONNECTION and old.is_ready:
+            self._idlest(Endpoint("", host, port), channel).warm()
+        old.retire()
 
     def _send_gathered(self) -> None:
         gathered, self._gathered = self._gathered, {}
@@ -220,16 +283,19 @@ class PeerPool:
         limit = 1 if channel in _ONE_CONNECTION else self._partitions
         best = min(pool, key=lambda each: each.in_flight, default=None)
         if best is None or (best.in_flight and len(pool) < limit):
-            best = PeerConnection(
-                destination.host,
-                destination.port,
-                self._client_id,
-                self._reconnect_backoff_ms,
-                self._on_malformed,
-                self._dialling,
-            )
+            best = self._made(destination.host, destination.port)
             pool.append(best)
         return best
+
+    def _made(self, host: str, port: int) -> PeerConnection:
+        return PeerConnection(
+            host,
+            port,
+            self._client_id,
+            self._reconnect_backoff_ms,
+            self._on_malformed,
+            self._dialling,
+        )
 
     def _ended(self, request: ReplicaRequest, outcome: Outcomes | FailureReason) -> None:
         self._count_end(request)

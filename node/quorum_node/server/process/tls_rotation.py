@@ -10,11 +10,12 @@ from collections.abc import Callable, Mapping
 import structlog
 
 from quorum_node.security.tls.certificates import summary
+from quorum_node.security.tls.material import is_renewal_due
 from quorum_node.security.tls.problems import CertificateProblem
 from quorum_node.server.ending.fail_stop import watch_task
 from quorum_node.server.listener.mixed_authentication import MixedAuthentication
 from quorum_node.server.listener.tls_authentication import TlsAuthentication
-from quorum_node.server.transport.tls_files import TlsFiles, read_files
+from quorum_node.server.transport.tls_files import Prepared, TlsFiles, read_files
 
 _LOG = structlog.get_logger("quorum_node")
 
@@ -58,19 +59,25 @@ class TlsRotation:
     async def _poll(self) -> None:
         while True:
             await asyncio.sleep(self._poll_seconds)
-            # In a thread: a file system that hangs must not block the loop.
-            contents = await asyncio.to_thread(read_files, self._paths)
-            self.look(contents)
+            # In a thread: a file system that hangs must not block the loop, and the checks take longer
+            # than a write.
+            self._take(await asyncio.to_thread(self._prepare))
 
-    def look(self, contents: Mapping[str, bytes | None]) -> None:
+    def _prepare(self) -> dict[str, Prepared]:
+        contents = read_files(self._paths)
+        return {name: files.prepare(contents) for name, files in self._files.items()}
+
+    def _take(self, found: Mapping[str, Prepared]) -> None:
         """Compare the files that were read with those in use, and replace what has changed."""
-        for name, files in self._files.items():
-            if files.look(contents):
+        for name, prepared in found.items():
+            files = self._files[name]
+            before = files.material
+            if files.take(prepared):
                 authentication = self._authentications.get(name)
                 if authentication is not None:
                     authentication.changed()
                 _log_what_is_used(files)
-                if name in self._dialled:
+                if name in self._dialled and is_renewal_due(before, files.material):
                     self._renew()
             self._log_problem(files)
         self._renew(proven_before=time.time())

@@ -6,6 +6,7 @@ connections stay until they are checked again.
 
 import ssl
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -33,6 +34,15 @@ from quorum_node.server.transport.tls_contexts import (
 def utc_now() -> datetime:
     """The clock of this host, which OpenSSL uses as well."""
     return datetime.now(UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """`contexts`: for accepted and for outgoing connections, if keys or certificates have changed."""
+
+    held: Held
+    own_problem: CertificateProblem | None
+    contexts: tuple[ssl.SSLContext, ssl.SSLContext] | None
 
 
 class TlsFiles:
@@ -96,21 +106,31 @@ class TlsFiles:
 
     def look(self, contents: Contents) -> bool:
         """Check files that were read again. Returns True if new connections use other keys or certificates from now on."""
+        return self.take(self.prepare(contents))
+
+    def prepare(self, contents: Contents) -> "Prepared":
+        """The check, and the new contexts: some milliseconds. Changes nothing, so it may run in a thread."""
         now = self._clock()
         own = {path: contents.get(path) for path in self.paths}
         held = held_now(self._held, self.settings, own, now, self._node_id, self._role)
-        self._own_problem = why_others_refuse(held.material, now)
-        if held.material is self._held.material:
-            self._held = held
+        own_problem = why_others_refuse(held.material, now)
+        contexts = None
+        if held.material is not self._held.material:
+            try:
+                contexts = self._contexts(held.material)
+            except ssl.SSLError as error:
+                text = f"can't be used by OpenSSL ({error.reason or error})"
+                what = min(own, default=self.name)
+                problem = CertificateProblem(ProblemKind.MALFORMED, what, text)
+                held = Held(self._held.material, held.seen, problem)
+        return Prepared(held, own_problem, contexts)
+
+    def take(self, prepared: "Prepared") -> bool:
+        """Use what `prepare` returned; see `look`."""
+        self._held, self._own_problem = prepared.held, prepared.own_problem
+        if prepared.contexts is None:
             return False
-        try:
-            self._server, self._client = self._contexts(held.material)
-        except ssl.SSLError as error:
-            text = f"can't be used by OpenSSL ({error.reason or error})"
-            problem = CertificateProblem(ProblemKind.MALFORMED, min(own, default=self.name), text)
-            self._held = Held(self._held.material, held.seen, problem)
-            return False
-        self._held = held
+        self._server, self._client = prepared.contexts
         return True
 
     def _contexts(self, material: Material) -> tuple[ssl.SSLContext, ssl.SSLContext]:

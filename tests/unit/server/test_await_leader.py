@@ -1,0 +1,55 @@
+"""A write waits for the end of an election or a handover, and not longer than its caller."""
+
+import asyncio
+import time
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from quorum_node.api import ErrorCode
+from quorum_node.raft.messages import NO_LEADER
+from quorum_node.server.admin.leader import await_leader
+from quorum_node.server.admin.problems import ApiProblem
+
+
+class Replica:
+    """Node 1, which sees these leaders one after the other; the last one stays."""
+
+    scheme = "https"
+
+    def __init__(self, *leader_ids: int) -> None:
+        self.leader_ids = list(leader_ids)
+
+    def describe(self) -> SimpleNamespace:
+        found = self.leader_ids[0]
+        if len(self.leader_ids) > 1:
+            self.leader_ids.pop(0)
+        return SimpleNamespace(leader_id=found, leader_endpoint=None, voters=(), witness=False)
+
+    def is_leader(self) -> bool:
+        return self.leader_ids[-1] == 1
+
+
+def waited(timeout_ms: int, *leader_ids: int) -> None:
+    replica: Any = Replica(*leader_ids)
+    asyncio.run(await_leader(replica, timeout_ms))
+
+
+def test_write_waits_until_this_node_leads() -> None:
+    waited(5000, NO_LEADER, NO_LEADER, 1)
+
+
+def test_write_waits_until_another_node_leads() -> None:
+    with pytest.raises(ApiProblem) as other:
+        waited(5000, NO_LEADER, NO_LEADER, 2)
+    assert other.value.code is ErrorCode.LEADER_IS_STOCK, "it is named, here without an admin API"
+
+
+@pytest.mark.parametrize(("timeout_ms", "most_seconds"), [(20, 0.5), (60_000, 5.0)])
+def test_quorum_without_a_leader_is_reported_in_time(timeout_ms: int, most_seconds: float) -> None:
+    began = time.monotonic()
+    with pytest.raises(ApiProblem) as leaderless:
+        waited(timeout_ms, NO_LEADER)
+    assert leaderless.value.code is ErrorCode.NO_LEADER
+    assert time.monotonic() - began < most_seconds
