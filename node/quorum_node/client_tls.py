@@ -166,7 +166,16 @@ def _tls_of(path: Path, told: Mapping[str, str], served: tuple[str, ...]) -> Cli
     )
 
 
+_WORDS = {
+    "KEY_VALUES_MISMATCH": "the key does not match the certificate",
+    "NO_CERTIFICATE_OR_CRL_FOUND": "it holds no certificate",
+    "PEM lib": "a file is being written, is truncated, is not PEM, or has another password",
+}
+"""Messages by parts of OpenSSL's reasons."""
+
+
 def _why(error: OSError) -> str:
     if isinstance(error, ssl.SSLError):
-        return error.reason or str(error)
+        reason = error.reason or str(error)
+        return next((text for part, text in _WORDS.items() if part in reason), reason)
     return error.strerror or str(error)

@@ -125,12 +125,12 @@ def test_authority_and_all_leaves_are_rotated_while_clients_write(env: Env) -> N
 
 
 _KILLS = (
-    "POST secrets q-ca-2",
+    "POST secrets q-ca-G",
     "PATCH configmaps/q-trust",
     "PATCH secrets/q-N-I-tls ca-generation trusted-cas",
-    "PATCH secrets/q-ca-2 ca-signing",
-    "PATCH secrets/q-ca-2 ca-signed-until",
-    "PATCH secrets/q-ca-1 ca-retired",
+    "PATCH secrets/q-ca-G ca-signing",
+    "PATCH secrets/q-ca-G ca-signed-until",
+    "PATCH secrets/q-ca-G ca-retired",
 )
 """What a replacement of the authority writes."""
 

@@ -2,6 +2,8 @@
 
 import json
 import shutil
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,9 @@ from quorum_node.exit_codes import ExitCode
 from quorum_node.fresh_uuid import fresh_uuid
 from quorum_node.records.identity import uuid_text
 from quorum_node.storage.failure_latch import FAILURE_MARK
+from support.generated_certificates import Issued, issue, pem
 from support.local_quorum import LocalNode
+from support.tls_quorum import TlsQuorum, certificate_of
 
 
 def content_of(path: Path) -> dict[str, bytes]:
@@ -26,6 +30,62 @@ def refused(node: LocalNode, code: ExitCode, reason: str, *words: str) -> None:
     for word in words:
         assert word in message["message"]
     assert message["nodeId"] in (node.id, int(node.overrides.get("node.id", node.id)))
+
+
+DAY = timedelta(days=1)
+
+
+def keystore(quorum: TlsQuorum, **validity: timedelta) -> bytes:
+    return certificate_of("member", 1, quorum.ca, **validity).keystore
+
+
+def mismatched(quorum: TlsQuorum) -> bytes:
+    one, two = (certificate_of("member", 1, quorum.ca) for _ in range(2))
+    return Issued(one.certificate, two.key).keystore
+
+
+def authority_at(quorum: TlsQuorum, start: timedelta, end: timedelta) -> bytes:
+    """The authority of the quorum, with this validity."""
+    now, key = datetime.now(UTC), quorum.ca.key
+    validity = {"start": now + start, "end": now + end}
+    made = issue("ca-1", key=key, authority=True, hosts=(), usages=None, **validity)
+    return pem(made.certificate)
+
+
+@pytest.mark.parametrize(
+    ("file", "made", "words"),
+    [
+        ("keystore.pem", lambda q: keystore(q)[:-30], "ends inside of a block CERTIFICATE"),
+        ("keystore.pem", lambda q: b"", "is empty"),
+        ("keystore.pem", mismatched, "contains a key that does not match its first certificate"),
+        ("keystore.pem", lambda q: keystore(q, start=-2 * DAY, end=-DAY), "which expired at"),
+        ("keystore.pem", lambda q: keystore(q, start=DAY, end=2 * DAY), "valid from"),
+        ("ca.crt", lambda q: pem(q.ca.certificate)[:-30], "ends inside of a block CERTIFICATE"),
+        ("ca.crt", lambda q: b"", "is empty"),
+        ("ca.crt", lambda q: authority_at(q, -2 * DAY, -DAY), "which expired at"),
+        ("ca.crt", lambda q: authority_at(q, DAY, 2 * DAY), "valid from"),
+    ],
+    ids=[
+        "half-written", "empty", "mismatched", "clock-ahead", "clock-behind",
+        "half-written-trust", "empty-trust", "trust-clock-ahead", "trust-clock-behind",
+    ],
+)  # fmt: skip
+def test_node_does_not_start_with_unusable_certificates(
+    tmp_path: Path, file: str, made: Callable[[TlsQuorum], bytes], words: str
+) -> None:
+    """One sentence names the file; with the right one the node starts. The time is in it where a clock may be the reason."""
+    with TlsQuorum(tmp_path / "quorum", 1) as quorum:
+        (node,) = quorum.nodes.values()
+        path = quorum.folder("1") / file
+        good = path.read_bytes()
+        path.write_bytes(made(quorum))
+        clock = (
+            ("the clock of this host says",) if words in ("which expired at", "valid from") else ()
+        )
+        refused(node, ExitCode.BAD_CONFIGURATION, "BadConfiguration", words, *clock)
+        assert not (node.data_dir / "meta.properties").exists()
+        path.write_bytes(good)
+        quorum.form()
 
 
 @pytest.mark.requirement("K595-05")

@@ -77,6 +77,7 @@ def test_three_members_with_tls_form_elect_and_write(quorum: TlsQuorum) -> None:
     assert shown["issuerSha256"] == shown["trusted"][0]["sha256"]
 
 
+DAY = timedelta(days=1)
 FOREIGN = new_authority("ca-9")
 
 
@@ -85,9 +86,9 @@ def shown_by(name: str, quorum: TlsQuorum) -> Issued:
         case "another authority":
             return certificate_of("member", 2, FOREIGN)
         case "expired":
-            return certificate_of("member", 2, quorum.ca, end=timedelta(minutes=-1))
+            return certificate_of("member", 2, quorum.ca, start=-2 * DAY, end=-DAY)
         case _:
-            return certificate_of("member", 2, quorum.ca, start=timedelta(minutes=5))
+            return certificate_of("member", 2, quorum.ca, start=DAY, end=2 * DAY)
 
 
 @pytest.mark.parametrize(
@@ -95,14 +96,15 @@ def shown_by(name: str, quorum: TlsQuorum) -> Issued:
     [
         ("nothing", "it shows no certificate, and this listener requires one"),
         ("another authority", "its certificate was not issued by an authority in the truststore"),
-        ("expired", "its certificate has expired"),
-        ("not yet valid", "its certificate is not valid yet"),
+        ("expired", "its certificate has expired; if it was valid, check the clocks"),
+        ("not yet valid", "its certificate is not valid yet: check the clocks"),
         ("clear text", "it does not use TLS: is it configured as PLAINTEXT?"),
     ],
 )
 def test_peer_without_a_valid_certificate_is_logged_in_one_line(
     quorum: TlsQuorum, tmp_path: Path, name: str, why: str
 ) -> None:
+    """A clock that is off by a day, here or where it was issued, looks like an expired certificate or one that is not valid yet."""
     node = quorum.leader
     since = len(node.log_text)
     ca = quorum.folder("admin") / "ca.crt"

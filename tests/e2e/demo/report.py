@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from support.kind_env.timeline import Step, table
+from support.kind_env.tls_facts import TlsFacts
 from support.workload.evaluation import Verdict, longest_gap_ms, unknown_outcomes
 from support.workload.history import Event
 
@@ -18,6 +19,7 @@ class Report:
     under_load: Sequence[Step]
     writes: Sequence[Event]
     verdict: Verdict
+    secured: TlsFacts
 
     def table(self) -> str:
         rows = [
@@ -40,13 +42,14 @@ class Report:
             ["voter changes in the log", str(verdict.voter_changes)],
             ["of these two at once", str(len(verdict.double_steps))],
             ["replicas that differ", str(len(verdict.diverged))],
+            ["members that speak TLS only", self.secured.text],
         ]
         return f"\n{steps}\n\n{table(['what was seen', ''], figures)}"
 
     @property
     def problems(self) -> list[str]:
         """Nothing here means that the demo showed what it is for."""
-        found = list(self.verdict.problems[:_SHOWN])
+        found = [*self.verdict.problems[:_SHOWN], *self.secured.problems[:_SHOWN]]
         if self.verdict.acknowledged == 0:
             found.append("no record was acknowledged, so nothing was shown")
         if self.verdict.reads == 0:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from demo.report import Report
-from support.kind_env import installation, operator_cluster
+from support.kind_env import installation, operator_cluster, tls_facts
 from support.kind_env.faults import Faults
 from support.kind_env.load import Load
 from support.kind_env.operator_cluster import OperatorCluster
@@ -47,11 +47,16 @@ class Demo:
         self._scale(quorum, 3)
         hurting = self._timeline.steps[hurt_from:]
         with self._timeline.step(
+            "ask each member about TLS", "a certificate, and no admin API in clear text"
+        ) as step:
+            secured = tls_facts.look(quorum)
+            step.note = secured.text
+        with self._timeline.step(
             "re-read every acknowledged record", "the whole log of each replica, from its own pod"
         ) as step:
             verdict = load.verdict()
             step.note = f"{verdict.acknowledged} records, {verdict.reads} linearizable reads"
-        return Report(self._timeline.steps, hurting, load.events(), verdict)
+        return Report(self._timeline.steps, hurting, load.events(), verdict, secured)
 
     def _set_up(self) -> OperatorCluster:
         say = self._timeline

@@ -1,7 +1,7 @@
 """The calls of the operator as points at which it can be killed.
 
 Owns the naming of calls: a purpose describes a call without the parts that differ between two runs of the same move
-(namespace, generated names, node ids, replica UUIDs, addresses). The n-th call with one purpose is a point. The number
+(namespace, generated names, node ids, generations of authorities, replica UUIDs, addresses). The n-th call with one purpose is a point. The number
 of status writes, events, checks of the token and updates of the disruption budget depends on timing, so only the first of
 each is a point, and a move may do without it.
 """
@@ -16,6 +16,7 @@ from support.envtest.http_proxy import Call
 from support.envtest.kube_api import Json
 
 _MEMBER = re.compile(r"\bq-\d+-\d+\b")
+_AUTHORITY = re.compile(r"\bq-ca-\d+\b")
 _ANNOTATIONS = "metadataquorum.dev/"
 _TOKEN_CHECK = "node POST node"
 """Asks a node whether it takes the token: it changes nothing, and comes when objects are looked at."""
@@ -46,7 +47,7 @@ def purpose(call: Call) -> str:
         kind = call.path.split("/")[2]
         return f"node {call.method} {kind}"
     parts = call.path.split("/namespaces/", 1)[-1].split("/")[1:]
-    place = "/".join(_MEMBER.sub("q-N-I", part) for part in parts)
+    place = "/".join(_without_numbers(part) for part in parts)
     body = _body(call)
     if place == "events":
         return f"event {body.get('reason')}"
@@ -55,6 +56,11 @@ def purpose(call: Call) -> str:
         plan = status.get("plan") or {}
         return f"status {status.get('phase')}, plan {plan.get('step')}"
     return " ".join(part for part in (call.method, place, _content(call, body)) if part)
+
+
+def _without_numbers(name: str) -> str:
+    """A name without the numbers of a member, or of an authority, which every rotation counts on."""
+    return _AUTHORITY.sub("q-ca-G", _MEMBER.sub("q-N-I", name))
 
 
 def depends_on_timing(what: str) -> bool:
@@ -68,7 +74,7 @@ def depends_on_timing(what: str) -> bool:
 def _content(call: Call, body: Json) -> str:
     """The change that a write makes (annotations, replica count), else the object's name."""
     if call.method == "POST":
-        return _MEMBER.sub("q-N-I", str(body.get("metadata", {}).get("name", "")))
+        return _without_numbers(str(body.get("metadata", {}).get("name", "")))
     changed = [
         key.removeprefix(_ANNOTATIONS)
         for key in body.get("metadata", {}).get("annotations", {})

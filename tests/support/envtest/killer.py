@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from typing import Any
 
 from support.envtest import kill_points
 from support.envtest.cluster import TimedOut
@@ -49,7 +50,8 @@ class Killer:
     def _quorums(self) -> Iterator[ApiServerQuorum]:
         """Quorums for the moves: the number of replacements per hour is limited, so a quorum can't be used for all."""
         while True:
-            quorum = self._env.create(3, disks=self._move.disks, repair=EAGER)
+            secured: dict[str, Any] = {"tls": {"mode": "Managed"}} if self._move.tls else {}
+            quorum = self._env.create(3, disks=self._move.disks, repair=EAGER, **secured)
             for _ in range(_MOVES_PER_QUORUM):
                 shrink_again(quorum)
                 yield quorum

@@ -13,6 +13,8 @@ from support.kind_env.quorum import Described, Voter
 from support.kind_env.waiting import wait_for
 
 _TIMEOUT_S = 60.0
+_ROTATION_TIMEOUT_S = 120.0
+_ROTATE = "metadataquorum.dev/rotate-ca"
 _INSTANCE = "app.kubernetes.io/instance"
 
 
@@ -48,6 +50,8 @@ class Move:
 
     disks = False
     """Its members need disks that can fail."""
+    tls = False
+    """They have certificates."""
 
     def __init__(self, quorum: ApiServerQuorum, before: Before) -> None:
         self.quorum, self.before = quorum, before
@@ -287,6 +291,46 @@ class TakenBack(Move):
             self._is_away = False
 
 
+class RotatedAuthority(Move):
+    """A user asks for another authority. Members load it, and nothing is restarted."""
+
+    tls = True
+
+    def begin(self) -> None:
+        tls = self.quorum.status()["tls"]
+        self._generation = int(tls["authority"]) + 1
+        self._starts = self._restarts()
+        wanted = {_ROTATE: str(self._generation)}
+        self.quorum.api.merge(self.quorum.path, {"metadata": {"annotations": wanted}})
+
+    def settle(self) -> None:
+        wait_for(
+            f"authority {self._generation} alone",
+            self._is_alone,
+            timeout_s=_ROTATION_TIMEOUT_S,
+            seen=self.quorum.summary,
+        )
+        self.is_as_before()
+        assert self._restarts() == self._starts, "a pod was restarted"
+
+    def _is_alone(self) -> bool:
+        """Every member trusts only this one, and shows a certificate that it has signed."""
+        condition = self.quorum.condition("TlsReady") or {}
+        name = f"CA {self._generation}"
+        found = [
+            self.quorum.fetch_from(pod["metadata"]["name"], "/v1/node")["tls"]["trusted"]
+            for pod in self.quorum.pods()
+        ]
+        only = all(len(each) == 1 and name in each[0]["subject"] for each in found)
+        return len(found) == 3 and only and condition.get("reason") == "CertificatesIssued"
+
+    def _restarts(self) -> dict[str, int]:
+        return {
+            pod["metadata"]["uid"]: self.quorum.restarts(pod["metadata"]["name"])
+            for pod in self.quorum.pods()
+        }
+
+
 MOVES: dict[str, type[Move]] = {
     "replacement": Replacement,
     "scale-up": ScaleUp,
@@ -295,4 +339,5 @@ MOVES: dict[str, type[Move]] = {
     "restored-labels": RestoredLabels,
     "adoption": Adoption,
     "taken-back": TakenBack,
+    "rotated-authority": RotatedAuthority,
 }

@@ -180,6 +180,10 @@ class Quorum:
         address = PodAddress(self.namespace, pod, SECURE_ADMIN_PORT, self.host_of(pod))
         return self._connections.get(address, path, timeout_s=timeout_s)
 
+    def in_clear_text(self, pod: str, path: str) -> Json:
+        """GET on the pod's port in clear text, which has only probes and metrics beside TLS. Raises ApiError."""
+        return self._fetch(pod, path, _ASK_TIMEOUT_S, secured=False)
+
     def node_description(self, pod: str) -> Json:
         """Description of the node in the pod; empty without an answer."""
         try:

@@ -7,7 +7,7 @@ import pytest
 
 from quorum_node.client_tls import ClientTlsError, tls_of_command_config, tls_of_folder
 from quorum_node.quorumctl.client import AdminClient
-from support.generated_certificates import key_pem
+from support.generated_certificates import key_pem, pem
 from support.tls_quorum import certificate_of, new_authority, write_folder
 
 CA = new_authority()
@@ -40,7 +40,12 @@ def test_tls_folder_with_authorities_only_presents_no_certificate(folder: Path) 
         ("tls.key", None, "there is tls.crt, and no tls.key"),
         ("ca.crt", b"nothing", "no trusted certificates can be read from it"),
         ("tls.crt", b"nothing", "no certificate and private key can be read from it"),
-        ("tls.key", key_pem(new_authority().key), "KEY_VALUES_MISMATCH"),
+        ("tls.key", key_pem(new_authority().key), "the key does not match the certificate"),
+        ("tls.crt", pem(MADE.certificate)[:-30], "is being written, is truncated"),
+        ("tls.key", key_pem(MADE.key)[:-30], "is being written, is truncated"),
+        ("tls.key", b"", "is being written, is truncated"),
+        ("ca.crt", pem(MADE.certificate)[:-30], "is being written, is truncated"),
+        ("ca.crt", b"", "it holds no certificate"),
         (
             "tls.key",
             key_pem(MADE.key, "hush"),

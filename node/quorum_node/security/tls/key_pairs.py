@@ -125,6 +125,9 @@ def check_own_trust(pair: KeyPair, trust: TrustBundle, now: datetime, what: str)
     Raises CertificateProblem.
     """
     if trusted_issuer(pair.chain, trust.certificates, now) is None:
+        known = trusted_issuer(pair.chain, trust.certificates, None)
+        if known is not None:  # the right authority, at the wrong time: a clock may be the reason
+            check_time(known, now, f"the truststore for {what}")
         names = ", ".join(name_of(each) for each in trust.certificates[:5])
         text = f"has a chain that ends at {name_of(pair.chain[-1])}, which is not trusted; trusted certificates: {names}"
         raise CertificateProblem(ProblemKind.UNTRUSTED, what, text)

@@ -23,7 +23,7 @@ _WORDS = {
 _UNKNOWN_AUTHORITY = "its certificate was not issued by an authority in the truststore"
 _VERIFY_WORDS = {
     9: "its certificate is not valid yet: check the clocks",
-    10: "its certificate has expired",
+    10: "its certificate has expired; if it was valid, check the clocks",
     18: "its certificate is self-signed, and is not in the truststore",
     19: _UNKNOWN_AUTHORITY,
     20: _UNKNOWN_AUTHORITY,
