@@ -77,6 +77,6 @@ BY_TEST: tuple[tuple[Break, str], ...] = (
     ),
 )
 FAULTS_FOR: dict[Break, frozenset[str]] = {
-    recover_in_the_next_epoch: frozenset({"recovery", "kill"}),
+    recover_in_the_next_epoch: frozenset({"recovery", "crash leader"}),
 }
 """It matters after a recovery only."""
