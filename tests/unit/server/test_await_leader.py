@@ -1,6 +1,7 @@
 """A write waits for the end of an election or a handover, and not longer than its caller."""
 
 import asyncio
+import contextlib
 import time
 from types import SimpleNamespace
 from typing import Any
@@ -11,29 +12,46 @@ from quorum_node.api import ErrorCode
 from quorum_node.raft.messages import NO_LEADER
 from quorum_node.server.admin.leader import await_leader
 from quorum_node.server.admin.problems import ApiProblem
+from quorum_node.server.partition.role_changes import RoleChanges
 
 
 class Replica:
-    """Node 1, which sees these leaders one after the other; the last one stays."""
+    """Node 1, which sees these leaders one after the other; the last one stays. `looks`: number of descriptions."""
 
     scheme = "https"
 
     def __init__(self, *leader_ids: int) -> None:
         self.leader_ids = list(leader_ids)
+        self.looks = 0
+        self.changes = RoleChanges()
 
     def describe(self) -> SimpleNamespace:
         found = self.leader_ids[0]
-        if len(self.leader_ids) > 1:
-            self.leader_ids.pop(0)
+        self.looks += 1
         return SimpleNamespace(leader_id=found, leader_endpoint=None, voters=(), witness=False)
 
     def is_leader(self) -> bool:
-        return self.leader_ids[-1] == 1
+        return self.leader_ids[0] == 1
+
+    async def next_role(self, timeout_seconds: float) -> None:
+        if len(self.leader_ids) > 1:
+            asyncio.get_running_loop().call_soon(self._change)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self.changes.next(), timeout_seconds)
+
+    def _change(self) -> None:
+        self.leader_ids.pop(0)
+        self.changes.happened()
 
 
 def waited(timeout_ms: int, *leader_ids: int) -> None:
-    replica: Any = Replica(*leader_ids)
-    asyncio.run(await_leader(replica, timeout_ms))
+    replica = Replica(*leader_ids)
+    view: Any = replica
+    try:
+        asyncio.run(await_leader(view, timeout_ms))
+    finally:
+        assert replica.looks <= len(leader_ids) + 2, "it waits for changes, and does not poll"
+        assert len(replica.changes) == 0, "nobody is left waiting"
 
 
 def test_write_waits_until_this_node_leads() -> None:

@@ -18,7 +18,6 @@ from quorum_node.server.admin.views import leaderless
 
 LEADER_WAIT_MS = 1000
 """A handover takes some milliseconds, an election some hundred. Without a majority the caller has to be told."""
-_LOOK_SECONDS = 0.005
 
 
 def require_leader(replica: ReplicaView) -> None:
@@ -34,8 +33,8 @@ async def await_leader(replica: ReplicaView, timeout_ms: int) -> None:
     """
     loop = asyncio.get_running_loop()
     end = loop.time() + min(timeout_ms, LEADER_WAIT_MS) / 1000
-    while replica.describe().leader_id == NO_LEADER and loop.time() < end:  # noqa: ASYNC110 - the core signals no event
-        await asyncio.sleep(_LOOK_SECONDS)
+    while replica.describe().leader_id == NO_LEADER and loop.time() < end:
+        await replica.next_role(end - loop.time())
     require_leader(replica)
 
 

@@ -1,6 +1,7 @@
 """The routes' view of one partition's replica: its state, and requests to it whose answers are awaited."""
 
 import asyncio
+import contextlib
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -56,6 +57,11 @@ class ReplicaView:
         """Maximum age of the image in milliseconds; None if the replica has received no data from a leader."""
         as_of_ms = self.describe().as_of_ms
         return None if as_of_ms is None else max(0, round(clock_ms() - as_of_ms))
+
+    async def next_role(self, timeout_seconds: float) -> None:
+        """Return when the role, or the known leader, has changed, or the time is over."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self.host.next_role(), timeout_seconds)
 
     async def confirm_read(self, timeout_ms: int) -> None:
         """Return once the image is not older than this call, on any replica. Raises ApiProblem."""

@@ -72,6 +72,7 @@ from quorum_node.server.partition.port import (
     clock_ms,
 )
 from quorum_node.server.partition.reads import ReadQueue
+from quorum_node.server.partition.role_changes import RoleChanges
 from quorum_node.server.partition.snapshotted import Snapshotted
 from quorum_node.server.peers.port import Peers
 from quorum_node.server.snapshots.device import SnapshotDevice
@@ -121,6 +122,7 @@ class ReplicaHost:
         self._election_times = ElectionTimes(self._metrics)
         self._owner = owner
         self._reporter = reporter
+        self._role_changes = RoleChanges()
         self._snapshot_events = snapshot_events
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
@@ -197,6 +199,10 @@ class ReplicaHost:
     def describe(self) -> ReplicaDescription:
         """The state of the core now."""
         return self.driver.describe()
+
+    def next_role(self) -> "asyncio.Future[None]":
+        """Done when the role, or the known leader, changes next. Cancel it to stop waiting."""
+        return self._role_changes.next()
 
     def voters_offset(self) -> int:
         """Offset of the latest voters record, -1 when there is none."""
@@ -324,6 +330,7 @@ class ReplicaHost:
         self.flusher.settle_soon()  # the driver has synced the log itself
         self._reporter.role_changed(output)
         self.role.progressed()
+        self._role_changes.happened()
         self.warm_peers()
 
     def corrupt_fetch(self, output: CorruptFetch) -> None:
