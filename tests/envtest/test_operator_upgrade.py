@@ -1,5 +1,6 @@
 """An operator of an earlier version forms a quorum, and this one takes over: nothing is restarted, and then it repairs."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -53,7 +54,8 @@ def test_newer_operator_takes_over_under_load_and_restarts_no_pod(
     quorum = env.create(3, disks=True, repair=EAGER, resources={"requests": {"cpu": "50m"}})
     load = env.start_load(quorum)
     before = Before.of(quorum)
-    assert marked(quorum) == set(), "it is an earlier operator"
+    if "UPGRADE_OPERATOR_FROM" not in os.environ:
+        assert marked(quorum) == set(), "it is an earlier operator"
     assert first.stop() == 0
     second, _ = env.add_operator()
     second.start()
