@@ -70,14 +70,23 @@ def test_newer_operator_takes_over_under_load_and_restarts_no_pod(
     move.is_as_before()
     counted = restarts(quorum)
 
+    def pods() -> set[str]:
+        return {each["metadata"]["uid"] for each in quorum.pods()}
+
     def untouched() -> bool:
-        pods = {each["metadata"]["uid"] for each in quorum.pods()}
-        return pods == before.pods and restarts(quorum) == counted == 0
+        return pods() == before.pods and restarts(quorum) == counted == 0
 
     stays("no pod is restarted", untouched, for_s=_QUIET_S)
     # What this version can, and the earlier one could not: a claim alone is enough to go on.
     move.begin()
     move.settle()
+    wait_for(
+        "the pod of the deleted StatefulSet is replaced",
+        lambda: len(pods() - before.pods) == 1 and len(pods()) == len(before.pods),
+        timeout_s=60,
+        seen=quorum.summary,
+    )
+    quorum.wait_ready(3)
     failed = quorum.fail_disk(quorum.voter(leader=False))
     quorum.wait_replaced(failed, 3)
     env.prove_nothing_lost(load)
