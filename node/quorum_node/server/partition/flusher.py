@@ -86,7 +86,7 @@ class LogFlusher:
         return self._codes.get()
 
     def settle_soon(self) -> None:
-        """The log was synced: store the synced end durably within a second. Called on the loop's thread."""
+        """The log was synced, or more of it is committed: store both ends durably within a second. Called on the loop's thread."""
         if self._settle_timer is None:
             self._settle_timer = self._loop.call_later(_SETTLE_SECONDS, self._settle_now)
 

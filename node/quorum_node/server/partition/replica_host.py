@@ -312,6 +312,7 @@ class ReplicaHost:
     def high_watermark_advanced(self, offset: int) -> None:
         """More records are committed."""
         self._commit_times.committed(offset)
+        self.flusher.settle_soon()  # on a busy machine the commit may come long after the flush
         self.applier.advance(offset)
         self.role.progressed()
 
