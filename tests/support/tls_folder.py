@@ -38,4 +38,4 @@ def tls_files(
 
 def look_again(files: TlsFiles) -> bool:
     """Read the files again, as a node does periodically; True if other files are used from now on."""
-    return files.look(read_files(files.paths))
+    return files.take(files.prepare(read_files(files.paths)))

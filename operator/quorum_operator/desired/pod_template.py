@@ -10,7 +10,7 @@ from quorum_operator.desired.names import USER_ID
 from quorum_operator.pod_template_crd import PodTemplateSpec, ZoneSpread
 
 _ZONE_TOPOLOGY = "topology.kubernetes.io/zone"
-POD_NAME_LABEL = "statefulset.kubernetes.io/pod-name"
+_POD_NAME_LABEL = "statefulset.kubernetes.io/pod-name"
 """Label of each pod of a StatefulSet, set by its controller."""
 _NOTHING = PodTemplateSpec()
 
@@ -65,7 +65,7 @@ def zones(spec: MetadataQuorumSpec, selector: Object, former: str | None) -> lis
         return []
     required = spread is ZoneSpread.REQUIRED
     if former is not None:
-        others = {"key": POD_NAME_LABEL, "operator": "NotIn", "values": [former]}
+        others = {"key": _POD_NAME_LABEL, "operator": "NotIn", "values": [former]}
         selector = {**selector, "matchExpressions": [others]}
     return [
         {

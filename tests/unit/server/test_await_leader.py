@@ -12,7 +12,6 @@ from quorum_node.api import ErrorCode
 from quorum_node.raft.messages import NO_LEADER
 from quorum_node.server.admin.leader import await_leader
 from quorum_node.server.admin.problems import ApiProblem
-from quorum_node.server.partition.role_changes import RoleChanges
 
 
 class Replica:
@@ -23,7 +22,8 @@ class Replica:
     def __init__(self, *leader_ids: int) -> None:
         self.leader_ids = list(leader_ids)
         self.looks = 0
-        self.changes = RoleChanges()
+        self.change = asyncio.Event()
+        self.waiting = 0
 
     def describe(self) -> SimpleNamespace:
         found = self.leader_ids[0]
@@ -36,12 +36,18 @@ class Replica:
     async def next_role(self, timeout_seconds: float) -> None:
         if len(self.leader_ids) > 1:
             asyncio.get_running_loop().call_soon(self._change)
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self.changes.next(), timeout_seconds)
+        self.waiting += 1
+        try:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(timeout_seconds):
+                    await self.change.wait()
+        finally:
+            self.waiting -= 1
 
     def _change(self) -> None:
         self.leader_ids.pop(0)
-        self.changes.happened()
+        self.change.set()
+        self.change.clear()
 
 
 def waited(timeout_ms: int, *leader_ids: int) -> None:
@@ -51,7 +57,7 @@ def waited(timeout_ms: int, *leader_ids: int) -> None:
         asyncio.run(await_leader(view, timeout_ms))
     finally:
         assert replica.looks <= len(leader_ids) + 2, "it waits for changes, and does not poll"
-        assert len(replica.changes) == 0, "nobody is left waiting"
+        assert replica.waiting == 0, "nobody is left waiting"
 
 
 def test_write_waits_until_this_node_leads() -> None:

@@ -60,8 +60,10 @@ class ReplicaView:
 
     async def next_role(self, timeout_seconds: float) -> None:
         """Return when the role, or the known leader, has changed, or the time is over."""
+        # Not wait_for: up to Python 3.11 it starts to wait in a task, and a change in between would be missed.
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self.host.next_role(), timeout_seconds)
+            async with asyncio.timeout(timeout_seconds):
+                await self.host.next_role()
 
     async def confirm_read(self, timeout_ms: int) -> None:
         """Return once the image is not older than this call, on any replica. Raises ApiProblem."""

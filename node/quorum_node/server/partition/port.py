@@ -5,7 +5,6 @@ replica's constructor gets a function that creates the role, which lives as long
 replicas. A *reporter* is informed of events and decides nothing. Other packages import only this module of the package.
 """
 
-import asyncio
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -229,8 +228,8 @@ class HostedPartition(Protocol):
     def describe(self) -> ReplicaDescription:
         """The state of the core now."""
 
-    def next_role(self) -> "asyncio.Future[None]":
-        """Done when the role, or the known leader, changes next. Cancel it to stop waiting."""
+    async def next_role(self) -> None:
+        """Return when the role, or the known leader, changes next."""
 
     def voter_sets(self) -> Sequence[VotersEntry]:
         """Every voter set in the log or a snapshot, the oldest first."""

@@ -72,7 +72,6 @@ from quorum_node.server.partition.port import (
     clock_ms,
 )
 from quorum_node.server.partition.reads import ReadQueue
-from quorum_node.server.partition.role_changes import RoleChanges
 from quorum_node.server.partition.snapshotted import Snapshotted
 from quorum_node.server.peers.port import Peers
 from quorum_node.server.snapshots.device import SnapshotDevice
@@ -122,7 +121,7 @@ class ReplicaHost:
         self._election_times = ElectionTimes(self._metrics)
         self._owner = owner
         self._reporter = reporter
-        self._role_changes = RoleChanges()
+        self._role_change = asyncio.Event()
         self._snapshot_events = snapshot_events
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
@@ -200,9 +199,9 @@ class ReplicaHost:
         """The state of the core now."""
         return self.driver.describe()
 
-    def next_role(self) -> "asyncio.Future[None]":
-        """Done when the role, or the known leader, changes next. Cancel it to stop waiting."""
-        return self._role_changes.next()
+    async def next_role(self) -> None:
+        """Return when the role, or the known leader, changes next."""
+        await self._role_change.wait()
 
     def voters_offset(self) -> int:
         """Offset of the latest voters record, -1 when there is none."""
@@ -331,7 +330,8 @@ class ReplicaHost:
         self.flusher.settle_soon()  # the driver has synced the log itself
         self._reporter.role_changed(output)
         self.role.progressed()
-        self._role_changes.happened()
+        self._role_change.set()  # wakes those who wait now
+        self._role_change.clear()
         self.warm_peers()
 
     def corrupt_fetch(self, output: CorruptFetch) -> None:

@@ -104,12 +104,8 @@ class TlsFiles:
         """Why others refuse this node's certificate, as of the last check."""
         return self._own_problem
 
-    def look(self, contents: Contents) -> bool:
-        """Check files that were read again. Returns True if new connections use other keys or certificates from now on."""
-        return self.take(self.prepare(contents))
-
-    def prepare(self, contents: Contents) -> "Prepared":
-        """The check, and the new contexts: some milliseconds. Changes nothing, so it may run in a thread."""
+    def prepare(self, contents: Contents) -> Prepared:
+        """Check files that were read again, and make new contexts: some milliseconds. Changes nothing, so it may run in a thread."""
         now = self._clock()
         own = {path: contents.get(path) for path in self.paths}
         held = held_now(self._held, self.settings, own, now, self._node_id, self._role)
@@ -125,8 +121,8 @@ class TlsFiles:
                 held = Held(self._held.material, held.seen, problem)
         return Prepared(held, own_problem, contexts)
 
-    def take(self, prepared: "Prepared") -> bool:
-        """Use what `prepare` returned; see `look`."""
+    def take(self, prepared: Prepared) -> bool:
+        """Use what `prepare` returned. True if new connections use other keys or certificates from now on."""
         self._held, self._own_problem = prepared.held, prepared.own_problem
         if prepared.contexts is None:
             return False
