@@ -7,7 +7,6 @@ replica that was asked, and Raft tolerates no voter that lies about these. An an
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from uuid import UUID
 
 from quorum_node.raft.endpoint_gossip import ReceivedEndpoint
 from quorum_node.raft.epoch_bound import MAX_LEAP_EPOCH, MAX_STEP
@@ -34,10 +33,16 @@ from quorum_node.raft.messages import (
     VoteRequest,
     VoteResponse,
 )
-from quorum_node.records.identity import KEEPS_TARGET_VOTERS, Endpoint, ReplicaKey
+from quorum_node.records.identity import KEEPS_TARGET_VOTERS, Endpoint
 from quorum_simulation.cluster import CLUSTER_ID
+from quorum_simulation.faults.false_claims import (
+    BURST,
+    LARGEST_EPOCH,
+    NOBODY,
+    OTHER_CLUSTER_ID,
+    any_key,
+)
 from quorum_simulation.faults.family import FaultContext, Kind
-from quorum_simulation.faults.forgeries import BURST, LARGEST_EPOCH, NOBODY
 from quorum_simulation.host import SimulatedHost
 from quorum_simulation.network import Waiting
 
@@ -105,7 +110,7 @@ class ForgedAnswers:
             FetchResponse(RaftError.NONE, leader, high_watermark=1 << 40),
             FetchResponse(RaftError.NOT_QUORUM_LEADER, leader),
             ReadOffsetResponse(RaftError.NONE, leader, 0),
-            self._addresses(host, leader, "another-cluster-id0000"),
+            self._addresses(host, leader, OTHER_CLUSTER_ID),
         )
         return self._random.choice(made)
 
@@ -163,9 +168,7 @@ class ForgedAnswers:
             case ReadOffsetRequest():
                 return ReadOffsetResponse(error, leader)
             case DiscoverBrokersRequest():
-                cluster_id = (
-                    "another-cluster-id0000" if error is RaftError.INVALID_CLUSTER_ID else None
-                )
+                cluster_id = OTHER_CLUSTER_ID if error is RaftError.INVALID_CLUSTER_ID else None
                 return self._addresses(asking, leader, cluster_id)
             case ApiVersionsRequest():
                 return ApiVersionsResponse(RaftError.NONE, 0, 1, KEEPS_TARGET_VOTERS)
@@ -176,7 +179,7 @@ class ForgedAnswers:
     ) -> DiscoverBrokersResponse:
         boot_ms = self._random.randrange(1 << 54)
         heard = tuple(
-            ReceivedEndpoint(self._key(), boot_ms, self._endpoint())
+            ReceivedEndpoint(any_key(self._context), boot_ms, self._endpoint())
             for _ in range(self._random.randrange(3))
         )
         told = self._random.choice((cluster_id, CLUSTER_ID)) if cluster_id else CLUSTER_ID
@@ -190,7 +193,7 @@ class ForgedAnswers:
         """Whom it says to lead, where, and in which epoch."""
         if epoch is None:
             epoch = self._believable_epoch(asking)
-        leader_id = self._random.choice((-1, known.leader_id, self._key().id))
+        leader_id = self._random.choice((-1, known.leader_id, any_key(self._context).id))
         endpoint = self._random.choice((None, self._endpoint()))
         return replace(known, leader_id=leader_id, leader_epoch=epoch, endpoint=endpoint)
 
@@ -205,12 +208,6 @@ class ForgedAnswers:
         if self._random.random() < 0.1:
             return self._random.choice(_DISTANT)
         return min(max(0, epoch + self._random.choice((-1, *_STEPS))), LARGEST_EPOCH)
-
-    def _key(self) -> ReplicaKey:
-        """The key of an existing or of an unknown replica."""
-        hosts = [host.key for host in self._context.cluster.hosts.values()]
-        stranger = ReplicaKey(self._random.randrange(1, 20), UUID(int=self._random.randrange(9)))
-        return self._random.choice([*hosts, stranger])
 
     def _endpoint(self) -> Endpoint:
         address = self._random.choice([*self._context.cluster.hosts, NOBODY.host])

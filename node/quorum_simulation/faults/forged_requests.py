@@ -19,14 +19,14 @@ from quorum_node.raft.messages import (
     Request,
     VotersPosition,
 )
-from quorum_node.records.identity import Endpoint, ReplicaKey
+from quorum_node.records.identity import ReplicaKey
 from quorum_simulation.cluster import CLUSTER_ID
+from quorum_simulation.faults.false_claims import BURST, NOBODY, OTHER_CLUSTER_ID, any_endpoint
 from quorum_simulation.faults.family import FaultContext, Kind
-from quorum_simulation.faults.forgeries import BURST, NOBODY
 from quorum_simulation.host import SimulatedHost
 
 LONGEST_CHANGE_MS = 1000
-_CLUSTER_IDS = (CLUSTER_ID, CLUSTER_ID, CLUSTER_ID, None, "another-cluster-id0000")
+_CLUSTER_IDS = (CLUSTER_ID, CLUSTER_ID, CLUSTER_ID, None, OTHER_CLUSTER_ID)
 Forge = Callable[[SimulatedHost], Request | None]
 
 
@@ -104,7 +104,7 @@ class ForgedRequests:
         return AddVoterRequest(
             self._random.choice(_CLUSTER_IDS),
             self._random.choice((self._stranger(), *self._wanted())),
-            self._random.choice(((), (NOBODY,), (self._endpoint(),))),
+            self._random.choice(((), (NOBODY,), (any_endpoint(self._context),))),
             self._timeout_ms(),
             self._expected(host),
             count_newcomer=self._random.random() < 0.3,
@@ -163,7 +163,3 @@ class ForgedRequests:
 
     def _timeout_ms(self) -> int:
         return self._random.choice((0, 50, LONGEST_CHANGE_MS))
-
-    def _endpoint(self) -> Endpoint:
-        address = self._random.choice(list(self._context.cluster.hosts))
-        return Endpoint("CONTROLLER", address, 9093)

@@ -20,15 +20,18 @@ from quorum_node.raft.messages import (
     UpdateVoterRequest,
     VoteRequest,
 )
-from quorum_node.records.identity import Endpoint, ReplicaKey
+from quorum_node.records.identity import ReplicaKey
 from quorum_node.records.snapshot_id import SnapshotId
 from quorum_simulation.cluster import CLUSTER_ID
+from quorum_simulation.faults.false_claims import (
+    BURST,
+    LARGEST_EPOCH,
+    NOBODY,
+    any_endpoint,
+    any_key,
+)
 from quorum_simulation.faults.family import FaultContext, Kind
 from quorum_simulation.host import SimulatedHost
-
-NOBODY = Endpoint("CONTROLLER", "nobody", 9093)
-LARGEST_EPOCH = (1 << 31) - 1
-BURST = 12
 
 
 class ForgeryFaults:
@@ -71,30 +74,30 @@ class ForgeryFaults:
         last_epoch = self._random.choice((replica.epochs.last_epoch, self._epoch(host)))
         return VoteRequest(
             CLUSTER_ID,
-            self._key(),
+            any_key(self._context),
             self._believable_epoch(host),
             last_epoch,
             replica.log_end + self._random.randrange(1000),
-            self._random.choice((host.key, self._key(), None)),
+            self._random.choice((host.key, any_key(self._context), None)),
             pre_vote=self._random.random() < 0.4,
         )
 
     def _begin(self, host: SimulatedHost) -> Request:
         voter = self._random.choice((host.key, None))
-        endpoint = self._random.choice((None, NOBODY, self._endpoint()))
+        endpoint = self._random.choice((None, NOBODY, any_endpoint(self._context)))
         return BeginQuorumEpochRequest(
-            CLUSTER_ID, self._key().id, self._epoch(host), voter, endpoint
+            CLUSTER_ID, any_key(self._context).id, self._epoch(host), voter, endpoint
         )
 
     def _end(self, host: SimulatedHost) -> Request:
-        leader_id = self._random.choice((-1, self._key().id, host.replica.leader_id))
-        successors = (self._key(), host.key) if self._random.random() < 0.7 else ()
+        leader_id = self._random.choice((-1, any_key(self._context).id, host.replica.leader_id))
+        successors = (any_key(self._context), host.key) if self._random.random() < 0.7 else ()
         self._context.cluster.forged_end_ms = self._context.cluster.scheduler.now_ms
         return EndQuorumEpochRequest(CLUSTER_ID, leader_id, self._epoch(host), successors)
 
     def _address(self, host: SimulatedHost) -> Request:
         """Announce a false address of a voter."""
-        key, epoch = self._key(), host.replica.epoch
+        key, epoch = any_key(self._context), host.replica.epoch
         if self._random.random() < 0.5:
             return DiscoverBrokersRequest(key, self._random.randrange(1 << 50), NOBODY)
         # Not in the voter's own name: such a request can't be distinguished from the voter's.
@@ -131,16 +134,6 @@ class ForgeryFaults:
         """Whether a static quorum has voters that a replica with an empty disk does not know yet."""
         hosts = self._context.cluster.hosts.values()
         return any(host.was_up and not host.replica.ids_only for host in hosts)
-
-    def _key(self) -> ReplicaKey:
-        """The key of an existing or of an unknown replica."""
-        hosts = list(self._context.cluster.hosts.values())
-        stranger = ReplicaKey(self._random.randrange(1, 20), UUID(int=self._random.randrange(9)))
-        return self._random.choice([*(host.key for host in hosts), stranger])
-
-    def _endpoint(self) -> Endpoint:
-        address = self._random.choice(list(self._context.cluster.hosts))
-        return Endpoint("CONTROLLER", address, 9093)
 
     def _epoch(self, host: SimulatedHost) -> int:
         epoch = host.replica.epoch
