@@ -24,6 +24,7 @@ from support.envtest.issuing_controller import IssuingController
 from support.envtest.prometheus import Prometheus
 from support.envtest.quorum import MOVE_TIMEOUT_S, ApiServerQuorum
 from support.kind_env import kube
+from support.kind_env.quorum import Described
 from support.kind_env.waiting import wait_for
 from support.modelled_issuer import ModelledIssuer
 from support.ports import free_ports
@@ -213,14 +214,12 @@ def stop_a_voter(quorum: ApiServerQuorum, alerts: Alerts) -> str:
 def append(quorum: ApiServerQuorum, times: int) -> None:
     """Many records, in large batches."""
     now = wait_for("a leader", quorum.describe, timeout_s=30)
-    pod = quorum.pod_of(now.leader_id, now.leader_uuid)
-    address = quorum.api.get(kube.core(quorum.namespace, "pods", pod))["status"]["podIP"]
+    url = f"{admin_url(quorum, now)}/v1/append"
     resource = {"resourceType": "topic", "resourceName": "t"}
     entries = [{**resource, "name": f"n{each}", "value": "v"} for each in range(_ENTRIES)]
     headers = {"Authorization": f"Bearer {quorum.token()}"}
     with httpx.Client(headers=headers, trust_env=False, timeout=60) as client:
         for _ in range(times):
-            url = f"http://{address}:{quorum.admin_port}/v1/append"
             body = {"entries": entries, "timeoutMs": 30_000}
             client.post(url, json=body).raise_for_status()
 
@@ -300,12 +299,16 @@ def hand_over(quorum: ApiServerQuorum, alerts: Alerts) -> None:
     headers = {"Authorization": f"Bearer {quorum.token()}"}
     for _ in range(_ELECTIONS):
         now = wait_for("a leader", quorum.describe, timeout_s=30)
-        pod = quorum.pod_of(now.leader_id, now.leader_uuid)
-        address = quorum.api.get(kube.core(quorum.namespace, "pods", pod))["status"]["podIP"]
-        url = f"http://{address}:{quorum.admin_port}/v1/resign"
+        url = f"{admin_url(quorum, now)}/v1/resign"
         httpx.post(url, json={}, headers=headers, trust_env=False).raise_for_status()
         wait_for("another epoch", partial(is_past, quorum, now.leader_epoch), timeout_s=30)
     alerts.wait("MetadataQuorumElections")
+
+
+def admin_url(quorum: ApiServerQuorum, described: Described) -> str:
+    """The leader's admin API, of a quorum without certificates."""
+    pod = quorum.pod_of(described.leader_id, described.leader_uuid)
+    return f"http://{quorum.address_of(pod)}:{quorum.admin_port}"
 
 
 def is_past(quorum: ApiServerQuorum, epoch: int) -> bool:

@@ -44,13 +44,6 @@ def trusted(quorum: ApiServerQuorum) -> dict[str, set[str]]:
     }
 
 
-def starts(quorum: ApiServerQuorum) -> dict[str, int]:
-    """Of each pod, by its UID: no process was started again while this stays."""
-    return {
-        pod["metadata"]["uid"]: quorum.restarts(pod["metadata"]["name"]) for pod in quorum.pods()
-    }
-
-
 def rotate(quorum: ApiServerQuorum, generation: int) -> None:
     """Ask for another authority."""
     quorum.api.merge(quorum.path, {"metadata": {"annotations": {_ROTATE: str(generation)}}})
@@ -87,7 +80,7 @@ def test_quorum_of_three_forms_with_certificates_and_loads_a_renewed_leaf(env: E
         assert stranger.get(f"https://{address}:8443/v1/node").status_code == 401
     with pytest.raises(httpx.TransportError, match="Hostname mismatch"):
         quorum.admin.get(f"https://{address}:8443/v1/node", "other.pod.svc", timeout_s=5)
-    before, begun = presented(quorum), starts(quorum)
+    before, begun = presented(quorum), quorum.starts()
     quorum.api.delete(kube.core(env.namespace, "secrets", f"{pod.removesuffix('-0')}-tls"))
 
     def renewed() -> bool:
@@ -95,7 +88,7 @@ def test_quorum_of_three_forms_with_certificates_and_loads_a_renewed_leaf(env: E
         return now[pod] != before[pod] and {**now, pod: ""} == {**before, pod: ""}
 
     wait_for("a new certificate", renewed, timeout_s=MOVE_TIMEOUT_S, seen=quorum.summary)
-    assert starts(quorum) == begun, "a pod was restarted"
+    assert quorum.starts() == begun, "a pod was restarted"
 
 
 @pytest.mark.long
@@ -114,12 +107,12 @@ def test_replacement_of_a_failed_disk_has_its_own_certificate(env: Env) -> None:
 def test_authority_and_all_leaves_are_rotated_while_clients_write(env: Env) -> None:
     quorum = secured(env)
     load = env.start_load(quorum)
-    before, begun = presented(quorum), starts(quorum)
+    before, begun = presented(quorum), quorum.starts()
     rotate(quorum, 2)
     wait_for_authority(quorum, 2)
     after = presented(quorum)
     assert all(after[pod] != before[pod] for pod in before)
-    assert starts(quorum) == begun, "a pod was restarted"
+    assert quorum.starts() == begun, "a pod was restarted"
     load.wait_for_acknowledgement(timeout_s=30)
     env.prove_nothing_lost(load)
 
@@ -164,10 +157,10 @@ def test_new_operator_completes_an_authority_rotation_of_a_killed_operator(
 def test_lost_authority_key_is_replaced_by_the_next_authority(env: Env) -> None:
     quorum = secured(env)
     load = env.start_load(quorum)
-    begun = starts(quorum)
+    begun = quorum.starts()
     quorum.api.delete(kube.core(env.namespace, "secrets", "q-ca-1"))
     wait_for_authority(quorum, 2)
-    assert starts(quorum) == begun
+    assert quorum.starts() == begun
     env.prove_nothing_lost(load)
 
 
@@ -179,7 +172,7 @@ def test_changed_token_needs_no_restart_and_a_running_repair_continues(
 ) -> None:
     quorum = secured(env, disks=True)
     load = env.start_load(quorum)
-    before, begun = quorum.token(), starts(quorum)
+    before, begun = quorum.token(), quorum.starts()
     secret = kube.core(env.namespace, "secrets", "q-admin")
     if replaced:
         quorum.api.merge(secret, {"stringData": {"token": "another-token-of-an-administrator"}})
@@ -191,7 +184,7 @@ def test_changed_token_needs_no_restart_and_a_running_repair_continues(
 
     wait_for("another token", another, timeout_s=MOVE_TIMEOUT_S, seen=quorum.summary)
     load.renew_token()
-    assert starts(quorum) == begun
+    assert quorum.starts() == begun
     quorum.wait_replaced(quorum.fail_disk(quorum.voter(leader=True)), 3)
     assert not quorum.condition_is("Refused")
     env.prove_nothing_lost(load)

@@ -50,12 +50,6 @@ def trusted(quorum: ApiServerQuorum) -> list[set[str]]:
     return [{each["subject"] for each in found} for found in shown]
 
 
-def starts(quorum: ApiServerQuorum) -> dict[str, int]:
-    return {
-        pod["metadata"]["uid"]: quorum.restarts(pod["metadata"]["name"]) for pod in quorum.pods()
-    }
-
-
 def wait_trusted(quorum: ApiServerQuorum, subjects: set[str]) -> None:
     wait_for(
         f"{subjects} alone",
@@ -88,7 +82,7 @@ def test_user_provided_authority_is_used_damaged_lost_and_replaced_under_load(
     quorum = env.create(3, tls={"mode": "Managed", "caSecret": {"name": "corporate"}})
     assert trusted(quorum) == [{"CN=Corporate 1"}] * 3
     load = env.start_load(quorum)
-    begun = starts(quorum)
+    begun = quorum.starts()
     put(env, "corporate", {"tls.key": pair(corporate("Other"))["tls.key"]})
     wait_blocked(quorum, "KeyMismatch")
     env.api.delete(kube.core(env.namespace, "secrets", "corporate"))
@@ -97,7 +91,7 @@ def test_user_provided_authority_is_used_damaged_lost_and_replaced_under_load(
     put(env, "corporate", pair(corporate("Corporate 2")))
     wait_trusted(quorum, {"CN=Corporate 2"})
     wait_blocked(quorum, "NothingBlocked")
-    assert starts(quorum) == begun, "a pod was restarted"
+    assert quorum.starts() == begun, "a pod was restarted"
     env.prove_nothing_lost(load)
 
 
@@ -107,7 +101,7 @@ def test_additional_trusted_authorities_are_added_and_removed_under_load(env: En
     operator.start()
     quorum = env.create(3, tls={"mode": "Managed"})
     load = env.start_load(quorum)
-    begun = starts(quorum)
+    begun = quorum.starts()
     own = f"CN=quorum CA 1,O={quorum.name}.{env.namespace}"
     put(env, "partners", {"ca.crt": encoded(pem(corporate("Partner").certificate))})
     quorum.patch({"tls": {"trustedCAs": [{"secret": {"name": "partners"}}]}})
@@ -117,5 +111,5 @@ def test_additional_trusted_authorities_are_added_and_removed_under_load(env: En
     assert trusted(quorum) == [{own, "CN=Partner"}] * 3, "trusted certificates were removed"
     quorum.patch({"tls": {"trustedCAs": None}})
     wait_trusted(quorum, {own})
-    assert starts(quorum) == begun
+    assert quorum.starts() == begun
     env.prove_nothing_lost(load)

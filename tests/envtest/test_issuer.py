@@ -37,12 +37,6 @@ def blocked(quorum: ApiServerQuorum) -> str:
     return str((quorum.condition("TlsBlocked") or {}).get("reason"))
 
 
-def starts(quorum: ApiServerQuorum) -> dict[str, int]:
-    return {
-        pod["metadata"]["uid"]: quorum.restarts(pod["metadata"]["name"]) for pod in quorum.pods()
-    }
-
-
 @pytest.mark.requirement("OP-11")
 def test_cert_manager_issuer_is_delayed_issues_renews_fails_and_changes_its_authority_under_load(
     env: Env,
@@ -66,7 +60,7 @@ def test_cert_manager_issuer_is_delayed_issues_renews_fails_and_changes_its_auth
         manager.answer = "issues"
         quorum.wait_ready(3, timeout_s=120)
         assert trusted(quorum) == [{"CN=A"}] * 3
-        load, begun = env.start_load(quorum), starts(quorum)
+        load, begun = env.start_load(quorum), quorum.starts()
 
         def renewed(before: dict[str, str]) -> None:
             wait_for(
@@ -91,5 +85,5 @@ def test_cert_manager_issuer_is_delayed_issues_renews_fails_and_changes_its_auth
             timeout_s=MOVE_TIMEOUT_S + 150.0,
             seen=quorum.summary,
         )
-        assert starts(quorum) == begun, "a pod was restarted"
+        assert quorum.starts() == begun, "a pod was restarted"
         env.prove_nothing_lost(load)

@@ -26,9 +26,7 @@ class Values:
         self._token = quorum.token()
 
     def _url(self, pod: str, name: str) -> str:
-        path = kube.core(self._quorum.namespace, "pods", pod)
-        address = self._quorum.api.get(path)["status"]["podIP"]
-        return f"http://{address}:8080/v1/configs/topic/t/{name}"
+        return f"http://{self._quorum.address_of(pod)}:8080/v1/configs/topic/t/{name}"
 
     def put(self, pod: str, name: str) -> None:
         """Returns when it is acknowledged."""

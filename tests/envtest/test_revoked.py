@@ -42,12 +42,6 @@ def _count(found: dict[str, tuple[int, str]]) -> int:
     return next(iter(found.values()))[0]
 
 
-def starts(quorum: ApiServerQuorum) -> dict[str, int]:
-    return {
-        pod["metadata"]["uid"]: quorum.restarts(pod["metadata"]["name"]) for pod in quorum.pods()
-    }
-
-
 def ask(quorum: ApiServerQuorum, **revoked: object) -> None:
     quorum.patch({"tls": {"mode": "Managed", "revoked": revoked}})
 
@@ -64,7 +58,7 @@ def config_map(text: str) -> Json:
 def test_revoked_serials_and_lists_reach_all_members_without_a_restart(env: Env) -> None:
     quorum = env.create(3, tls={"mode": "Managed", "revoked": {}})
     wait_for_count(quorum, 0)
-    before = starts(quorum)
+    before = quorum.starts()
     ask(quorum, serials=["0A:0B", "serial=0C"])
     wait_for_count(quorum, 2)
     env.api.call("POST", kube.core(env.namespace, "configmaps"), config_map("0D\n0E\n"))
@@ -79,5 +73,5 @@ def test_revoked_serials_and_lists_reach_all_members_without_a_restart(env: Env)
     env.api.merge(path, {"data": {"ca.crl": "# nobody\n"}})
     wait_for_count(quorum, 2)
     quorum.wait_condition("TlsBlocked", status="False", timeout_s=90)
-    assert starts(quorum) == before
+    assert quorum.starts() == before
     quorum.wait_ready(3)

@@ -1,7 +1,9 @@
 """Nodes record in their directory which records are committed; the pipeline reads no further."""
 
+import threading
 from pathlib import Path
 
+from quorum_node.storage.synced_end import FILE_NAME
 from quorum_pipeline.files.log_directory import PARTITION_DIRECTORY, open_log
 from support.local_quorum import LocalQuorum, wait_until
 
@@ -26,3 +28,32 @@ def test_every_voter_records_the_committed_end_within_two_seconds(make_quorum) -
     log = open_log(leader.data_dir / PARTITION_DIRECTORY)
     assert log.recorded is not None
     assert log.end_offset() == log.committed_end_offset() == log.recorded.end_offset
+
+
+def test_commit_that_comes_long_after_the_flush_is_recorded(make_quorum) -> None:
+    """Nothing is written afterwards that would cause another record."""
+    patient = {"controller.quorum.fetch.timeout.ms": "15000"}
+    quorum: LocalQuorum = make_quorum(3, formed=True, properties=patient)
+    leader, followers = quorum.leader, quorum.followers
+    before = quorum.put("name", "value")["endOffset"]
+    wait_until(lambda: committed_end(leader.data_dir) >= before, "the value before", 10)
+    for follower in followers:
+        follower.freeze()
+    try:
+        writer = threading.Thread(target=quorum.put, args=("name", "another value"))
+        writer.start()
+
+        def flushed() -> bool:
+            recorded = open_log(leader.data_dir / PARTITION_DIRECTORY).recorded
+            return recorded is not None and recorded.end_offset > before
+
+        wait_until(flushed, "the end of the log is recorded", 10)
+        file = leader.data_dir / PARTITION_DIRECTORY / FILE_NAME
+        noted_at = file.stat().st_mtime_ns
+        wait_until(lambda: file.stat().st_mtime_ns > noted_at, "that end is made durable", 10)
+        assert committed_end(leader.data_dir) <= before
+    finally:
+        for follower in followers:
+            follower.thaw()
+    writer.join()
+    wait_until(lambda: committed_end(leader.data_dir) > before, "the commit is recorded", 10)

@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 
 from quorum_node.exit_codes import ExitCode
+from support.accepting import serve_each
 from support.ctl import Ctl
 from support.local_quorum import LocalNode, LocalQuorum, wait_until
+from support.node_metrics import counter
 from support.ports import free_ports
 
 pytestmark = [pytest.mark.slow, pytest.mark.requirement("K595-02")]
@@ -21,13 +23,6 @@ SENT, RECEIVED = b"a-value-that-is-sent", b"a-value-that-is-SENT"
 SLOW_SCRUB = {"metadata.log.scrub.bytes.per.second": "1024"}
 """Otherwise the scrub could find the damage first."""
 LOG = Path("__cluster_metadata-0", "00000000000000000000.log")
-
-
-def metric(quorum: LocalQuorum, node: LocalNode, name: str) -> int:
-    """A counter of partition 0."""
-    begin = f'metadata_quorum_{name}_total{{partition="0"}} '
-    lines = quorum.client.get(f"{node.admin_url}/metrics").text.splitlines()
-    return int(float(next(each for each in lines if each.startswith(begin)).removeprefix(begin)))
 
 
 def held(quorum: LocalQuorum, node: LocalNode, name: str) -> str | None:
@@ -55,7 +50,7 @@ def test_leader_with_a_bad_disk_is_reported_and_stops(make_quorum) -> None:
         node.start()
     quorum.wait_leader()
     leader = quorum.leader
-    wait_until(lambda: metric(quorum, leader, "scrub_rounds") >= 1, "the first scrub is over")
+    wait_until(lambda: counter(quorum, leader, "scrub_rounds") >= 1, "the first scrub is over")
     damage(leader, b"value-0003-")
     newcomer = quorum.add_node(4)
     newcomer.start()
@@ -69,7 +64,7 @@ def test_leader_with_a_bad_disk_is_reported_and_stops(make_quorum) -> None:
     assert "replica (4, " in leader.log_text
     assert "received damaged records from offset" in leader.log_text
     assert f"leader {leader.id} sends damaged records from offset" in newcomer.log_text
-    assert metric(quorum, newcomer, "corrupt_fetches") >= 1
+    assert counter(quorum, newcomer, "corrupt_fetches") >= 1
 
     quorum.wait_caught_up(4)
     assert quorum.get("n3") == "value-0003-"
@@ -84,24 +79,19 @@ class DamagingProxy:
         self.damages = False
         self.port, self._target = port, target
         self._listener = socket.create_server(("127.0.0.1", port))
-        threading.Thread(target=self._accept, daemon=True).start()
+        serve_each(self._listener, self._pass_on)
 
     def close(self) -> None:
         self._listener.close()
 
-    def _accept(self) -> None:
-        while True:
-            try:
-                client = self._listener.accept()[0]
-            except OSError:
-                return
-            try:
-                server = socket.create_connection(self._target)
-            except OSError:
-                client.close()
-                continue
-            for source, sink, sent in ((client, server, False), (server, client, True)):
-                threading.Thread(target=self._pump, args=(source, sink, sent), daemon=True).start()
+    def _pass_on(self, client: socket.socket) -> None:
+        try:
+            server = socket.create_connection(self._target)
+        except OSError:
+            client.close()
+            return
+        for source, sink, sent in ((client, server, False), (server, client, True)):
+            threading.Thread(target=self._pump, args=(source, sink, sent), daemon=True).start()
 
     def _pump(self, source: socket.socket, sink: socket.socket, sent: bool) -> None:
         """Whole frames, so that a value is never cut in two."""
@@ -150,8 +140,8 @@ def test_damage_on_the_way_is_reported_until_it_ends_and_stops_no_node(behind_pr
     assert (replica["id"], replica["damagedFrom"]) == (4, replica["logEndOffset"])
     told = f"receives damaged records from offset {replica['damagedFrom']} on"
     assert told in ctl.run("describe", "replication")
-    wait_until(lambda: metric(quorum, observer, "corrupt_fetches") >= 2, "it tries again")
-    assert metric(quorum, leader, "corruption_reports") >= 1
+    wait_until(lambda: counter(quorum, observer, "corrupt_fetches") >= 2, "it tries again")
+    assert counter(quorum, leader, "corruption_reports") >= 1
     ready = quorum.client.get(f"{observer.admin_url}/readyz")
     assert ready.status_code == 503
     assert f"leader 1 sends damaged records from offset {replica['damagedFrom']} on" in ready.text

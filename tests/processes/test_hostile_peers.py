@@ -3,7 +3,6 @@
 import json
 import socket
 import struct
-import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -28,6 +27,7 @@ from quorum_node.protocol.voters import KRaftVersionFeature, UpdateRaftVoterRequ
 from quorum_node.records.identity import parse_uuid
 from quorum_node.storage.meta_properties import read_meta_properties, write_meta_properties
 from quorum_node.storage.quorum_state import QuorumStateFile
+from support.accepting import serve_each
 from support.local_quorum import LocalNode, LocalQuorum, wait_until
 from support.one_request import ask
 
@@ -42,18 +42,10 @@ class FalseLeader:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = self._listener.getsockname()[1]
         self.fetches = 0
-        threading.Thread(target=self._accept, daemon=True).start()
+        serve_each(self._listener, self._serve)
 
     def close(self) -> None:
         self._listener.close()
-
-    def _accept(self) -> None:
-        while True:
-            try:
-                connection = self._listener.accept()[0]
-            except OSError:
-                return
-            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
     def _serve(self, connection: socket.socket) -> None:
         stream = connection.makefile("rb")

@@ -7,6 +7,7 @@ import pytest
 
 from support.ctl import Ctl
 from support.local_quorum import LocalNode, LocalQuorum, wait_until
+from support.node_metrics import counter
 
 pytestmark = [pytest.mark.slow, pytest.mark.requirement("K595-06")]
 
@@ -16,9 +17,7 @@ PATIENT = {"controller.quorum.fetch.timeout.ms": "15000"}
 
 def went_back(quorum: LocalQuorum, node: LocalNode) -> int:
     """How many replicas went back, as this node has counted."""
-    begin = 'metadata_quorum_replicas_went_back_total{partition="0"} '
-    lines = quorum.client.get(f"{node.admin_url}/metrics").text.splitlines()
-    return int(float(next(each for each in lines if each.startswith(begin)).removeprefix(begin)))
+    return counter(quorum, node, "replicas_went_back")
 
 
 def wait_acknowledged(quorum: LocalQuorum, node: LocalNode) -> int:

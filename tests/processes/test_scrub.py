@@ -7,15 +7,13 @@ import pytest
 
 from quorum_node.exit_codes import ExitCode
 from support.local_quorum import LocalNode, LocalQuorum, wait_until
+from support.node_metrics import counter
 
 pytestmark = [pytest.mark.slow, pytest.mark.requirement("K595-02")]
 
 
 def rounds(quorum: LocalQuorum, node: LocalNode) -> int:
-    text = quorum.client.get(f"{node.admin_url}/metrics").text
-    name = 'metadata_quorum_scrub_rounds_total{partition="0"} '
-    line = next(each for each in text.splitlines() if each.startswith(name))
-    return int(float(line.removeprefix(name)))
+    return counter(quorum, node, "scrub_rounds")
 
 
 def flip(path: Path, position: int) -> None:

@@ -73,12 +73,6 @@ class OperatedQuorum(IdentifiedQuorum):
         certificate = x509.load_pem_x509_certificate(made.certificate.pem.encode())
         return Issued(certificate, load_key(made.key_pem))
 
-    def without_token(self, node: LocalNode) -> None:
-        """The node does not know the token from its next start on."""
-        path = node.root / "node.properties"
-        lines = path.read_text().splitlines(keepends=True)
-        path.write_text("".join(each for each in lines if not each.startswith("admin.token.file")))
-
     def _write_secret(self, who: str, holder: Holder, authority: Pair) -> Pair:
         """The files of a holder's Secret; every holder trusts the authority of this quorum."""
         made = issue(OWNER, holder, authority, time.time())

@@ -35,6 +35,12 @@ TIMEOUT_S = 30.0
 class IdentifiedQuorum(TlsQuorum):
     """Requests of the clients in `WHO`, each with the certificate in its folder."""
 
+    def without_token(self, node: LocalNode) -> None:
+        """The node does not know the token from its next start on."""
+        path = node.root / "node.properties"
+        lines = path.read_text().splitlines(keepends=True)
+        path.write_text("".join(each for each in lines if not each.startswith("admin.token.file")))
+
     def context_of(self, who: str) -> ssl.SSLContext:
         """The context of a client in `WHO`, or of a member by its id."""
         folder = None if who == "nobody" else self.folder(who)
@@ -60,10 +66,7 @@ class LockedQuorum(IdentifiedQuorum):
     def __init__(self, root: Path, nodes: int = 3, **properties: str) -> None:
         super().__init__(root, nodes, properties={**LOCKED, **properties})
         for node in self.nodes.values():
-            path = node.root / "node.properties"
-            lines = path.read_text().splitlines()
-            kept = [line for line in lines if not line.startswith("admin.token.file")]
-            path.write_text("\n".join(kept) + "\n")
+            self.without_token(node)
         self.issue_for("reader", None)
         made = certificate_of("broker", BROKER_ID, self.ca)
         write_folder(self.folder("broker"), made, *self.trusted)

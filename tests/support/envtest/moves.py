@@ -299,7 +299,7 @@ class RotatedAuthority(Move):
     def begin(self) -> None:
         tls = self.quorum.status()["tls"]
         self._generation = int(tls["authority"]) + 1
-        self._starts = self._restarts()
+        self._starts = self.quorum.starts()
         wanted = {_ROTATE: str(self._generation)}
         self.quorum.api.merge(self.quorum.path, {"metadata": {"annotations": wanted}})
 
@@ -311,7 +311,7 @@ class RotatedAuthority(Move):
             seen=self.quorum.summary,
         )
         self.is_as_before()
-        assert self._restarts() == self._starts, "a pod was restarted"
+        assert self.quorum.starts() == self._starts, "a pod was restarted"
 
     def _is_alone(self) -> bool:
         """Every member trusts only this one, and shows a certificate that it has signed."""
@@ -323,12 +323,6 @@ class RotatedAuthority(Move):
         ]
         only = all(len(each) == 1 and name in each[0]["subject"] for each in found)
         return len(found) == 3 and only and condition.get("reason") == "CertificatesIssued"
-
-    def _restarts(self) -> dict[str, int]:
-        return {
-            pod["metadata"]["uid"]: self.quorum.restarts(pod["metadata"]["name"])
-            for pod in self.quorum.pods()
-        }
 
 
 MOVES: dict[str, type[Move]] = {

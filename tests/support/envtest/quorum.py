@@ -69,6 +69,11 @@ class ApiServerQuorum(Quorum):
             return None
         return PodTlsAccess(self.admin.context, f"{self.name}-admin.{self.namespace}.svc")
 
+    def address_of(self, pod: str) -> str:
+        """IP address of a pod. Raises KeyError if it has none yet."""
+        address: str = self.api.get(kube.core(self.namespace, "pods", pod))["status"]["podIP"]
+        return address
+
     def fetch_from(self, pod: str, path: str, *, timeout_s: float = 20.0) -> dict[str, Any]:
         """GET on one pod's own admin API. Raises ApiError where it doesn't answer 2xx."""
         address = self.api.get(kube.core(self.namespace, "pods", pod))["status"].get("podIP")
@@ -167,6 +172,12 @@ class ApiServerQuorum(Quorum):
     def restarts(self, pod: str) -> int:
         status: Json = self.api.get(kube.core(self.namespace, "pods", pod))["status"]
         return sum(c["restartCount"] for c in status.get("containerStatuses", []))
+
+    def starts(self) -> dict[str, int]:
+        """Restarts of each pod, by its UID: no process was started again while this stays."""
+        return {
+            pod["metadata"]["uid"]: self.restarts(pod["metadata"]["name"]) for pod in self.pods()
+        }
 
     def exit_code(self, pod: str) -> int | None:
         """Exit code of the last ended container of this pod; None also without such a pod."""
