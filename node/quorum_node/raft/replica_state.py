@@ -304,6 +304,12 @@ class ReplicaState(LogPositions, EpochState):
     def other_voters(self) -> list[ReplicaKey]:
         return [key for key in self.voters.latest.voters.ordered_keys if key != self.key]
 
+    def may_have_to_vote(self) -> bool:
+        """Whether it is a voter, or was one before a removal that, as far as it knows, is not committed."""
+        return self.is_voter or (
+            not self.voters.latest_is_committed and self.key in self.voters.committed.voters
+        )
+
     def may_campaign(self) -> bool:
         """Whether it may start elections: a voter, the newest key of its id, and in working order.
 

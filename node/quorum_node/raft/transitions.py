@@ -168,7 +168,7 @@ def observe_leader(
     leader_id, endpoint = known_leader(replica, leader)
     if leader.leader_epoch > replica.epoch:
         epoch = learned(replica.epoch, leader.leader_epoch)
-        if epoch == replica.epoch or (endpoint is None and not replica.is_voter):
+        if epoch == replica.epoch or (endpoint is None and not replica.may_have_to_vote()):
             # An observer needs a leader. An epoch without one may come from a removed voter; after
             # entering it the observer could not follow the real leader any more.
             return False
