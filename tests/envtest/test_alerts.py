@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from support import chart
+from support.envtest import certificate_issuer
 from support.envtest.backup_jobs import end_backup
 from support.envtest.environment import Env
 from support.envtest.http_proxy import Call, RecordingProxy
@@ -231,10 +232,10 @@ def test_alert_fires_for_a_certificate_that_its_issuer_does_not_renew(
     """The issuer hands out certificates of which most of the lifetime has passed."""
     (port,) = free_ports(1)
     issuer = ModelledIssuer("A", time.time() - 400 * _DAY_S)
-    trust(env, issuer)
+    trust(env, issuer.root)
     allow_certificates(env)
+    certificate_issuer.install_definitions(env.api)
     manager = IssuingController(env.api, env.namespace, issuer)
-    manager.install()
     operator, _ = env.add_operator(METADATAQUORUM_OPERATOR_LISTEN=f"127.0.0.1:{port}")
     operator.start()
     with manager:

@@ -4,8 +4,8 @@ from base64 import b64encode
 
 from support import chart
 from support.envtest.environment import Env
+from support.generated_certificates import Issued, pem
 from support.kind_env import kube
-from support.modelled_issuer import ModelledIssuer
 
 _ROLES = "/apis/rbac.authorization.k8s.io/v1/namespaces"
 ISSUED = {
@@ -36,9 +36,9 @@ def allow_certificates(env: Env) -> None:
     env.api.apply(f"{_ROLES}/{space}/rolebindings/issuer", binding)
 
 
-def trust(env: Env, *issuers: ModelledIssuer) -> None:
+def trust(env: Env, *roots: Issued) -> None:
     """What spec.tls.trustedCAs names."""
-    data = {"ca.crt": b64encode(b"".join(each.trust_pem for each in issuers)).decode()}
+    data = {"ca.crt": b64encode(pem(*(each.certificate for each in roots))).decode()}
     path = kube.core(env.namespace, "secrets", "internal-ca")
     if env.api.find(path) is not None:
         env.api.merge(path, {"data": data})

@@ -5,6 +5,7 @@ What is compiled comes from pinned Go modules: two of the tools by `go install`,
 """
 
 import functools
+import json
 import os
 import platform
 import re
@@ -29,6 +30,7 @@ from testbed.progress import say, step
 _MODULES = KIND_DIRECTORY / "programs"
 _BUILD_TIMEOUT_S = 3600.0
 _STRIP = "-s -w"
+_CERT_MANAGER = "github.com/cert-manager/cert-manager"
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +135,27 @@ def coredns() -> Path:
 
 def pause() -> Path:
     return _built("pause", "pause", [f"-ldflags={_STRIP}"], "seconds")
+
+
+def cert_manager() -> Path:
+    """cert-manager's controllers for Certificates and CA issuers; see programs/certmanager/main.go."""
+    options = [f"-ldflags={_STRIP}"]
+    return _built("certmanager", "certmanager", options, "2 to 4 minutes, only the first time")
+
+
+def certificate_definitions() -> tuple[Path, ...]:
+    """Files with the definitions of cert-manager's own resources, from the module that `cert_manager` is compiled from.
+
+    Those of ACME are not among them. Raises TestbedError where Go is missing.
+    """
+    go_version()
+    told = run(
+        ["go", "mod", "download", "-json", _CERT_MANAGER],
+        timeout_s=300,
+        directory=_MODULES / "certmanager",
+        environment=_go_environment(),
+    ).stdout
+    return tuple(sorted(Path(json.loads(told)["Dir"], "deploy", "crds").glob("cert-manager.io_*")))
 
 
 def sources() -> tuple[Path, ...]:
