@@ -61,7 +61,7 @@ def handle_begin_response(
     replica: ReplicaState, sent: Outstanding, response: BeginQuorumEpochResponse
 ) -> None:
     """The response: the voter accepts the leader, or reports a newer epoch."""
-    if observe_leader(replica, response.leader):
+    if observe_leader(replica, response.leader, sent.peer_id):
         return
     leader = replica.role
     if not isinstance(leader, Leader) or sent.epoch != replica.epoch or sent.peer is None:
@@ -76,10 +76,9 @@ def handle_begin(replica: ReplicaState, request_id: int, request: BeginQuorumEpo
     if error is RaftError.NONE:
         claimed = CurrentLeader(request.leader_id, request.leader_epoch, request.leader_endpoint)
         leader_id, endpoint = known_leader(replica, claimed)
-        role = replica.role
         if endpoint is None:
             error = RaftError.INVALID_QUORUM_STATE
-        elif isinstance(role, Follower) and request.leader_epoch == replica.epoch:
+        elif request.leader_epoch == replica.epoch and _follows(replica, leader_id):
             pass
         elif _is_believed(replica, claimed, endpoint):
             become_follower(replica, request.leader_epoch, leader_id, endpoint)
@@ -87,6 +86,12 @@ def handle_begin(replica: ReplicaState, request_id: int, request: BeginQuorumEpo
             error = RaftError.UNKNOWN_LEADER_EPOCH
     told = leader_for_sender(replica, None, request.recovered_epoch)
     replica.respond(request_id, BeginQuorumEpochResponse(error, told))
+
+
+def _follows(replica: ReplicaState, leader_id: int) -> bool:
+    """Whether it follows this leader, or one that excludes it."""
+    role = replica.role
+    return isinstance(role, Follower) and (role.leader_id == leader_id or not role.hearsay)
 
 
 def _is_believed(replica: ReplicaState, claimed: CurrentLeader, endpoint: Endpoint) -> bool:
@@ -163,7 +168,7 @@ def _begin_error(replica: ReplicaState, request: BeginQuorumEpochRequest) -> Raf
     if request.leader_epoch == replica.epoch:
         if isinstance(replica.role, Leader | Resigned):
             return RaftError.INVALID_QUORUM_STATE
-        if replica.known_leader_id not in (NO_LEADER, request.leader_id):
+        if replica.bound_leader_id not in (NO_LEADER, request.leader_id):
             return RaftError.INVALID_QUORUM_STATE
     return RaftError.NONE
 

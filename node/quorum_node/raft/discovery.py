@@ -9,7 +9,7 @@ DiscoverBrokers is sent as well, as peers may have addresses that this replica d
 from quorum_node.raft.cluster_identity import note_answer
 from quorum_node.raft.discover_brokers import ask_too
 from quorum_node.raft.leadership import Leader
-from quorum_node.raft.messages import NO_LEADER, FetchRequest, FetchResponse
+from quorum_node.raft.messages import FetchRequest, FetchResponse
 from quorum_node.raft.outputs import OlderQuorum
 from quorum_node.raft.replica_state import Outstanding, ReplicaState
 from quorum_node.raft.roles import Candidate, Follower, Prospective, Unattached
@@ -74,7 +74,7 @@ def handle_search_response(
         if is_leader and is_of_older_quorum(replica, leader):
             replica.out.append(OlderQuorum(response.leader, replica.recovered_epoch))
         led = isinstance(replica.role, Leader)
-        observe_leader(replica, response.leader, NO_LEADER if sent.peer is None else sent.peer.id)
+        observe_leader(replica, response.leader, sent.peer_id)
         role = replica.role
         if led and isinstance(role, Unattached) and role.election_deadline_ms is not None:
             # its log is complete, so it starts an election at once

@@ -60,7 +60,7 @@ def handle_vote_response(
     """Count the vote if it belongs to the present election."""
     if note_answer(replica, sent.peer, sent.destination, response.error):
         return
-    if observe_leader(replica, response.leader):
+    if observe_leader(replica, response.leader, sent.peer_id):
         return
     role = replica.role
     peer = sent.peer

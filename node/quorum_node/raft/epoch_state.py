@@ -27,6 +27,10 @@ class EpochState:
         fresh = self.epoch == state.leader_epoch
         self.voted = state.voted if fresh else None
         self.remembered_leader_id = state.leader_id if fresh else NO_LEADER
+        self.hearsay_leader_id = NO_LEADER
+        """The leader of this epoch that was followed last because others named it."""
+        self.distant_candidates: set[int] = set()
+        """Ids of known voters that asked for this replica's vote in an epoch too far ahead."""
         self.saved_leader = (state.leader_epoch, state.leader_id)
         """Epoch and leader id in the quorum-state file."""
         self.leader_is_unsaved = False
@@ -38,6 +42,8 @@ class EpochState:
         self.epoch = epoch
         self.voted = None
         self.remembered_leader_id = NO_LEADER
+        self.hearsay_leader_id = NO_LEADER
+        self.distant_candidates = set()
 
     def set_vote(self, candidate: ReplicaKey) -> None:
         """Vote for this key; once per epoch."""
@@ -46,6 +52,10 @@ class EpochState:
     def set_epoch_leader(self, leader_id: int) -> None:
         """Set the leader of the epoch. It is kept when the follower gives it up."""
         self.remembered_leader_id = leader_id
+
+    def set_hearsay_leader(self, leader_id: int) -> None:
+        """Others named this leader. It excludes no other one, and is not saved."""
+        self.remembered_leader_id, self.hearsay_leader_id = NO_LEADER, leader_id
 
     def mark_leader_unsaved(self) -> None:
         """The leader has to be saved later (`save_leader`)."""

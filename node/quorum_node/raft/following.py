@@ -12,7 +12,7 @@ from quorum_node.raft.events import FailureReason
 from quorum_node.raft.messages import CurrentLeader
 from quorum_node.raft.replica_state import ReplicaState
 from quorum_node.raft.roles import Follower, Link, Prospective
-from quorum_node.raft.transitions import become_unattached, observe_leader
+from quorum_node.raft.transitions import become_unattached, believe_leader, observe_leader
 
 
 def follower_of(replica: ReplicaState, correlation: int) -> Follower | None:
@@ -27,7 +27,8 @@ def follower_of(replica: ReplicaState, correlation: int) -> Follower | None:
 def leader_is_alive(replica: ReplicaState, follower: Follower) -> None:
     """A response of this epoch's leader arrived."""
     follower.link = Link.OPEN
-    follower.hearsay = False
+    if follower.hearsay:
+        believe_leader(replica, follower)
     replica.cluster_is_confirmed = True
     follower.campaign_deadline_ms = None
     follower.failures = 0

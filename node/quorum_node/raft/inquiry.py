@@ -27,9 +27,10 @@ _MAX_REMEMBERED = 256
 
 
 def ask_voter(replica: ReplicaState, voter_id: int) -> None:
-    """Ask the known voters of that id, at all their known addresses."""
-    for key in replica.other_voters():
-        if key.id == voter_id:
+    """Ask the voters of that id in any known voter set, at all their known addresses."""
+    known = {each.key: None for entry in replica.voters.entries for each in entry.voters}
+    for key in known:
+        if key.id == voter_id and key != replica.key:
             places = (replica.endpoint_of(key), *recorded_endpoints(replica, voter_id))
             # sorted, as the order of a set is not deterministic
             for endpoint in dict.fromkeys(places):
@@ -107,7 +108,7 @@ def _believe(replica: ReplicaState, leader: CurrentLeader) -> None:
         return
     if leader.endpoint is None or leader.leader_epoch < replica.epoch:
         return
-    in_force = replica.known_leader_id if leader.leader_epoch == replica.epoch else NO_LEADER
+    in_force = replica.bound_leader_id if leader.leader_epoch == replica.epoch else NO_LEADER
     if in_force in (NO_LEADER, leader.leader_id):
         become_follower(replica, leader.leader_epoch, leader.leader_id, leader.endpoint)
 

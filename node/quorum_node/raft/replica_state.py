@@ -64,6 +64,11 @@ class Outstanding:
     epoch: int
     destination: Endpoint
 
+    @property
+    def peer_id(self) -> int:
+        """Id of the peer; NO_LEADER for a server at a bootstrap endpoint."""
+        return NO_LEADER if self.peer is None else self.peer.id
+
 
 @dataclass(slots=True)
 class RemoteRead:
@@ -273,6 +278,17 @@ class ReplicaState(LogPositions, EpochState):
         return known if known != NO_LEADER else self.remembered_leader_id
 
     @property
+    def bound_leader_id(self) -> int:
+        """The leader that excludes any other one in the current epoch, or NO_LEADER. It has told so itself."""
+        return self.remembered_leader_id if self.follows_hearsay() else self.known_leader_id
+
+    def follows_hearsay(self) -> bool:
+        """Whether it follows a leader that only others have named."""
+        role = self.role
+        followed = role.fallback if isinstance(role, Prospective) else role
+        return isinstance(followed, Follower) and followed.hearsay
+
+    @property
     def reported_cluster_id(self) -> str | None:
         """Cluster id in requests. It is taken from a voters record even before its commit is known."""
         return self.cluster_id or self.voters.latest.record.cluster_id
@@ -393,7 +409,7 @@ class ReplicaState(LogPositions, EpochState):
     def persist(self) -> None:
         """Make log and quorum-state durable before any output after this one."""
         committed = self.voters.committed
-        leader_id = self.known_leader_id
+        leader_id = self.bound_leader_id
         self.mark_leader_saved(leader_id)
         self.out.append(
             PersistQuorumState(
@@ -421,7 +437,8 @@ class ReplicaState(LogPositions, EpochState):
         election and its first commits don't wait for a write of quorum-state.
         """
         self.cancel_leader_save()
-        if self.leader_id != NO_LEADER and self.saved_leader != (self.epoch, self.leader_id):
+        leader_id = self.bound_leader_id
+        if leader_id != NO_LEADER and self.saved_leader != (self.epoch, leader_id):
             self.persist()
 
     def set_role(self, role: Role) -> None:

@@ -23,7 +23,6 @@ from dataclasses import replace
 from quorum_node.raft.leadership import Leader
 from quorum_node.raft.messages import NO_LEADER, CurrentLeader, FetchRequest, VoteRequest
 from quorum_node.raft.replica_state import ReplicaState
-from quorum_node.raft.roles import Follower, Prospective
 from quorum_node.records.identity import ReplicaKey
 
 _KEPT_FROM = CurrentLeader(NO_LEADER, 0)
@@ -70,7 +69,7 @@ def leader_for_sender(
     """
     leader = replica.current_leader()
     is_voter = key is None or key in replica.voters.latest.voters
-    if not is_voter and _is_hearsay(replica):
+    if not is_voter and replica.follows_hearsay():
         leader = replace(leader, leader_id=NO_LEADER, endpoint=None)
     is_older = _has_tombstone(replica, key) or lacks_recovery(replica, recovered_epoch)
     if is_older and not isinstance(replica.role, Leader):
@@ -78,12 +77,6 @@ def leader_for_sender(
     if recovered_epoch <= 0:
         return leader
     return replace(leader, recovered_epoch=replica.recovered_epoch)
-
-
-def _is_hearsay(replica: ReplicaState) -> bool:
-    role = replica.role
-    followed = role.fallback if isinstance(role, Prospective) else role
-    return isinstance(followed, Follower) and followed.hearsay
 
 
 def _has_tombstone(replica: ReplicaState, key: ReplicaKey | None) -> bool:

@@ -50,9 +50,12 @@ def become_unattached(
 
 
 def become_follower(
-    replica: ReplicaState, epoch: int, leader_id: int, endpoint: Endpoint
+    replica: ReplicaState, epoch: int, leader_id: int, endpoint: Endpoint, *, hearsay: bool = False
 ) -> Follower:
     """Follow the leader of `epoch`. The durable state then excludes any other leader in this epoch.
+
+    `hearsay`: another replica named it. Then it excludes no other leader before it has answered: the
+    claim may be false, and the real leader could not be followed until the next epoch.
 
     That state is the leader's id, or the own vote for it, which is on the disk already. So a
     replica that votes for the winner writes its state once, which makes a hand-over shorter by an
@@ -61,20 +64,36 @@ def become_follower(
     """
     _leave_role(replica, CurrentLeader(leader_id, epoch, endpoint))
     newer = enter_epoch(replica, epoch)
-    given_up = not newer and replica.started and replica.remembered_leader_id == leader_id
+    followed_before = leader_id in (replica.remembered_leader_id, replica.hearsay_leader_id)
+    given_up = not newer and replica.started and followed_before
     voted_for_it = replica.voted is not None and replica.voted.id == leader_id
     follower = Follower(leader_id, endpoint, replica.now_ms + replica.config.fetch_timeout_ms)
     if given_up:
         # A peer still names the leader that did not respond: it counts as alive once it responds.
         follower.link = Link.CLOSED
-    replica.set_epoch_leader(leader_id)
+    follower.hearsay = hearsay
+    if hearsay:
+        replica.set_hearsay_leader(leader_id)
+    else:
+        replica.set_epoch_leader(leader_id)
     replica.set_role(follower)
-    if replica.saved_leader != (epoch, leader_id):
-        if voted_for_it:
-            replica.mark_leader_unsaved()
-        else:
+    if voted_for_it:
+        replica.mark_leader_unsaved()
+    elif hearsay:
+        if newer:
             replica.persist()
+    elif replica.saved_leader != (epoch, leader_id):
+        replica.persist()
     return follower
+
+
+def believe_leader(replica: ReplicaState, follower: Follower) -> None:
+    """The leader that others had named has answered: now it excludes any other one in this epoch."""
+    follower.hearsay = False
+    replica.set_epoch_leader(follower.leader_id)
+    is_saved = replica.saved_leader == (replica.epoch, follower.leader_id)
+    if not is_saved and not replica.leader_is_unsaved:
+        replica.persist()
 
 
 def become_candidate(replica: ReplicaState) -> Candidate:
@@ -166,15 +185,13 @@ def observe_leader(
     if leader.leader_epoch < replica.epoch or is_of_older_quorum(replica, leader):
         return False
     leader_id, endpoint = known_leader(replica, leader)
+    hearsay = responder_id != leader_id
     if leader.leader_epoch > replica.epoch:
         epoch = learned(replica.epoch, leader.leader_epoch)
-        if epoch == replica.epoch or (endpoint is None and not replica.may_have_to_vote()):
-            # An observer needs a leader. An epoch without one may come from a removed voter; after
-            # entering it the observer could not follow the real leader any more.
+        if epoch == replica.epoch or (endpoint is None and _stays_out(replica, responder_id)):
             return False
         if endpoint is not None and epoch == leader.leader_epoch:
-            follower = become_follower(replica, epoch, leader_id, endpoint)
-            follower.hearsay = responder_id != leader_id
+            become_follower(replica, epoch, leader_id, endpoint, hearsay=hearsay)
         else:
             become_unattached(replica, epoch)
         return True
@@ -183,16 +200,28 @@ def observe_leader(
         return False
     if endpoint is None:
         return False
-    if replica.known_leader_id in (NO_LEADER, leader_id):
-        if replica.leader_id != NO_LEADER:
+    if replica.bound_leader_id in (NO_LEADER, leader_id):
+        if replica.leader_id != NO_LEADER and (hearsay or not replica.follows_hearsay()):
             return False
-    elif responder_id != replica.known_leader_id:
+    elif responder_id != replica.bound_leader_id:
         return False  # an epoch has one leader, also after a follower gave it up
     # If the presumed leader itself names another one, a request in its name was forged. Otherwise this
     # voter could not follow the real leader until the next epoch.
-    follower = become_follower(replica, leader.leader_epoch, leader_id, endpoint)
-    follower.hearsay = responder_id != leader_id
+    become_follower(replica, leader.leader_epoch, leader_id, endpoint, hearsay=hearsay)
     return True
+
+
+def _stays_out(replica: ReplicaState, responder_id: int) -> bool:
+    """Whether it enters no newer epoch without a leader on the word of this voter (NO_LEADER: of another replica).
+
+    An observer needs a leader. An epoch without one may come from a removed voter; after entering it
+    the observer could not follow the real leader any more. But it may be a voter by a record that
+    has not arrived here: then a voter known here asks for its vote, which it refuses in an epoch too
+    far ahead until the voter has answered that this is its epoch.
+    """
+    if replica.may_have_to_vote():
+        return False
+    return replica.has_live_leader() or responder_id not in replica.distant_candidates
 
 
 def _look_elsewhere(replica: ReplicaState, endpoint: Endpoint) -> None:

@@ -55,10 +55,12 @@ def _decide(replica: ReplicaState, request: VoteRequest) -> tuple[bool, RaftErro
         return False, RaftError.INCONSISTENT_VOTER_SET
     if request.candidate_epoch < replica.epoch:
         return False, RaftError.FENCED_LEADER_EPOCH
+    addressed = request.voter == replica.key
     if not within_step(replica.epoch, request.candidate_epoch):
+        if addressed and inquiry.knows_id(replica, request.candidate.id):
+            replica.distant_candidates.add(request.candidate.id)
         inquiry.ask_voter(replica, request.candidate.id)
         return False, RaftError.UNKNOWN_LEADER_EPOCH
-    addressed = request.voter == replica.key
     if not replica.is_voter and not addressed:
         return False, RaftError.INCONSISTENT_VOTER_SET
     eligible = _is_known(replica, request.candidate) or _trusts_unknown_candidates(replica)

@@ -8,6 +8,7 @@ import pytest
 from quorum_node.raft import QuorumState, RaftError
 from quorum_node.raft.events import ResponseReceived
 from quorum_node.raft.messages import (
+    NO_LEADER,
     BeginQuorumEpochRequest,
     BeginQuorumEpochResponse,
     CurrentLeader,
@@ -16,7 +17,7 @@ from quorum_node.raft.messages import (
     FetchSnapshotRequest,
     ResignRequest,
 )
-from quorum_node.raft.outputs import Send
+from quorum_node.raft.outputs import Output, RoleChanged, Send
 from quorum_node.raft.roles import Follower
 from quorum_node.raft.transitions import become_follower, become_unattached
 from quorum_node.records.identity import Endpoint
@@ -189,6 +190,19 @@ def answered_by(cores: Cores, two: Node, responder_id: int, leader_id: int) -> N
             cores.do(two, ResponseReceived(correlation, answer))
 
 
+def answered_as_leader(cores: Cores, two: Node, leader_id: int) -> bool:
+    """That voter answers as the leader of epoch 7, once it is asked."""
+    for _ in range(20):
+        role = two.replica.role
+        fetching = role.fetching if isinstance(role, Follower) else None
+        if fetching is not None:
+            leader = CurrentLeader(leader_id, 7, endpoints_of(str(leader_id))[0])
+            cores.do(two, ResponseReceived(fetching, FetchResponse(RaftError.NONE, leader)))
+            return True
+        cores.advance(100)
+    return False
+
+
 @pytest.mark.requirement("K595-03", "K595-11")
 def test_response_naming_a_second_leader_of_the_epoch_is_ignored() -> None:
     cores, two = with_a_saved_leader(1)
@@ -212,6 +226,8 @@ def test_leader_that_names_another_leader_is_abandoned(follows: bool) -> None:
             break
         cores.advance(100)
     assert (two.replica.epoch, two.replica.leader_id) == (7, 3)
+    assert two.replica.bound_leader_id == NO_LEADER, "3 has not answered yet"
+    assert answered_as_leader(cores, two, 3)
     assert two.state.leader_id == 3
 
 
@@ -310,3 +326,67 @@ def test_newer_epoch_is_adopted_from_a_response_of_the_voter_itself() -> None:
     assert cores.leader is one
     assert one.replica.epoch == 6
     assert {node.replica.leader_id for node in cores.nodes.values()} == {1}
+
+
+def named_by_another(cores: Cores, node: Node, leader: CurrentLeader) -> None:
+    """Until it has followed that leader because of the answer to its search."""
+    followed: set[int] = set()
+
+    def note(changed: Node, output: Output) -> None:
+        if changed is node and isinstance(output, RoleChanged):
+            followed.add(output.leader_id)
+
+    cores.observer = note
+    for _ in range(40):
+        for correlation, sent in list(node.replica.outstanding.items()):
+            if isinstance(sent.request, FetchRequest):
+                answer = FetchResponse(RaftError.NOT_QUORUM_LEADER, leader)
+                cores.do(node, ResponseReceived(correlation, answer))
+        if leader.leader_id in followed:
+            return
+        cores.advance(100)
+    raise AssertionError("it follows nobody")
+
+
+@pytest.mark.requirement("K595-11")
+@pytest.mark.parametrize("leader_ids", [(1, 3), (77,)])
+@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize("name", ["2", "4"])
+def test_leader_that_others_name_falsely_does_not_keep_the_real_one_of_the_epoch_away(
+    name: str, restarts: bool, leader_ids: tuple[int, ...]
+) -> None:
+    """Of a voter and of a new replica: a claim of others excludes nobody, neither in memory nor on the disk."""
+    cores, one = formed_cores("1", "2", "3")
+    if name == "4":
+        cores.start("4", bootstrap=["3", "1"], run=False)
+    node = cores.nodes[name]
+    cores.partition([each for each in cores.nodes if each != name], [name])
+    cores.crash(one)
+    cores.restart(one)
+    cores.advance(6_000)
+    leader = cores.leader.replica
+    epoch = leader.epoch
+    assert epoch > node.replica.epoch
+    false_id = next(each for each in leader_ids if each != leader.key.id)
+    named_by_another(cores, node, CurrentLeader(false_id, epoch, endpoints_of("nobody")[0]))
+    if restarts:
+        cores.crash(node)
+        cores.restart(node)
+    cores.heal()
+    cores.advance(6_000)
+    assert (leader.epoch, node.replica.epoch) == (epoch, epoch)
+    assert node.replica.leader_id == leader.key.id
+
+
+@pytest.mark.requirement("K595-03")
+def test_leader_that_others_name_is_durable_once_it_has_answered() -> None:
+    cores, two = with_a_saved_leader(NO_LEADER)
+    for _ in range(20):
+        answered_by(cores, two, 1, 3)
+        if two.replica.leader_id == 3:
+            break
+        cores.advance(100)
+    assert two.state is not None
+    assert two.state.leader_id == NO_LEADER
+    assert answered_as_leader(cores, two, 3)
+    assert two.state.leader_id == 3

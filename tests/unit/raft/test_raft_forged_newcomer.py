@@ -2,9 +2,8 @@
 
 import pytest
 
-from quorum_node.raft.epoch_bound import MAX_LEAP_EPOCH
 from quorum_node.raft.errors import RaftError
-from quorum_node.raft.events import RequestReceived, ResponseReceived
+from quorum_node.raft.events import ResponseReceived
 from quorum_node.raft.messages import (
     NO_LEADER,
     BeginQuorumEpochRequest,
@@ -12,7 +11,6 @@ from quorum_node.raft.messages import (
     CurrentLeader,
     FetchRequest,
     FetchResponse,
-    RemoveVoterRequest,
     VoteRequest,
     VoteResponse,
 )
@@ -124,30 +122,3 @@ def test_new_replica_votes_while_it_has_no_leader() -> None:
     answer = cores.request(newcomer, forged_vote(newcomer, key_of(2), 5))
     assert isinstance(answer, VoteResponse)
     assert answer.vote_granted
-
-
-@pytest.mark.parametrize("leader_id", [NO_LEADER, 1])
-def test_removed_leader_that_cannot_know_of_the_commit_follows_the_voter_into_a_distant_epoch(
-    leader_id: int,
-) -> None:
-    """Only its log has the newest records, so the voter needs it, and it refuses requests from an epoch so far ahead."""
-    cores = Cores()
-    one = cores.quorum("1", "2")
-    two = cores.nodes["2"]
-    cores.partition(["1"], ["2"])
-    cores.do(one, RequestReceived(1, RemoveVoterRequest(CLUSTER_ID, one.key, 3_000)))
-    assert not one.replica.is_voter
-    (fetch,) = (
-        each
-        for each, sent in two.replica.outstanding.items()
-        if isinstance(sent.request, FetchRequest)
-    )
-    false = CurrentLeader(leader_id, MAX_LEAP_EPOCH, endpoints_of("nobody")[0])
-    cores.do(two, ResponseReceived(fetch, FetchResponse(RaftError.NOT_QUORUM_LEADER, false)))
-    assert two.replica.epoch == MAX_LEAP_EPOCH
-    cores.advance(5_000)
-    cores.heal()
-    cores.advance(20_000)
-    assert cores.leader is two
-    assert two.replica.voters.latest_is_committed
-    assert two.replica.voters.latest.voters.ordered_keys == (two.key,)

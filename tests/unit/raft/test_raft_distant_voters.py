@@ -1,0 +1,142 @@
+"""A voter that was told of an epoch far ahead: its requests are refused for the distance, and the others need it, or it needs them.
+
+An epoch far ahead is learned from answers to own requests alone (`epoch_bound.py`). So those that refuse such a voter have to ask it, also
+while a change of the voters is not committed.
+"""
+
+import pytest
+
+from quorum_node.raft.epoch_bound import MAX_LEAP_EPOCH
+from quorum_node.raft.errors import RaftError
+from quorum_node.raft.events import RequestReceived, ResponseReceived
+from quorum_node.raft.messages import (
+    NO_LEADER,
+    AddVoterRequest,
+    CurrentLeader,
+    FetchRequest,
+    FetchResponse,
+    RemoveVoterRequest,
+    VoteRequest,
+    VoteResponse,
+)
+from quorum_node.raft.outputs import Output, VotersChanged
+from support.raft.cores import CLUSTER_ID, Cores, Node, endpoints_of
+
+
+def answer_fetch(cores: Cores, node: Node, leader: CurrentLeader) -> None:
+    """Answer its fetch in flight with this leader and no records."""
+    for _ in range(40):
+        for correlation, sent in node.replica.outstanding.items():
+            if isinstance(sent.request, FetchRequest):
+                answer = FetchResponse(RaftError.NOT_QUORUM_LEADER, leader)
+                cores.do(node, ResponseReceived(correlation, answer))
+                return
+        cores.advance(100)
+    raise AssertionError("it sent no fetch")
+
+
+def send_ahead(cores: Cores, node: Node, leader_id: int = NO_LEADER) -> None:
+    """A false answer tells it of an epoch far ahead, with this leader or without one."""
+    false = CurrentLeader(leader_id, MAX_LEAP_EPOCH, endpoints_of("nobody")[0])
+    answer_fetch(cores, node, false)
+    assert node.replica.epoch == MAX_LEAP_EPOCH
+
+
+@pytest.mark.parametrize("leader_id", [NO_LEADER, 1])
+def test_removed_leader_follows_the_voter_that_needs_its_log(leader_id: int) -> None:
+    """It can't know of the commit of its removal, and only its log has the newest records."""
+    cores = Cores()
+    one = cores.quorum("1", "2")
+    two = cores.nodes["2"]
+    cores.partition(["1"], ["2"])
+    cores.do(one, RequestReceived(1, RemoveVoterRequest(CLUSTER_ID, one.key, 3_000)))
+    assert not one.replica.is_voter
+    send_ahead(cores, two, leader_id)
+    cores.advance(5_000)
+    cores.heal()
+    cores.advance(20_000)
+    assert cores.leader is two
+    assert two.replica.voters.latest_is_committed
+    assert two.replica.voters.latest.voters.ordered_keys == (two.key,)
+
+
+def test_leader_asks_the_voter_whose_removal_needs_its_acknowledgement() -> None:
+    cores = Cores()
+    one = cores.quorum("1", "2")
+    two = cores.nodes["2"]
+    cores.partition(["1"], ["2"])
+    cores.do(one, RequestReceived(1, RemoveVoterRequest(CLUSTER_ID, two.key, 3_000)))
+    send_ahead(cores, two)
+    cores.heal()
+    cores.advance(20_000)
+    assert cores.leader is one
+    assert one.replica.epoch > MAX_LEAP_EPOCH
+    write = cores.propose(one, "written later")
+    cores.advance(3_000)
+    assert write in one.committed
+
+
+def added_without_its_knowledge() -> tuple[Cores, Node, Node]:
+    """The voter has the record that makes the new replica a voter; then it is down. The new replica has no leader."""
+
+    def cut(node: Node, output: Output) -> None:
+        if node.name == "1" and isinstance(output, VotersChanged) and len(output.voters) > 1:
+            cores.partition(["1"], ["2"])
+
+    cores = Cores(observer=cut)
+    one = cores.quorum("1")
+    two = cores.start("2", bootstrap=["1"])
+    cores.advance(600)
+    request = AddVoterRequest(CLUSTER_ID, two.key, two.config.endpoints, 3_000)
+    cores.do(one, RequestReceived(1, request))
+    assert two.key in one.replica.voters.latest.voters
+    cores.observer = None
+    cores.crash(one, lose_unflushed=False)
+    cores.advance(10_000)
+    assert not two.replica.is_voter
+    assert two.replica.leader_id == NO_LEADER
+    cores.restart(one)
+    return cores, one, two
+
+
+def test_new_replica_votes_for_the_voter_that_added_it_in_an_epoch_far_ahead() -> None:
+    cores, one, two = added_without_its_knowledge()
+    send_ahead(cores, one)
+    cores.heal()
+    cores.advance(20_000)
+    assert cores.leader is one
+    assert two.replica.is_voter
+    assert one.replica.voters.latest_is_committed
+
+
+def test_new_replica_enters_no_epoch_far_ahead_for_others() -> None:
+    """Neither for a vote in the name of a replica that it does not know, nor without a request for its vote."""
+    cores, one, two = added_without_its_knowledge()
+    epoch = two.replica.epoch
+    request = VoteRequest(
+        CLUSTER_ID, cores.start("9", run=False).key, MAX_LEAP_EPOCH, epoch, 1_000, two.key
+    )
+    answer = cores.request(two, request)
+    assert isinstance(answer, VoteResponse)
+    assert not answer.vote_granted
+    answer_fetch(cores, two, CurrentLeader(NO_LEADER, MAX_LEAP_EPOCH))
+    assert two.replica.epoch == epoch
+    assert one.replica.epoch < MAX_LEAP_EPOCH
+
+
+def test_new_replica_with_a_leader_stays_with_it() -> None:
+    """A candidate far ahead asks for its vote, and confirms its epoch."""
+    cores = Cores()
+    one = cores.quorum("1", "2", "3")
+    four = cores.start("4", bootstrap=["1"])
+    cores.advance(600)
+    epoch = four.replica.epoch
+    cores.do(
+        four,
+        RequestReceived(
+            9, VoteRequest(CLUSTER_ID, cores.nodes["2"].key, MAX_LEAP_EPOCH, epoch, 99, four.key)
+        ),
+    )
+    answer_fetch(cores, four, CurrentLeader(NO_LEADER, MAX_LEAP_EPOCH))
+    cores.advance(1_000)
+    assert (four.replica.epoch, four.replica.leader_id) == (epoch, one.key.id)
