@@ -58,6 +58,7 @@ def test_quorum_migrates_to_tls_under_load_and_back_and_then_to_tls_only(env: Ki
     go(env, "Disabled", "Disabled")
     go(env, "Migrating", "Migrating", "Dialling")
     env.the_load.wait_for_acknowledgement(timeout_s=30)
+    assert env.the_load.failed() == []
     # Voters' endpoints change with the stage, so records of the same voters are no double step here.
     verdict = env.the_load.verdict()
     assert (verdict.lost, verdict.stale) == ((), ())

@@ -82,6 +82,15 @@ class Load:
     def acknowledged(self) -> int:
         return sum(isinstance(event, history.Acknowledged) for event in self.events())
 
+    def failed(self) -> list[history.Event]:
+        """Attempts that a node has answered with an error, and those without an answer. Not: without a connection, so nothing was sent."""
+        return [
+            event
+            for event in self.events()
+            if isinstance(event, history.Unknown)
+            or (isinstance(event, history.Refused) and event.error[:1].isdigit())
+        ]
+
     def last(self) -> history.Event | None:
         events = self.events()
         return events[-1] if events else None
