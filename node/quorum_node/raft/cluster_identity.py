@@ -11,11 +11,13 @@ Stock Kafka accepts requests without a cluster id, but its replicas always send 
 affected. A new replica learns the cluster id from the log, and a consumer needs none.
 * A replica halts if so many peers refuse its cluster id that they form a majority of the voters. It
 has the directory or the configuration of another cluster. A single lying peer can't cause this,
-unless it is the only peer. Once a leader has served the replica in this run, its cluster id is
+unless it is the only peer: an address that another process has announced for a voter does not count,
+and is not asked again before the one of the voters record. Once a leader has served the replica in this run, its cluster id is
 known to be right and it never halts for this reason.
 """
 
 from quorum_node.quorum_arithmetic import majority
+from quorum_node.raft.config import CONTROLLER
 from quorum_node.raft.errors import RaftError
 from quorum_node.raft.leadership import Leader
 from quorum_node.raft.messages import DiscoverBrokersRequest
@@ -64,6 +66,10 @@ def note_answer(
         return False
     if replica.cluster_is_confirmed:
         return False
+    if not _is_recorded(replica, place):
+        if peer is not None:
+            replica.gossip.address_failed(peer, place)
+        return False
     replica.refused_by.add(_name(replica, peer, place))
     asked = {_name(replica, key, endpoint) for key, endpoint in targets(replica)}
     refused = asked & replica.refused_by
@@ -84,6 +90,17 @@ def note_answer(
         " cluster.id, belongs to another cluster than the voters in the configuration of this node",
     )
     return True
+
+
+def _is_recorded(replica: ReplicaState, place: Endpoint) -> bool:
+    """Whether the address is of the configuration, or of a voters record."""
+    recorded = [
+        voter.endpoint(CONTROLLER) for entry in replica.voters.entries for voter in entry.voters
+    ]
+    return any(
+        each is not None and (each.host, each.port) == (place.host, place.port)
+        for each in (*replica.config.bootstrap, *recorded)
+    )
 
 
 def _has_question_out(replica: ReplicaState) -> bool:

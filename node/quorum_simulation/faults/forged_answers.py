@@ -145,13 +145,13 @@ class ForgedAnswers:
         asking.cluster.watch.request_failed(asking)
         leader = self._false_leader(asking, asking.replica.current_leader())
         asking.cluster.disturbances += leader.leader_epoch > asking.replica.epoch
-        return self._false_answer(asking, waiting.request, leader, is_known=address == self._liar)
+        return self._false_answer(asking, waiting.request, leader)
 
     def _false_answer(
-        self, asking: SimulatedHost, request: OutboundRequest, leader: CurrentLeader, is_known: bool
+        self, asking: SimulatedHost, request: OutboundRequest, leader: CurrentLeader
     ) -> InboundResponse | None:
         error: RaftError = self._random.choice(_REFUSALS)
-        may_refuse = is_known and len(asking.replica.voters.latest.voters) >= LEAST_VOTERS
+        may_refuse = len(asking.replica.voters.latest.voters) >= LEAST_VOTERS
         if may_refuse and self._random.random() < 0.1:
             error = RaftError.INVALID_CLUSTER_ID
         match request:

@@ -7,6 +7,7 @@ import pytest
 from quorum_node.raft import RaftError
 from quorum_node.raft.messages import (
     BeginQuorumEpochRequest,
+    DiscoverBrokersRequest,
     EndQuorumEpochRequest,
     FetchRequest,
     FetchSnapshotRequest,
@@ -189,3 +190,29 @@ def test_static_quorum_forms_without_a_configured_cluster_id() -> None:
     assert len({node.replica.cluster_id for node in cores.nodes.values()}) == 1
     assert cores.leader.replica.cluster_id is not None
     assert refused == []
+
+
+@pytest.mark.requirement("K595-05")
+def test_announced_addresses_of_voters_do_not_count() -> None:
+    """Any process can announce an address for a voter, and more than one."""
+    cores = Cores()
+    one = cores.quorum("1", "2", "3")
+    three = cores.nodes["3"]
+    for name in ("8", "9"):
+        cores.start(name, founder=True)
+        liar(cores, name)
+    cores.crash(three)
+    cores.partition(["1", "2"], ["3", "8", "9"])
+    cores.restart(three)
+    for voter_id, name in ((1, "8"), (2, "9")):
+        forged = DiscoverBrokersRequest(key_of(voter_id), 1 << 50, endpoints_of(name)[0])
+        cores.request(three, forged)
+    cores.advance(10_000)
+    assert three.halted is None
+    asked = {sent.destination.host for sent in three.replica.outstanding.values()}
+    assert asked <= {"1", "2"}, "they are not asked again"
+    cores.heal()
+    cores.advance(6_000)
+    assert three.halted is None
+    assert three.replica.leader_id == cores.leader.key.id
+    assert three.replica.high_watermark == one.replica.high_watermark
