@@ -73,6 +73,10 @@ envtest: programs ## the operator with kube-apiserver and etcd, killed at every 
 e2e: venv ## end-to-end tests on kind
 	@$(PYTEST) -m "e2e and not long" tests/e2e $(ARGS)
 
+.PHONY: steady
+steady: programs ## test-local ten times and e2e three times beside a busy core; ends at the first failure (ARGS="--local 2 --kind 1"); writes docs/evidence/steady-runs.md
+	@PYTHONPATH=tests $(PY) -m support.steady_runs $(ARGS)
+
 .PHONY: random-changes
 random-changes: venv ## rounds of random acts on kind: SEEDS="7 12..20"; ARGS="--acts fail-disk,kill-9": only these; ARGS=--again: passed rounds too; ARGS="--clusters 3": at once
 	@PYTHONPATH=tests $(PY) -m support.random_changes $(or $(SEEDS),1..300) $(ARGS)
