@@ -35,14 +35,14 @@ def ask_voter(replica: ReplicaState, voter_id: int) -> None:
             # sorted, as the order of a set is not deterministic
             for endpoint in dict.fromkeys(places):
                 if endpoint is not None:
-                    _ask(replica, endpoint, key)
+                    ask(replica, endpoint, key)
 
 
 def ask_around(replica: ReplicaState, *, voters: bool = True) -> None:
     """Ask every target of a search; with `voters` False only addresses that belong to no known voter."""
     for key, endpoint in targets(replica):
         if voters or key is None:
-            _ask(replica, endpoint, key)
+            ask(replica, endpoint, key)
 
 
 def knows_id(replica: ReplicaState, voter_id: int) -> bool:
@@ -78,7 +78,7 @@ def check_claim(replica: ReplicaState, leader: CurrentLeader) -> None:
         return
     questions = set()
     for endpoint in recorded_endpoints(replica, leader.leader_id):
-        correlation = _ask(replica, endpoint, None)
+        correlation = ask(replica, endpoint, None)
         if correlation is not None:
             questions.add(correlation)
     replica.claim = Claim(leader, questions) if questions else None
@@ -113,8 +113,8 @@ def _believe(replica: ReplicaState, leader: CurrentLeader) -> None:
         become_follower(replica, leader.leader_epoch, leader.leader_id, leader.endpoint)
 
 
-def _ask(replica: ReplicaState, endpoint: Endpoint, peer: ReplicaKey | None) -> int | None:
-    """Send one Fetch. Returns its correlation, or None if the address was asked a moment ago."""
+def ask(replica: ReplicaState, endpoint: Endpoint, peer: ReplicaKey | None) -> int | None:
+    """Ask at an address with one Fetch. Returns its correlation, or None if the address was asked a moment ago."""
     asked, now_ms = replica.asked_ms, replica.now_ms
     if now_ms - asked.get(endpoint, -_PAUSE_MS) < _PAUSE_MS:
         return None

@@ -4,6 +4,8 @@ An epoch far ahead is learned from answers to own requests alone (`epoch_bound.p
 while a change of the voters is not committed.
 """
 
+from dataclasses import replace
+
 import pytest
 
 from quorum_node.raft.epoch_bound import MAX_LEAP_EPOCH
@@ -60,10 +62,17 @@ def test_removed_leader_follows_the_voter_that_needs_its_log(leader_id: int) -> 
     assert two.replica.voters.latest.voters.ordered_keys == (two.key,)
 
 
-def test_leader_asks_the_voter_whose_removal_needs_its_acknowledgement() -> None:
+@pytest.mark.parametrize("is_witness", [False, True])
+def test_leader_asks_the_voter_whose_removal_needs_its_acknowledgement(is_witness: bool) -> None:
+    """A witness asks for no votes, so only its search for the leader tells of its epoch."""
     cores = Cores()
     one = cores.quorum("1", "2")
     two = cores.nodes["2"]
+    if is_witness:
+        two.config = replace(two.config, witness=True)
+        cores.crash(two)
+        cores.restart(two)
+        cores.advance(1_000)
     cores.partition(["1"], ["2"])
     cores.do(one, RequestReceived(1, RemoveVoterRequest(CLUSTER_ID, two.key, 3_000)))
     send_ahead(cores, two)
@@ -122,6 +131,27 @@ def test_new_replica_enters_no_epoch_far_ahead_for_others() -> None:
     answer_fetch(cores, two, CurrentLeader(NO_LEADER, MAX_LEAP_EPOCH))
     assert two.replica.epoch == epoch
     assert one.replica.epoch < MAX_LEAP_EPOCH
+
+
+@pytest.mark.parametrize("epoch", [60_000, MAX_LEAP_EPOCH])
+def test_leader_adopts_the_epoch_of_a_replica_that_an_administrator_adds(epoch: int) -> None:
+    """It was told of a false leader in that epoch before it was a voter, and can't follow the real one."""
+    cores = Cores()
+    one = cores.quorum("1", "2", "3")
+    four = cores.start("4", bootstrap=["1", "2", "3"])
+    cores.advance(600)
+    cores.partition(["1", "2", "3"], ["4"])
+    answer_fetch(cores, four, CurrentLeader(2, epoch, endpoints_of("nobody")[0]))
+    cores.heal()
+    cores.advance(10_000)
+    assert four.replica.epoch == epoch
+    assert (cores.leader, one.replica.epoch) == (one, 1), "nobody asks an observer"
+    for _ in range(5):
+        if cores.add_voter(cores.leader, four).error is RaftError.NONE:
+            break
+        cores.advance(5_000)
+    assert four.key in cores.leader.replica.voters.committed.voters
+    assert cores.leader.replica.epoch > epoch
 
 
 def test_new_replica_with_a_leader_stays_with_it() -> None:
