@@ -9,6 +9,8 @@ votes without one (K650-02). But they may still be in contact with the leader. S
 after the leader has not responded to the pre-vote either.
 """
 
+from collections.abc import Iterable
+
 from quorum_node.raft import inquiry
 from quorum_node.raft.cluster_identity import note_answer
 from quorum_node.raft.errors import RaftError
@@ -209,6 +211,19 @@ def _step_down_if_hopeless(replica: ReplicaState, role: Prospective | Candidate)
         step_down(replica, role)
 
 
+def _doubt_addresses(replica: ReplicaState, refusing: Iterable[ReplicaKey]) -> None:
+    """What refuses may not be the voter: its address may have been announced by another process.
+
+    So the address of the voters record is tried next, and vice versa. The others may have a false
+    address of this voter as well. They return it in the response, and are told the right one.
+    """
+    for key in refusing:
+        endpoint = replica.endpoint_of(key)
+        if endpoint is not None:
+            replica.gossip.address_failed(key, endpoint)
+    replica.gossip.announce_again()
+
+
 def step_down(replica: ReplicaState, role: Prospective | Candidate) -> None:
     """Return to the role before the election, and retry after a growing, random delay."""
     replica.campaigns += 1
@@ -216,6 +231,7 @@ def step_down(replica: ReplicaState, role: Prospective | Candidate) -> None:
     # The voters that are known here may all have been replaced by now. Other servers may have the
     # present ones.
     inquiry.ask_around(replica, voters=False)
+    _doubt_addresses(replica, role.rejected)
     if isinstance(role, Prospective) and role.fallback is not None:
         follower: Follower = role.fallback
         if follower.link is Link.OPEN:

@@ -292,3 +292,25 @@ def announced(
     cores.request(to, DiscoverBrokersRequest(key, boot_ms, Endpoint("CONTROLLER", host, 9093)))
     received = to.replica.gossip.get(key)
     return None if received is None else (received.endpoint.host, received.endpoint.port)
+
+
+@pytest.mark.requirement("K595-18")
+@pytest.mark.parametrize("place", ["1", "9"])
+def test_false_address_that_responds_does_not_keep_a_voter_away(place: str) -> None:
+    """That of the replica itself, or of one of another quorum. The voter has announced the right one before, and can't be elected itself."""
+    cores = Cores()
+    one = cores.quorum("1", "2")
+    two = cores.nodes["2"]
+    cores.start("9", founder=True)
+    cores.partition(["1"], ["2"], ["9"])
+    cores.propose(one, "only here")
+    cores.advance(3_000)
+    cores.crash(one, lose_unflushed=False)
+    cores.restart(one)
+    forged = Endpoint("CONTROLLER", place, 9093)
+    ask(cores, one, replica=two.key, boot_timestamp_ms=1 << 50, endpoint=forged)
+    cores.heal()
+    cores.advance(20_000)
+    assert cores.nodes["9"].is_leader, "of its own quorum"
+    assert one.is_leader
+    assert two.replica.high_watermark == one.replica.high_watermark
