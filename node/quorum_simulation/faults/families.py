@@ -38,3 +38,6 @@ LATER_FAMILIES: tuple[Callable[[FaultContext], Family], ...] = (ForgedAnswers, F
 LATER_SHARE = 0.35
 LATER_WEIGHT = 3
 """Each of their kinds is that many times as likely as one of the others."""
+FEW_KINDS_SHARE = 0.5
+"""Share of the histories with `LATER_FAMILIES` that have only a few of the other kinds, so the same ones meet again and again."""
+FEW_KINDS = 5

@@ -10,7 +10,14 @@ from random import Random
 
 from quorum_node.raft.outputs import HaltReason, RoleChanged, VotersChanged
 from quorum_simulation.cluster import Cluster
-from quorum_simulation.faults.families import FAMILIES, LATER_FAMILIES, LATER_SHARE, LATER_WEIGHT
+from quorum_simulation.faults.families import (
+    FAMILIES,
+    FEW_KINDS,
+    FEW_KINDS_SHARE,
+    LATER_FAMILIES,
+    LATER_SHARE,
+    LATER_WEIGHT,
+)
 from quorum_simulation.faults.family import Family, FaultContext, Kind
 from quorum_simulation.faults.phases import DOWNLOADING, phase_of
 from quorum_simulation.host import SimulatedHost
@@ -54,8 +61,14 @@ class Faults:
             raise ValueError(f"no kinds of faults: {', '.join(unknown)}")
         if only:
             return tuple(kind for kind in self.all_kinds if kind.name in only)
-        later = _kinds(self._later) * LATER_WEIGHT if self._has_later else ()
-        return tuple(kind for kind in (*_kinds(self._first), *later) if kind.on)
+        first = tuple(kind for kind in _kinds(self._first) if kind.on)
+        if not self._has_later:
+            return first
+        later = tuple(kind for kind in _kinds(self._later) if kind.on) * LATER_WEIGHT
+        random = Random(self._cluster.seed + LATER_SEED + 2)
+        if random.random() < FEW_KINDS_SHARE:
+            first = tuple(random.sample(first, FEW_KINDS))
+        return (*first, *later)
 
     def begin(self) -> None:
         """Start the faults."""
