@@ -12,7 +12,7 @@ from quorum_node.fresh_uuid import fresh_uuid
 from quorum_node.records.identity import uuid_text
 from quorum_operator.attempts import Refused
 from quorum_operator.crd import MetadataQuorumSpec
-from quorum_operator.desired import identity, names, stateful_set, tls
+from quorum_operator.desired import base_objects, identity, names, stateful_set, tls
 from quorum_operator.desired.accepted_template import with_accepted_template
 from quorum_operator.desired.names import Owner
 from quorum_operator.kube import facts, paths
@@ -161,8 +161,8 @@ class Executor:
     async def _create_identity_object(
         self, index: int, body: dict[str, Any], known: str | None = None
     ) -> Outcome:
-        """Create an identity. A damaged object of this name is deleted first: its data is not that of an identity, or
-        its cluster id differs from the `known` correct one.
+        """Create an identity. A damaged object of this resource is deleted first: its data is not that of an identity,
+        or its cluster id differs from the `known` correct one.
         """
         collection = paths.namespaced("configmaps", self._owner.namespace)
         try:
@@ -173,14 +173,21 @@ class Executor:
             there = None if found is None else facts.identity_facts(found, index)
             if found is None or (there is not None and known in (None, there.cluster_id)):
                 raise
+            if not base_objects.is_ours(found, self._owner):
+                raise  # It may be the only copy of its data.
             await self._api.delete(path, uid=found["metadata"]["uid"])
             await self._api.create(collection, body)
         return Outcome(True)
 
     async def _adopt(self, step: steps.AdoptObject) -> Outcome:
         path = paths.namespaced(paths.plural_of(step.kind), self._owner.namespace, step.name)
+        found = await self._api.get(path)
+        if found is None:
+            return Outcome(True, f"{step.kind}/{step.name} was deleted meanwhile")
         meta: dict[str, Any] = {"uid": step.uid, "resourceVersion": step.resource_version}
-        meta["ownerReferences"] = [self._owner.reference()]
+        # Other owners stay: they may have a reason, and ours keeps the object if they are deleted.
+        others = found["metadata"].get("ownerReferences") or []
+        meta["ownerReferences"] = [*others, self._owner.reference_on(found)]
         await self._api.merge(path, {"metadata": meta})
         return Outcome(True)
 
@@ -418,7 +425,10 @@ class Executor:
         leader = self._address(view.leader)
         token = await read_token(self._api, self._owner)
         if leader is None or token is None:
-            text = "the leader's pod or the admin token no longer exists"
+            text = (
+                f"leader {view.leader.id} can't be called: its pod is not one of this quorum's pods, or the admin token no "
+                "longer exists"
+            )
             return Outcome(False, text, (Refused(subject, "NoAddress", text, 0.2, 15.0, 5),), True)
         match step:
             case steps.AddVoter(key, incarnation, position, count_newcomer):

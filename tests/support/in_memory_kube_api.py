@@ -16,7 +16,7 @@ from typing import Any
 from quorum_operator.crd import MetadataQuorumSpec
 from quorum_operator.desired import base_objects, identity, names, stateful_set, token_secret
 from quorum_operator.kube import paths
-from quorum_operator.kube.errors import AlreadyExists, Conflict, NotFound
+from quorum_operator.kube.errors import AlreadyExists, Conflict, Invalid, NotFound
 from quorum_operator.metrics import Metrics
 from quorum_operator.planner.observed import Identity, Key, NodeReport, ReplicaView
 from quorum_operator.planner.tls_stage import TlsStage
@@ -126,8 +126,15 @@ class InMemoryKubeApi:
         return self._keep(place, body)
 
     async def apply(self, path: str, body: Object) -> Object:
+        """Other owners are kept, as server-side apply merges them by their UID."""
         await self._changing("apply", path)
-        return self._keep(path, _merged(self.objects.get(path, {}), body))
+        found = self.objects.get(path, {"metadata": {}})
+        mine = body["metadata"].get("ownerReferences") or []
+        uids = {each["uid"] for each in mine}
+        there = found["metadata"].get("ownerReferences") or []
+        owners = [each for each in there if each["uid"] not in uids] + mine
+        meta = {**body["metadata"], "ownerReferences": owners}
+        return self._keep(path, _merged(found, {**body, "metadata": meta}))
 
     async def merge(self, path: str, body: Object) -> Object:
         if path.endswith("/status"):
@@ -190,6 +197,9 @@ class InMemoryKubeApi:
 
     def _keep(self, path: str, body: Object) -> Object:
         kept = copied(body)
+        owners = kept["metadata"].get("ownerReferences") or []
+        if sum(1 for each in owners if each.get("controller")) > 1:
+            raise Invalid(422, "Invalid", "Only one reference can have Controller set to true")
         plain = kept.pop("stringData", {})
         if plain:
             encoded = {key: b64encode(each.encode()).decode() for key, each in plain.items()}

@@ -20,8 +20,9 @@ from quorum_operator.certificates.pem import Read
 from quorum_operator.desired.names import Owner
 from quorum_operator.kube import paths
 from quorum_operator.kube.client import KubeApi
-from quorum_operator.kube.errors import Conflict, Forbidden, NotFound
+from quorum_operator.kube.errors import Conflict, Forbidden, Invalid, NotFound
 from quorum_operator.kube.finding import Reads, is_owned
+from quorum_operator.kube.refusal_words import SEALED, reason_in
 from quorum_operator.tls_crd import RevokedList, TlsSpec, TrustedCa
 
 MOST_GENERATIONS = 64
@@ -230,7 +231,7 @@ async def write(api: KubeApi, owner: Owner, found: Found, step: steps.Step, now:
             return _with_authority(found, generation, made)
         case steps.ApplyTrust(bundle, version):
             body = documents.trust_config_map(owner, bundle)
-            made = await _put(api, "configmaps", body, version)
+            made = await _put_trust(api, body, version, objects.trust)
             return replace(found, objects=replace(objects, trust=made))
         case steps.WriteLeaf(holder, generation, bundle, version, _, extras, revoked):
             pair = issuing.issue(owner, holder, _authority(objects, generation), now)
@@ -375,6 +376,19 @@ async def _annotate(
     name = documents.authority_name(owner, generation)
     meta: dict[str, Any] = {"resourceVersion": version, "annotations": notes}
     return await api.merge(paths.namespaced("secrets", owner.namespace, name), {"metadata": meta})
+
+
+async def _put_trust(api: KubeApi, body: Object, version: str, there: Object | None) -> Object:
+    """Create the trust, or replace its data. One that another client made immutable is recreated: it holds no state."""
+    try:
+        return await _put(api, "configmaps", body, version)
+    except Invalid as error:
+        if there is None or reason_in(error.message) != SEALED:
+            raise
+        meta = body["metadata"]
+        path = paths.namespaced("configmaps", meta["namespace"], meta["name"])
+        await api.delete(path, uid=there["metadata"]["uid"])
+        return await _put(api, "configmaps", body, "")
 
 
 async def _put(api: KubeApi, plural: str, body: Object, version: str) -> Object:

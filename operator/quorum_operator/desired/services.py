@@ -14,6 +14,13 @@ from quorum_operator.desired.names import (
 from quorum_operator.desired.tls import admin_port
 from quorum_operator.planner.tls_stage import TlsStage
 
+_REACHABLE = {"internalTrafficPolicy": "Cluster", "sessionAffinity": "None"}
+"""The defaults of the API server, named so that a change by another client is detected: with `Local` only clients on a
+member's host reach it.
+"""
+
+_OF_READY_PODS = {"type": "ClusterIP", "publishNotReadyAddresses": False}
+
 _CONTROLLER = {"name": "controller", "port": CONTROLLER_PORT, "targetPort": "controller"}
 
 
@@ -40,12 +47,12 @@ def build_nodes(owner: Owner, stage: TlsStage) -> dict[str, Any]:
 
 def build_admin(owner: Owner, stage: TlsStage) -> dict[str, Any]:
     """Admin API of the ready pods."""
-    return _service(owner, owner.admin_service, _admin(stage), {"type": "ClusterIP"})
+    return _service(owner, owner.admin_service, _admin(stage), _OF_READY_PODS)
 
 
 def build_bootstrap(owner: Owner) -> dict[str, Any]:
     """Kafka protocol of the ready pods."""
-    return _service(owner, owner.bootstrap_service, [_CONTROLLER], {"type": "ClusterIP"})
+    return _service(owner, owner.bootstrap_service, [_CONTROLLER], _OF_READY_PODS)
 
 
 def _service(
@@ -56,6 +63,6 @@ def _service(
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": metadata(owner, name),
-        "spec": {**spec, "ports": [{**port, "protocol": "TCP"} for port in ports]}
+        "spec": {**spec, **_REACHABLE, "ports": [{**port, "protocol": "TCP"} for port in ports]}
         | {"selector": selector},
     }

@@ -12,7 +12,10 @@ Object = dict[str, Any]
 
 _EXACT = {
     "ConfigMap": ("data", "binaryData"),
-    "Service": ("spec.selector", "spec.externalIPs", "spec.externalName"),
+    "Service": (
+        *("spec.selector", "spec.externalIPs", "spec.externalName"),
+        "spec.trafficDistribution",
+    ),
     "NetworkPolicy": ("spec",),
     "PodDisruptionBudget": ("spec.selector", "spec.minAvailable", "spec.maxUnavailable"),
 }
@@ -60,6 +63,9 @@ def removals(wanted: Object, live: Object) -> Object | None:
             at[last] = should
     if wanted["kind"] == "Service" and (ports := _ports_without_additions(wanted, live)):
         patch.setdefault("spec", {})["ports"] = ports
+    if wanted["kind"] == "Service" and _at(live, "spec.type") != _at(wanted, "spec.type"):
+        # Some types require the fields to remove, such as externalName: the type changes with them.
+        patch["spec"] = {**wanted["spec"], **patch.get("spec", {})}
     return patch or None
 
 

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+from quorum_operator.crd import KIND
 from quorum_operator.desired.names import ANNOTATION_REMOVED, LABEL_FORMATION, LABEL_QUORUM, Owner
 from quorum_operator.kube import paths
 from quorum_operator.kube.facts import overrides_of
@@ -304,5 +305,13 @@ def _foreign(kind: str, found: Object) -> ForeignObject:
         cluster_id = (found.get("data") or {}).get("clusterId")
     elif kind == "StatefulSet":
         cluster_id = overrides_of(found).get("cluster.id")
-    version = meta.get("resourceVersion", "")
-    return ForeignObject(kind, meta["name"], owners, meta.get("uid", ""), version, cluster_id)
+    kinds = {each.get("kind") for each in references}
+    return ForeignObject(
+        kind,
+        meta["name"],
+        owners,
+        meta.get("uid", ""),
+        meta.get("resourceVersion", ""),
+        cluster_id,
+        given_away=bool(kinds) and KIND not in kinds,
+    )

@@ -24,16 +24,27 @@ def plan_earlier(at: Situation) -> Step | None:
 
 
 def plan_adoption(at: Situation) -> Step | None:
-    """Adopt objects of this cluster without an owner."""
-    identity, known = at.recorded_identity, at.seen.known_cluster_id
-    cluster_id = at.seen.wanted.adopt or (known if identity is None else identity.cluster_id)
+    """Adopt objects of this cluster without an owner, or with owners of another kind. Those of another MetadataQuorum are
+    never adopted.
+    """
+    cluster_id = at.seen.wanted.adopt or _known_cluster_id(at)
     if cluster_id is None:
         return None
     for each in sorted(at.seen.foreign_objects, key=lambda one: one.kind != _IDENTITY):
-        if each.cluster_id == cluster_id and not each.owners and each.uid:
-            reason = f"{each.kind}/{each.name} of the cluster {cluster_id} has no owner"
+        free = not each.owners or each.given_away
+        if each.cluster_id == cluster_id and free and each.uid:
+            owned = f"is owned by {each.owners}" if each.owners else "has no owner"
+            reason = f"{each.kind}/{each.name} of the cluster {cluster_id} {owned}"
             return AdoptObject(each.kind, each.name, each.uid, each.resource_version, reason)
     return None
+
+
+def _known_cluster_id(at: Situation) -> str | None:
+    """The cluster id by the identity, else by a majority, else by the last status."""
+    if at.recorded_identity is not None:
+        return at.recorded_identity.cluster_id
+    confirmed = at.view.cluster_id if at.view is not None else None
+    return confirmed or at.seen.known_cluster_id
 
 
 def _foreign(at: Situation) -> Step | None:

@@ -44,8 +44,8 @@ REASONS: dict[str, tuple[str, ...]] = {
     "SpecInvalid": ("SpecValid", "SpecInvalid"),
     "Refused": (
         *("NothingRefused", "AdmissionDenied", "AlreadyExists", "Conflict", "Contested"),
-        *("Forbidden", "InternalError", "Invalid", "NodeRefused", "NotSafeNow", "QuotaExceeded"),
-        *("ServerError", "TokenRefused", "Unauthorized"),
+        *("Forbidden", "InternalError", "Invalid", "NoAddress", "NodeRefused", "NotSafeNow"),
+        *("QuotaExceeded", "Sealed", "ServerError", "TokenRefused", "Unauthorized"),
     ),
     "ClaimsInDoubt": ("NoDoubt", "EarlierResource", "NotCertain"),
     "IdentityMissing": ("IdentityThere", "IdentityGone"),

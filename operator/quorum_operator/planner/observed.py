@@ -431,7 +431,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class ForeignObject:
-    """An object with a name of this quorum and another owner: never changed, and its name never used."""
+    """An object with a name of this quorum and another owner: never used, and not changed unless it is adopted."""
 
     kind: str
     name: str
@@ -441,6 +441,8 @@ class ForeignObject:
     resource_version: str = ""
     cluster_id: str | None = None
     """Cluster id of an identity, or of a StatefulSet's process."""
+    given_away: bool = False
+    """Whether it has owners and none is a MetadataQuorum: another client has given it to them."""
 
 
 @dataclass(frozen=True, slots=True)

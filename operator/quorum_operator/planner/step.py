@@ -67,7 +67,7 @@ class RebuildIdentity:
 
 @dataclass(frozen=True, slots=True)
 class AdoptObject:
-    """Adopt an object without an owner, as confirmed by `spec.earlierClaims`."""
+    """Own an object of this cluster that has no owner or was given to another one, or as `spec.earlierClaims` confirms."""
 
     kind: str
     name: str

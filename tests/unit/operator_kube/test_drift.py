@@ -137,6 +137,18 @@ BASE_CHANGES: dict[tuple[str, str, str], Callable[[Object], Any]] = {
         targetPort=1
     ),
     ("Service", "q-nodes", "hides"): lambda found: found["spec"].pop("publishNotReadyAddresses"),
+    ("Service", "q-bootstrap", "publishes"): lambda found: found["spec"].update(
+        publishNotReadyAddresses=True
+    ),
+    ("Service", "q-bootstrap", "of one host"): lambda found: found["spec"].update(
+        internalTrafficPolicy="Local"
+    ),
+    ("Service", "q-admin", "sticky"): lambda found: found["spec"].update(
+        sessionAffinity="ClientIP"
+    ),
+    ("Service", "q-nodes", "close"): lambda found: found["spec"].update(
+        trafficDistribution="PreferClose"
+    ),
     ("Service", "q-admin", "exposed"): lambda found: found["spec"].update(type="LoadBalancer"),
     ("PodDisruptionBudget", "q", "loosened"): lambda found: (
         found["spec"].pop("minAvailable"),
@@ -174,6 +186,18 @@ def test_fields_that_apply_would_keep_are_removed() -> None:
     assert patch["spec"]["maxUnavailable"] is None
     assert patch["spec"]["selector"]["matchLabels"]["x"] is None
     assert patch["spec"]["selector"]["matchLabels"]["app.kubernetes.io/instance"] == "q"
+
+
+@pytest.mark.requirement("OP-01")
+def test_type_of_a_service_changes_together_with_the_fields_that_it_requires() -> None:
+    """The API server refuses a Service of type ExternalName without a name."""
+    for name in ("q-admin", "q-nodes"):
+        wanted = base("Service", name)
+        found = stored(wanted)
+        found["spec"] = {"type": "ExternalName", "externalName": "x.example"}
+        patch = removals(wanted, found)
+        assert patch is not None
+        assert patch["spec"] == {**wanted["spec"], "externalName": None}
 
 
 @pytest.mark.requirement("OP-01")

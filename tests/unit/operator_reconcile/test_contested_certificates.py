@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from quorum_operator.certificates.lifetimes import DAY_S
+from quorum_operator.kube.errors import Invalid
 from support.in_memory_kube_api import NAME, SPACE, InMemoryKubeApi
 from support.secured_quorum import TRUST, Env, leaf_path, secret_path
 
@@ -79,3 +80,41 @@ def test_authorities_that_are_deleted_each_time_are_created_ever_more_slowly() -
     env.nodes.now += DAY_S
     env.settle()
     assert secret_path(made[-1]) in env.api.objects or env.api.status["tls"]["authority"]
+
+
+def _seal(api: InMemoryKubeApi) -> None:
+    """What the API server does with an object that has `immutable: true`."""
+
+    def frozen(verb: str, path: str) -> None:
+        if verb == "merge" and api.objects.get(path, {}).get("immutable"):
+            raise Invalid(
+                422, "Invalid", "data: Forbidden: field is immutable when `immutable` is set"
+            )
+
+    api.refuse = frozen
+
+
+def test_trust_that_was_made_immutable_with_other_contents_is_recreated() -> None:
+    env = Env()
+    env.settle()
+    before = dict(env.api.objects[TRUST]["data"])
+    env.api.objects[TRUST] |= {"immutable": True, "data": {"ca.crt": "not a certificate\n"}}
+    _seal(env.api)
+    env.settle()
+    assert env.api.objects[TRUST]["data"] == before
+    assert not env.api.objects[TRUST].get("immutable")
+
+
+def test_certificate_that_was_made_immutable_has_to_be_deleted_by_the_user() -> None:
+    """The operator may not delete Secrets."""
+    env = Env()
+    env.settle()
+    env.api.objects[leaf_path(2)] |= {"immutable": True, "data": {}}
+    _seal(env.api)
+    env.looks(4)
+    ready = env.ready()
+    assert (ready["status"], ready["reason"]) == ("False", "WriteRefused")
+    assert "Secret/demo-2-1-tls" in ready["message"]
+    assert "delete it" in ready["message"]
+    del env.api.objects[leaf_path(2)]
+    env.settle()

@@ -12,6 +12,7 @@ from quorum_operator.kube.errors import Invalid
 from quorum_operator.quorum_client import Described
 from support.in_memory_kube_api import (
     NAME,
+    OWNER,
     SPACE,
     HealthyNodes,
     InMemoryKubeApi,
@@ -132,6 +133,76 @@ def test_object_with_changed_immutable_fields_is_recreated() -> None:
     reconcile(api)
     assert "metadata.log.dir" in api.objects[CONFIG]["data"]["node.properties"]
     assert not api.objects[CONFIG].get("immutable")
+
+
+@pytest.mark.requirement("OP-01")
+def test_secret_that_was_made_immutable_without_its_token_has_to_be_deleted_by_the_user() -> None:
+    """The operator may not delete Secrets."""
+    api = running_quorum(3)
+    api.objects[SECRET] |= {"immutable": True, "data": {}}
+
+    def frozen(verb: str, path: str) -> None:
+        if verb in {"apply", "merge"} and api.objects.get(path, {}).get("immutable"):
+            raise Invalid(
+                422, "Invalid", "data: Forbidden: field is immutable when `immutable` is set"
+            )
+
+    api.refuse = frozen
+    reconcile(api)
+    refused = api.condition("Refused")
+    assert refused["reason"] == "Sealed"
+    assert "Secret/demo-admin" in refused["message"]
+    assert "delete it" in refused["message"]
+    del api.objects[SECRET]
+    reconcile(api)
+    assert api.objects[SECRET]["data"]["token"]
+    assert api.condition("Refused")["status"] == "False"
+
+
+@pytest.mark.requirement("OP-01")
+@pytest.mark.parametrize("controller", [False, True])
+def test_member_that_was_given_to_another_owner_belongs_to_the_quorum_again(
+    controller: bool,
+) -> None:
+    api = running_quorum(3)
+    other = {"apiVersion": "v1", "kind": "ConfigMap", "name": "theirs", "uid": "other"}
+    paths = (IDENTITY, set_path(1), set_path(2))
+    for path in paths:
+        owned_by_other = [{**other, "controller": controller}]
+        api.objects[path]["metadata"]["ownerReferences"] = owned_by_other
+    reconcile(api, times=8)
+    for path in paths:
+        mine, theirs = api.objects[path]["metadata"]["ownerReferences"][::-1]
+        assert (mine["uid"], mine["controller"]) == (OWNER.uid, not controller)
+        assert theirs["uid"] == "other"
+    assert api.condition("ForeignObjects")["status"] == "False"
+    assert not api.created("statefulsets")
+
+
+@pytest.mark.requirement("OP-01")
+def test_member_that_was_given_to_another_quorum_is_only_reported() -> None:
+    api = running_quorum(3)
+    other = {"apiVersion": "metadataquorum.dev/v1beta1", "kind": "MetadataQuorum", "name": "theirs"}
+    api.objects[set_path(3)]["metadata"]["ownerReferences"] = [{**other, "uid": "other"}]
+    reconcile(api, times=4)
+    (owner,) = api.objects[set_path(3)]["metadata"]["ownerReferences"]
+    assert owner["uid"] == "other"
+    message = api.condition("ForeignObjects")["message"]
+    assert "StatefulSet/demo-3-1 (MetadataQuorum/theirs)" in message
+
+
+@pytest.mark.requirement("OP-01")
+def test_identity_of_another_application_is_not_deleted() -> None:
+    api = running_quorum(3)
+    theirs = {"metadata": {"name": "demo-identity", "uid": "theirs"}, "data": {"their": "own"}}
+    api.objects[IDENTITY] = copy.deepcopy(theirs)
+    api.objects[IDENTITY]["metadata"] |= {"labels": {}, "resourceVersion": "1"}
+    reconcile(api, times=4)
+    assert api.objects[IDENTITY]["data"] == theirs["data"]
+    assert "ConfigMap/demo-identity" in api.condition("ForeignObjects")["message"]
+    del api.objects[IDENTITY]
+    reconcile(api, times=4)
+    assert api.objects[IDENTITY]["data"]["clusterId"] == "c1"
 
 
 @pytest.mark.requirement("OP-01")
