@@ -17,6 +17,7 @@ from quorum_operator.desired.accepted_template import with_accepted_template
 from quorum_operator.desired.names import Owner
 from quorum_operator.kube import facts, paths
 from quorum_operator.kube.claim_writer import ClaimWriter
+from quorum_operator.kube.claims import has_room_for
 from quorum_operator.kube.client import KubeApi
 from quorum_operator.kube.drift import ZERO, template_drift
 from quorum_operator.kube.errors import AlreadyExists, ApiError, Forbidden, Invalid
@@ -37,7 +38,9 @@ from quorum_operator.planner.observed import (
     LabelDrift,
     Observation,
 )
+from quorum_operator.planner.recovery import holds_still
 from quorum_operator.planner.refusals import subject_of
+from quorum_operator.planner.situation import Situation
 from quorum_operator.planner.tls_stage import TlsStage
 from quorum_operator.quorum_client import QuorumClient
 from quorum_operator.refused import by_node
@@ -181,13 +184,9 @@ class Executor:
 
     async def _adopt(self, step: steps.AdoptObject) -> Outcome:
         path = paths.namespaced(paths.plural_of(step.kind), self._owner.namespace, step.name)
-        found = await self._api.get(path)
-        if found is None:
-            return Outcome(True, f"{step.kind}/{step.name} was deleted meanwhile")
         meta: dict[str, Any] = {"uid": step.uid, "resourceVersion": step.resource_version}
-        # Other owners stay: they may have a reason, and ours keeps the object if they are deleted.
-        others = found["metadata"].get("ownerReferences") or []
-        meta["ownerReferences"] = [*others, self._owner.reference_on(found)]
+        # Not beside other owners: with one of them left its pod would outlive the resource.
+        meta["ownerReferences"] = [self._owner.reference()]
         await self._api.merge(path, {"metadata": meta})
         return Outcome(True)
 
@@ -280,16 +279,22 @@ class Executor:
         changed = await self._claims.release(lone)
         if changed is not None:
             return Outcome(True, f"changed meanwhile: {changed}")
-        recovery, given_up = facts.recovery_facts(lone.claim.marks.recovery)
+        marks = lone.claim.marks
+        recovery, given_up = facts.recovery_facts(marks.recovery)
+        note = marks.recovery
+        if recovery is not None and not given_up:
+            at = Situation(self._seen)
+            given_up = not holds_still(at, lone.node_id, marks.uuid, recovery)
+            note = facts.recovery_text(str(recovery), given_up=given_up)
         member = stateful_set.Member(
             node_id=lone.node_id,
             number=lone.number,
             identity=self._identity(step.formation),
             founder=step.founder,
             recovery=None if given_up else recovery,
-            replica_uuid=lone.claim.marks.uuid,
+            replica_uuid=marks.uuid,
             storage=lone.storage,
-            recovery_note=lone.claim.marks.recovery,
+            recovery_note=note,
         )
         body = stateful_set.build(self._owner, self._spec, member)
         return await self._create_set(body, repairs=True)
@@ -327,14 +332,13 @@ class Executor:
 
     async def _expand(self, step: steps.ExpandVolume) -> Outcome:
         """Expand the claim before the annotation of the StatefulSet, which would otherwise mark the expansion as
-        done.
+        done. A claim that was expanded further by another client stays as it is, because no claim can shrink.
         """
         note = {names.ANNOTATION_STORAGE: stateful_set.storage_text(step.storage)}
-        body = {
-            "metadata": {"uid": step.claim_uid, "annotations": note},
-            "spec": {"resources": {"requests": {"storage": step.storage.size}}},
-        }
+        body: dict[str, Any] = {"metadata": {"uid": step.claim_uid, "annotations": note}}
         path = paths.namespaced("persistentvolumeclaims", self._owner.namespace, step.claim)
+        if not has_room_for(await self._api.get(path), step.storage.size):
+            body["spec"] = {"resources": {"requests": {"storage": step.storage.size}}}
         await self._api.merge(path, body)
         return await self._annotate(step.target, {**note})
 

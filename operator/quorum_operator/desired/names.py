@@ -106,6 +106,11 @@ TOKEN_FILE = f"{TOKEN_PATH}/{TOKEN_KEY}"
 
 USER_ID = 65532
 
+MOST_COUNTED = 900_000_000
+"""Highest incarnation number that others are counted from. A higher one is in a name that somebody else has chosen;
+numbers after it would have more digits than the names of members allow.
+"""
+
 _NUMBER = re.compile("[1-9][0-9]{0,8}")
 _MEMBER = re.compile("([1-9][0-9]{0,8})-([1-9][0-9]{0,8})")
 _POD = re.compile("([1-9][0-9]{0,8})-([1-9][0-9]{0,8})-0")

@@ -7,7 +7,7 @@ from quorum_operator.desired import names
 from quorum_operator.desired.names import Owner
 from quorum_operator.kube import facts
 from quorum_operator.planner.observed import ClaimFacts, LoneClaim, Marks, StorageChoice
-from quorum_operator.quantity import whole_number
+from quorum_operator.quantity import value_of, whole_number
 
 Object = dict[str, Any]
 Place = tuple[int, int]
@@ -23,6 +23,13 @@ def claim_facts(claim: Object) -> ClaimFacts:
         storage_class=(claim.get("spec") or {}).get("storageClassName"),
         owners=frozenset(each["uid"] for each in claim["metadata"].get("ownerReferences") or ()),
     )
+
+
+def has_room_for(claim: Object | None, size: str) -> bool:
+    """Whether a claim requests at least `size`."""
+    requests = ((claim or {}).get("spec") or {}).get("resources", {}).get("requests", {})
+    there, wanted = value_of(str(requests.get("storage", ""))), value_of(size)
+    return there is not None and wanted is not None and there >= wanted
 
 
 def marks_facts(meta: Object) -> Marks:

@@ -15,7 +15,13 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from quorum_operator.crd import KIND
-from quorum_operator.desired.names import ANNOTATION_REMOVED, LABEL_FORMATION, LABEL_QUORUM, Owner
+from quorum_operator.desired.names import (
+    ANNOTATION_CLUSTER_ID,
+    ANNOTATION_REMOVED,
+    LABEL_FORMATION,
+    LABEL_QUORUM,
+    Owner,
+)
 from quorum_operator.kube import paths
 from quorum_operator.kube.facts import overrides_of
 from quorum_operator.planner.observed import ForeignObject
@@ -265,6 +271,19 @@ def is_owned(found: Object, owner: Owner) -> bool:
     return any(reference.get("uid") == owner.uid for reference in references)
 
 
+def created_with(found: Object) -> dict[str, str]:
+    """Annotations of a StatefulSet's claim template, which is immutable."""
+    for each in found["spec"].get("volumeClaimTemplates") or []:
+        notes: dict[str, str] = (each.get("metadata") or {}).get("annotations") or {}
+        return notes
+    return {}
+
+
+def cluster_id_of(found: Object) -> str | None:
+    """Cluster id of a StatefulSet: from its immutable claim template, else from the arguments in its template."""
+    return created_with(found).get(ANNOTATION_CLUSTER_ID) or overrides_of(found).get("cluster.id")
+
+
 def formation_of(found: Object) -> int | None:
     """Formation of a StatefulSet: from its immutable claim template, else from its label."""
     spec = found["spec"]
@@ -304,7 +323,7 @@ def _foreign(kind: str, found: Object) -> ForeignObject:
     if kind == "ConfigMap":
         cluster_id = (found.get("data") or {}).get("clusterId")
     elif kind == "StatefulSet":
-        cluster_id = overrides_of(found).get("cluster.id")
+        cluster_id = cluster_id_of(found)
     kinds = {each.get("kind") for each in references}
     return ForeignObject(
         kind,

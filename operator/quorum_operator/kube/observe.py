@@ -29,6 +29,7 @@ from quorum_operator.kube.finding import (
     Place,
     Reads,
     WideReads,
+    cluster_id_of,
     find_parts,
     formation_of,
     without_identities,
@@ -387,7 +388,7 @@ def _incarnations(
                 recovery=recovery,
                 recovery_given_up=given_up,
                 template_hash=notes.get(names.ANNOTATION_TEMPLATE),
-                cluster_id=facts.overrides_of(each).get("cluster.id"),
+                cluster_id=cluster_id_of(each),
                 founding=facts.founding_facts(facts.overrides_of(each)),
                 tls_stage=stage_of_process(facts.overrides_of(each)),
                 held_by=facts.held_by(meta),
@@ -416,7 +417,8 @@ def _foreign_sets(owner: Owner, parts: Parts) -> set[Place]:
 def _used_numbers(parts: Parts) -> dict[int, int]:
     used: dict[int, int] = {}
     for node_id, number in parts.taken:
-        used[node_id] = max(used.get(node_id, 0), number)
+        if number <= names.MOST_COUNTED:
+            used[node_id] = max(used.get(node_id, 0), number)
     return used
 
 

@@ -15,6 +15,12 @@ PERIOD_S = 10.0
 """Interval of wide searches for objects that stay missing."""
 
 
+MOST_KNOWN = 64
+"""Maximum number of members of the last status that are read by name. An edited status may name thousands, and each is
+three reads.
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Search:
     """How to search next."""
@@ -40,7 +46,7 @@ class Searches:
         """The next search at `now`, in seconds of a monotonic clock; `earlier`: members of the last status."""
         members = {
             (member.id, member.incarnation)
-            for member in earlier.members
+            for member in earlier.members[:MOST_KNOWN]
             if member.incarnation is not None
         }
         self._wide = self._missing and now - self._wide_at >= PERIOD_S

@@ -1,15 +1,12 @@
 """Evidence about a quorum's identities from its StatefulSets."""
 
-from typing import Any
-
 from quorum_operator.desired import names
 from quorum_operator.kube import facts
-from quorum_operator.kube.finding import Parts, formation_of
+from quorum_operator.kube.finding import Parts, created_with, formation_of
 from quorum_operator.planner.credible_identity import Witness
 from quorum_operator.planner.formation_defaults import defaults_in
 from quorum_operator.planner.tls_stage import stage_of_process
 
-Object = dict[str, Any]
 _KEY_STORE = "ssl.keystore.location"
 
 
@@ -20,7 +17,7 @@ def witnesses(parts: Parts) -> list[Witness]:
         formation = formation_of(each)
         if formation is None:
             continue
-        notes, overrides = _created_with(each), facts.overrides_of(each)
+        notes, overrides = created_with(each), facts.overrides_of(each)
         found.append(
             Witness(
                 formation=formation,
@@ -35,11 +32,3 @@ def witnesses(parts: Parts) -> list[Witness]:
             )
         )
     return found
-
-
-def _created_with(found: Object) -> dict[str, str]:
-    """Annotations of a StatefulSet's claim template, which is immutable."""
-    for each in found["spec"].get("volumeClaimTemplates") or []:
-        notes: dict[str, str] = (each.get("metadata") or {}).get("annotations") or {}
-        return notes
-    return {}

@@ -50,14 +50,18 @@ class IdentityLeft:
 
     @cached_property
     def cluster_ids(self) -> dict[str, str]:
-        """Cluster ids by their sources."""
-        at = self.at
-        found = {each.name: each.cluster_id for each in at.current}
-        found |= {f"the process of {e.name}": e.report.cluster_id for e in at.current if e.report}
-        found |= {each.claim.name: each.claim.marks.cluster_id for each in at.own_claims}
-        found |= {"the status": at.seen.known_cluster_id}
-        view = at.seen.view
-        found |= {"the confirmed leader": view.cluster_id if view is not None else None}
+        """Cluster ids by their sources. If all StatefulSets and the processes agree, others do not count: anybody may have
+        edited the status or the annotations of claims.
+        """
+        at, view = self.at, self.at.seen.view
+        sets = {each.name: each.cluster_id for each in at.current}
+        answers = {f"the process of {e.name}": e.report.cluster_id for e in at.current if e.report}
+        answers |= {"the confirmed leader": view.cluster_id if view is not None else None}
+        answers = {name: found for name, found in answers.items() if found is not None}
+        found = {**sets, **answers}
+        if not answers or len(set(found.values())) > 1:
+            found |= {each.claim.name: each.claim.marks.cluster_id for each in at.own_claims}
+            found |= {"the status": at.seen.known_cluster_id}
         return {name: cluster_id for name, cluster_id in found.items() if cluster_id is not None}
 
     @cached_property
@@ -159,7 +163,7 @@ class IdentityLeft:
             named = ", ".join(
                 f"{name}: {found}" for name, found in sorted(self.cluster_ids.items())
             )
-            return f"conflicting cluster ids were found ({named}). Remove the objects that do not belong to this quorum"
+            return f"conflicting cluster ids were found ({named}). Remove the objects that do not belong to this quorum, or correct what was edited"
         if at.seen.wanted.adopt is not None and self.cluster_id == at.seen.wanted.adopt:
             return None
         if self.cluster_id is not None and at.seen.view is not None and at.seen.view.cluster_id:

@@ -43,7 +43,7 @@ from quorum_operator.planner.step import (
 from quorum_operator.planner.suspicion import lasting, plan_suspicion
 from quorum_operator.planner.tls_migration import plan_next_stage, plan_way_back
 from quorum_operator.planner.tls_stage import first_stage
-from quorum_operator.planner.unlatching import plan_unlatching
+from quorum_operator.planner.unlatching import plan_unlatching, refutation
 from quorum_operator.planner.updates import (
     plan_canary_result,
     plan_update,
@@ -218,6 +218,8 @@ def _restore_notes(at: Situation) -> Step | None:
     """Restore annotations that were removed from a StatefulSet and are on its claim."""
     for each in at.seen.incarnations:
         if "failed" in each.notes_lost and each.failed is not None:
+            if refutation(at, each) is not None:
+                continue  # Only its claim is marked, and the mark is wrong: it is revoked instead.
             reason = f"{each.name}: its claim is marked failed ({each.failed.reason})"
             return LatchFailure(target(each), each.failed, reason)
         if "uuid" in each.notes_lost and each.uuid is not None:

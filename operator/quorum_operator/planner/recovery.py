@@ -14,6 +14,7 @@ runs without `--recover` in its previous role; if it had already become the sole
 """
 
 from quorum_node.records.identity import uuid_text
+from quorum_node.survivor import Survivor
 from quorum_operator.planner.observed import (
     Confirmation,
     FailureLatch,
@@ -160,16 +161,29 @@ def _begin(at: Situation) -> Step | None:
 def _give_up(at: Situation, survivor: Incarnation) -> Step | None:
     recovery = survivor.recovery
     assert recovery is not None
-    accepted = Confirmation(
-        survivor.node_id, uuid_text(recovery.uuid), recovery.epoch, recovery.end_offset
-    )
     if at.view is not None:
         reason = "a majority of the voters confirms a leader again"
-    elif at.seen.wanted.recovery != accepted:
+    elif at.seen.wanted.recovery != _acceptance_of(survivor.node_id, recovery):
         reason = "spec.recovery was removed or changed"
     else:
         return None
     return GiveUpRecovery(_target(survivor), str(recovery), f"the recovery is cancelled: {reason}")
+
+
+def _acceptance_of(node_id: int, survivor: Survivor) -> Confirmation:
+    """The value of spec.recovery that accepts it."""
+    return Confirmation(node_id, uuid_text(survivor.uuid), survivor.epoch, survivor.end_offset)
+
+
+def holds_still(at: Situation, node_id: int, uuid: str | None, survivor: Survivor) -> bool:
+    """Whether a member that is created again for its claim keeps the recovery noted there: it was carried out, or no
+    majority confirms a leader and the user still accepts it. Otherwise the member would become the sole voter beside
+    its old quorum.
+    """
+    if uuid == uuid_text(survivor.recovered_uuid):
+        return True
+    accepted = at.seen.wanted.recovery == _acceptance_of(node_id, survivor)
+    return at.view is None and accepted
 
 
 def _fence(at: Situation, survivor: Incarnation) -> Step | None:

@@ -203,3 +203,19 @@ def test_claims_of_the_previous_version_are_found_and_not_modified() -> None:
     seen = found(api)
     assert seen.claims.keys() == PLACES, "also without other references"
     assert label_drift(OWNER, seen) == ()
+
+
+def test_cluster_id_of_a_member_is_that_of_its_immutable_claim_template() -> None:
+    api, members = three()
+    owned = members[2][0]
+    owned["spec"]["template"]["spec"]["containers"] = [{"args": ["--override", "cluster.id=c9"]}]
+    by_id = {each.node_id: each.cluster_id for each in cluster(api).incarnations}
+    assert by_id == {1: "c1", 2: "c1", 3: "c1"}
+
+
+def test_number_that_leaves_no_room_in_names_is_not_counted() -> None:
+    api, members = three()
+    for name in ("data-q-3-999999999-0", "data-q-2-17-0"):
+        claim = {**members[1][2], "metadata": {"name": name, "labels": {}}}
+        api.add("space", "persistentvolumeclaims", claim)
+    assert cluster(api, wide=True).used_numbers == {1: 1, 2: 17, 3: 1}

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from quorum_operator.kube.observe import Cluster
-from quorum_operator.kube.searches import PERIOD_S, Searches
+from quorum_operator.kube.searches import MOST_KNOWN, PERIOD_S, Searches
 from quorum_operator.planner.observed import (
     Identity,
     Incarnation,
@@ -63,6 +63,12 @@ def test_full_search_runs_once_while_all_voters_are_found() -> None:
 
 def test_last_status_gives_the_names_to_read() -> None:
     assert Searches().begin(EARLIER, 0.0).known == {(1, 2), (3, 1)}
+
+
+def test_edited_status_with_thousands_of_members_does_not_cause_as_many_reads() -> None:
+    """Reconciles would exceed their time limit, and the status would never be corrected."""
+    forged = [MemberStatus(id=each, incarnation=1) for each in range(1, 20_000)]
+    assert len(Searches().begin(MetadataQuorumStatus(members=forged), 0.0).known) == MOST_KNOWN
 
 
 def test_missing_voter_is_searched_for_periodically() -> None:

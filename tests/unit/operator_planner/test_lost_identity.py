@@ -121,14 +121,25 @@ def test_contradicting_evidence_is_named_and_no_identity_is_created() -> None:
     delete_identity(model)
     seen = model.observe()
     first, *others = seen.incarnations
+    silent = tuple(replace(each, report=None) for each in seen.incarnations)
     for other in (
-        replace(seen, known_cluster_id="c9"),
+        replace(seen, known_cluster_id="c9", view=None, incarnations=silent),
         replace(seen, incarnations=(replace(first, cluster_id="c9"), *others)),
     ):
         step = plan(other)
         assert isinstance(step, Wait)
         assert "c9" in step.reason
         assert "c1" in step.reason
+
+
+def test_cluster_id_that_was_edited_in_the_status_does_not_prevent_recreation() -> None:
+    model = lost()
+    delete_identity(model)
+    seen = replace(model.observe(), known_cluster_id="c9")
+    for other in (seen, replace(seen, view=None, hinted_voters=None)):
+        step = plan(other)
+        assert isinstance(step, RebuildIdentity)
+        assert step.cluster_id == "c1"
 
 
 def test_no_formation_while_the_status_names_voters() -> None:

@@ -2,11 +2,13 @@
 
 import asyncio
 import copy
+import json
 from typing import Any
 
 import pytest
 
 from quorum_operator.desired import names
+from quorum_operator.planner.evidence import CIRCUMSTANCES
 from quorum_operator.quorum_client import Described
 from support.in_memory_kube_api import (
     NAME,
@@ -116,3 +118,17 @@ def test_running_voter_marked_as_stopped_is_treated_as_a_member() -> None:
     assert names.ANNOTATION_STOPPED not in notes(api, set_path(2))
     assert api.condition("Degraded")["status"] == "False"
     assert not [path for verb, path in api.writes if verb == "delete"], "a pod was restarted"
+
+
+@pytest.mark.parametrize("reason", sorted(CIRCUMSTANCES))
+@pytest.mark.requirement("OP-01")
+def test_failure_mark_on_the_claim_alone_is_revoked_while_the_replica_fetches(reason: str) -> None:
+    """It would neither be restored on the StatefulSet, which is refused for a live voter, nor revoked."""
+    api = running_quorum()
+    text = json.dumps({"reason": reason, "evidence": "by hand", "at": 1.0})
+    notes(api, CLAIM).update({names.ANNOTATION_FAILED: text, names.ANNOTATION_UUID: "U2"})
+    reconciled(api, 4)
+    assert names.ANNOTATION_FAILED not in notes(api, CLAIM)
+    assert names.ANNOTATION_FAILED not in notes(api, set_path(2))
+    assert api.condition("Refused")["status"] == "False"
+    assert not api.created("statefulsets")
