@@ -219,7 +219,10 @@ class Executor:
 
     async def _restore(self, each: LabelDrift) -> Outcome:
         path = paths.namespaced(paths.plural_of(each.kind), self._owner.namespace, each.name)
-        body = {"metadata": {"uid": each.uid, "labels": dict(each.labels)}}
+        meta: dict[str, Any] = {"uid": each.uid, "labels": dict(each.labels)}
+        if each.shared:
+            meta["ownerReferences"] = [self._owner.reference()]
+        body = {"metadata": meta}
         try:
             await self._api.merge(path, body)
         except ApiError as error:

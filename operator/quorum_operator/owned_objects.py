@@ -69,19 +69,12 @@ class OwnedObjects:
                 # An apply keeps fields that other clients have added. Here they would change what the
                 # object does.
                 await self._api.merge(path, {"metadata": {}, **patch})
-            await self._api.apply(
-                path, wanted if live is None else self._beside_others(wanted, live)
-            )
+            await self._api.apply(path, wanted)
         except ApiError as error:
             if live is not None and is_frozen(error) and base_objects.belongs_to(live, self._owner):
                 return await self._recreate(subject, path, live, wanted)
             return not_done(subject, error)
         return Outcome(True)
-
-    def _beside_others(self, wanted: Object, live: Object) -> Object:
-        """The object with an owner reference that the other owners of the existing one allow."""
-        owners = {"ownerReferences": [self._owner.reference_on(live)]}
-        return {**wanted, "metadata": {**wanted["metadata"], **owners}}
 
     async def _remove(self, subject: str, unwanted: Object) -> Outcome:
         """Delete an object if this resource owns it."""

@@ -17,15 +17,19 @@ from quorum_operator.kube.events import post_event
 from quorum_operator.metrics import Metrics
 from quorum_operator.outcome import Outcome
 from quorum_operator.planner.conditions import REFUSED, SPEC_INVALID, Finding
-from quorum_operator.planner.news import news
+from quorum_operator.planner.news import News, news
 from quorum_operator.planner.status import condition_of
 from quorum_operator.planner.step import LatchFailure, Step
+from quorum_operator.refused import is_outage
 from quorum_operator.status_crd import Condition, MetadataQuorumStatus
 
 Object = dict[str, Any]
 
 REPORTED_TIMES = 3
 """Number of repetitions of a step that are reported."""
+
+STATUS_REFUSED = "StatusRefused"
+"""Reason of the event if the API server rejects the status."""
 
 _log = structlog.get_logger("quorum_operator")
 
@@ -35,6 +39,10 @@ class Reporter:
 
     def __init__(self, api: KubeApi, metrics: Metrics, clock: Callable[[], float]) -> None:
         self._api, self._metrics, self._clock = api, metrics, clock
+        self._told: dict[str, set[tuple[str, str]]] = {}
+        """Reason and message of the events about a resource (by UID) whose status can't be written. Each is posted once,
+        although it remains news compared with the last status.
+        """
 
     async def report_step(self, owner: Owner, step: Step, outcome: Outcome, times: int) -> None:
         """Post an event for a step. `times`: how often in a row it was executed, or refused for the same reason."""
@@ -60,12 +68,21 @@ class Reporter:
         earlier: MetadataQuorumStatus,
         owner: Owner,
     ) -> None:
-        """Write the status if it has changed, and post an event for each change to report."""
-        events = [
-            self._post(owner, each.kind, each.reason, each.message)
-            for each in news(status, earlier)
-        ]
-        await asyncio.gather(self._write_status(path, resource, status, earlier, owner), *events)
+        """Write the status if it has changed, and post an event for each change to report. A rejection is reported by an
+        event: it must not delay the steps.
+        """
+        found = [each for each in news(status, earlier) if self._is_new(owner, each)]
+        events = [self._post(owner, each.kind, each.reason, each.message) for each in found]
+        written, *_ = await asyncio.gather(
+            self._write_status(path, resource, status, earlier, owner), *events
+        )
+        if written:
+            self._told.pop(owner.uid, None)
+        else:
+            self._told.setdefault(owner.uid, set()).update(map(_key, found))
+
+    def _is_new(self, owner: Owner, news_item: News) -> bool:
+        return _key(news_item) not in self._told.get(owner.uid, ())
 
     async def hold(self, path: str, resource: Object, finding: Finding) -> None:
         """Set one condition if no status can be computed; the rest of the status is kept.
@@ -86,8 +103,14 @@ class Reporter:
         others = [each for each in before if each.type != condition.type]
         body = [each.model_dump(mode="json", by_alias=True) for each in (*others, condition)]
         owner = Owner(meta["name"], meta["namespace"], meta["uid"])
-        await self._patch(path, resource, {"conditions": body}, owner)
-        await self._post(owner, "Warning", condition.reason, condition.message)
+        event = News("Warning", condition.reason, condition.message)
+        if await self._patch(path, resource, {"conditions": body}, owner):
+            self._told.pop(owner.uid, None)
+        elif self._is_new(owner, event):
+            self._told.setdefault(owner.uid, set()).add(_key(event))
+        else:
+            return
+        await self._post(owner, event.kind, event.reason, event.message)
 
     async def _post(self, owner: Owner, kind: str, reason: str, message: str) -> None:
         try:
@@ -104,25 +127,41 @@ class Reporter:
         status: MetadataQuorumStatus,
         earlier: MetadataQuorumStatus,
         owner: Owner,
-    ) -> None:
+    ) -> bool:
+        """Returns whether the written status is this one, or may be soon."""
         self._metrics.set_status(owner.namespace, owner.name, status)
         if same(status, earlier):
-            return
+            return True
         body = status.model_dump(mode="json", by_alias=True, exclude_none=True)
         # A merge patch keeps fields that it does not name, so removed fields are set to null.
         for key, old in (resource.get("status") or {}).items():
             new = body.setdefault(key, None)
             if isinstance(old, dict) and isinstance(new, dict):
                 body[key] = {**dict.fromkeys(old), **new}
-        await self._patch(path, resource, body, owner)
+        return await self._patch(path, resource, body, owner)
 
-    async def _patch(self, path: str, resource: Object, body: Object, owner: Owner) -> None:
+    async def _patch(self, path: str, resource: Object, body: Object, owner: Owner) -> bool:
+        """Write the status. Returns False if the API server rejects it. Raises ApiError if it is unavailable."""
         version = resource["metadata"]["resourceVersion"]
         patch = {"metadata": {"resourceVersion": version}, "status": body}
         try:
             await self._api.merge(f"{path}/status", patch)
         except (Conflict, NotFound):
             _log.debug("status not written: the resource has changed", quorum=owner.name)
+        except ApiError as error:
+            if is_outage(error):
+                raise
+            _log.warning("status rejected", quorum=owner.name, error=str(error))
+            rejected = News("Warning", STATUS_REFUSED, f"the status is outdated: {error.message}")
+            if self._is_new(owner, rejected):
+                self._told.setdefault(owner.uid, set()).add(_key(rejected))
+                await self._post(owner, rejected.kind, rejected.reason, rejected.message)
+            return False
+        return True
+
+
+def _key(news_item: News) -> tuple[str, str]:
+    return news_item.reason, news_item.message
 
 
 def blocked(refused: Refused) -> Finding:

@@ -139,6 +139,7 @@ class InMemoryKubeApi:
     async def merge(self, path: str, body: Object) -> Object:
         if path.endswith("/status"):
             await self._called("merge", path)
+            self.refuse("merge", path)
             place = path.removesuffix("/status")
             self.objects[place] = _merged(self.objects[place], {"status": body["status"]})
             return self.objects[place]

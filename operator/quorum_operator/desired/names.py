@@ -126,22 +126,16 @@ class Owner:
     operator_namespace: str = ""
     """Namespace of the operator's pods; empty if unknown or outside of the cluster."""
 
-    def reference(self, *, controller: bool = True) -> dict[str, object]:
+    def reference(self) -> dict[str, object]:
         """Owner reference: deleting the resource deletes its objects, without any finalizer."""
         return {
             "apiVersion": f"{PREFIX}/v1alpha1",
             "kind": "MetadataQuorum",
             "name": self.name,
             "uid": self.uid,
-            "controller": controller,
+            "controller": True,
             "blockOwnerDeletion": False,
         }
-
-    def reference_on(self, found: Mapping[str, Any]) -> dict[str, object]:
-        """Owner reference for an existing object: it can have only one controller, which may be another owner."""
-        references = found["metadata"].get("ownerReferences") or []
-        others = [each for each in references if each.get("uid") != self.uid]
-        return self.reference(controller=not any(each.get("controller") for each in others))
 
     @property
     def labels(self) -> dict[str, str]:

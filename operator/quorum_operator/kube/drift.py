@@ -61,6 +61,10 @@ def removals(wanted: Object, live: Object) -> Object | None:
             at[last] = _instead(there, should)
         else:
             at[last] = should
+    owners, there = (_at(each, "metadata.ownerReferences") for each in (wanted, live))
+    if owners and there and _difference(owners, there, "ownerReferences"):
+        # Another owner would keep the object when the resource is deleted.
+        patch["metadata"] = {"ownerReferences": owners}
     if wanted["kind"] == "Service" and (ports := _ports_without_additions(wanted, live)):
         patch.setdefault("spec", {})["ports"] = ports
     if wanted["kind"] == "Service" and _at(live, "spec.type") != _at(wanted, "spec.type"):
@@ -143,7 +147,7 @@ def _difference(wanted: Any, live: Any, path: str) -> str | None:
         return None
     if path.endswith("ownerReferences"):
         mine = {each["uid"] for each in wanted}
-        return None if mine <= {each.get("uid") for each in live or ()} else path
+        return None if mine == {each.get("uid") for each in live or ()} else path
     if isinstance(wanted, list):
         items = live if isinstance(live, list) else []
         if len(wanted) != len(items):

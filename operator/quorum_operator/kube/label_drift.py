@@ -1,4 +1,4 @@
-"""Detects edited labels of the operator's objects.
+"""Detects edited labels, and additional owners, of the operator's objects.
 
 Kubernetes depends on labels: without one of them a Service drops a pod, and a StatefulSet releases it. Restoring the
 label undoes this. Additional labels are not changed.
@@ -16,18 +16,20 @@ Object = dict[str, Any]
 
 
 def label_drift(owner: Owner, parts: Parts) -> tuple[LabelDrift, ...]:
-    """Edited labels of identities, StatefulSets, pods and claims, except objects being deleted."""
+    """Edited labels of identities, StatefulSets, pods and claims, and other owners of the first two, except objects being
+    deleted.
+    """
     return tuple(_drift(owner, parts))
 
 
 def _drift(owner: Owner, parts: Parts) -> Iterator[LabelDrift]:
     for index, each in sorted(parts.identities.items()):
-        yield from _of("ConfigMap", each, identity.labels(owner, index))
+        yield from _of("ConfigMap", each, identity.labels(owner, index), shared=_is_shared(each))
     current = max(parts.identities, default=1)
     for place, each in sorted(parts.sets.items()):
         formation = formation_of(each) or current
         wanted = stateful_set.labels(owner, *place, formation)
-        yield from _of("StatefulSet", each, wanted)
+        yield from _of("StatefulSet", each, wanted, shared=_is_shared(each))
         # The selector of a StatefulSet is immutable, so its pods need these labels in every version.
         selected = each["spec"].get("selector", {}).get("matchLabels") or {}
         yield from _of("Pod", parts.pods.get(place), {**wanted, **selected})
@@ -41,11 +43,19 @@ def _drift(owner: Owner, parts: Parts) -> Iterator[LabelDrift]:
         yield from _of("PersistentVolumeClaim", claim, kept)
 
 
-def _of(kind: str, found: Object | None, wanted: dict[str, str]) -> Iterator[LabelDrift]:
+def _is_shared(found: Object) -> bool:
+    """Whether it has other owners too. It would outlive the resource, with its pods."""
+    return len(found["metadata"].get("ownerReferences") or ()) > 1
+
+
+def _of(
+    kind: str, found: Object | None, wanted: dict[str, str], *, shared: bool = False
+) -> Iterator[LabelDrift]:
     if found is None or "deletionTimestamp" in found["metadata"]:
         return
     meta = found["metadata"]
     there = meta.get("labels") or {}
     wrong = {key: value for key, value in wanted.items() if there.get(key) != value}
-    if wrong:
-        yield LabelDrift(kind, meta["name"], meta["uid"], tuple(sorted(wrong.items())))
+    if wrong or shared:
+        labels = tuple(sorted(wrong.items()))
+        yield LabelDrift(kind, meta["name"], meta["uid"], labels, shared)

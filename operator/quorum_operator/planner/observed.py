@@ -447,12 +447,13 @@ class ForeignObject:
 
 @dataclass(frozen=True, slots=True)
 class LabelDrift:
-    """An object with edited labels; `labels`: the correct values of those that are wrong."""
+    """An object with edited labels; `labels`: the correct values of those that are wrong. `shared`: it has other owners."""
 
     kind: str
     name: str
     uid: str
     labels: tuple[tuple[str, str], ...]
+    shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -468,8 +469,7 @@ class Observation:
     identities: tuple[Identity, ...] = ()
     stale_objects: tuple[str, ...] = ()
     """Services, ConfigMaps and similar objects that are missing or differ from the desired ones."""
-    config_created_at: float | None = None
-    """Creation time of the nodes' ConfigMap; None if it was not read."""
+    config_created_at: float | None = None  # of the nodes' ConfigMap; None: not read
     drain_floor: int | None = None  # minAvailable of the disruption budget; None: not known
     label_drift: tuple[LabelDrift, ...] = ()
     foreign_objects: tuple[ForeignObject, ...] = ()

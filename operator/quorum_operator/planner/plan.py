@@ -192,7 +192,7 @@ def _labels(at: Situation) -> Step | None:
     if not due:
         return None
     names = tuple(f"{each.kind}/{each.name}" for each in due)
-    return RestoreLabels(due, "labels were edited: " + _some(names))
+    return RestoreLabels(due, "labels or owners were edited: " + _some(names))
 
 
 def _some(names: tuple[str, ...]) -> str:

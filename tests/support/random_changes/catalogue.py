@@ -13,6 +13,7 @@ from support.random_changes import (
     paired_acts,
     process_acts,
     spec_acts,
+    takeover_acts,
     update_acts,
     volume_acts,
 )
@@ -33,13 +34,14 @@ EVERY: tuple[Act, ...] = (
     *field_acts.ACTS,
     *manual_acts.ACTS,
     *volume_acts.ACTS,
+    *takeover_acts.ACTS,
 )
 
 _NOT_PLAYED = "not played on kind yet"
 HELD_BACK: dict[str, str] = {
     **{
         each.name: _NOT_PLAYED
-        for acts in (alter_acts, update_acts, field_acts, manual_acts, volume_acts)
+        for acts in (alter_acts, update_acts, field_acts, manual_acts, volume_acts, takeover_acts)
         for each in acts.ACTS
     },
     "members-on-different-hosts": _NOT_PLAYED,

@@ -301,3 +301,21 @@ def test_additional_member_waits_for_a_valid_spec() -> None:
     refusing(Invalid(422, "Invalid", "no"), ("create", "/statefulsets/"), api=api)
     reconcile(api, HealthyNodes(3), times=2)
     assert api.condition("Refused")["reason"] == "Invalid"
+
+
+@pytest.mark.requirement("OP-01")
+@pytest.mark.parametrize("error", [POLICY, WEBHOOK])
+def test_rejected_status_is_reported_once_and_delays_no_step(error: ApiError) -> None:
+    api, nodes = running_quorum(3), HealthyNodes(3)
+    reconcile(api, nodes)
+    api.events.clear()
+    refusing(error, ("merge", "/metadataquorums/"), api=api)
+    with_a_failed_disk(api, 3)
+    run_worker(api, nodes, 1.5)
+    assert api.created("statefulsets") == [f"{NAME}-3-2"]
+    told = [(each["reason"], each["message"]) for each in api.events]
+    assert sum(reason == "StatusRefused" for reason, _ in told) == 1
+    assert len(told) == len(set(told)), "an event is repeated"
+    api.refuse = lambda verb, path: None
+    reconcile(api, nodes, times=2)
+    assert api.status["members"][-1]["incarnation"] == 2

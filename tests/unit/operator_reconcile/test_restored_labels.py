@@ -3,8 +3,11 @@
 import pytest
 
 from quorum_operator.desired.names import LABEL_INSTANCE, LABEL_QUORUM
-from support.in_memory_kube_api import pod_path, reconcile, running_quorum, set_path
+from support.in_memory_kube_api import OWNER, pod_path, reconcile, running_quorum, set_path
 
+IDENTITY = "/api/v1/namespaces/space/configmaps/demo-identity"
+SERVICE = "/api/v1/namespaces/space/services/demo-admin"
+BUDGET = "/apis/policy/v1/namespaces/space/poddisruptionbudgets/demo"
 CLAIM = "/api/v1/namespaces/space/persistentvolumeclaims/data-demo-1-1-0"
 
 
@@ -23,6 +26,17 @@ def test_edited_label_is_restored(path: str, edited: str | None) -> None:
     assert api.objects[path]["metadata"]["labels"] == before
     assert {verb for verb, _ in api.writes} == {"merge"}
     assert (api.status["phase"], api.status["voters"]) == ("Ready", 3)
+
+
+@pytest.mark.parametrize("path", [IDENTITY, SERVICE, BUDGET, set_path(1)])
+@pytest.mark.requirement("OP-01")
+def test_additional_owner_is_removed(path: str) -> None:
+    """Otherwise the object, and the pod of a StatefulSet, would be left when the resource is deleted."""
+    api = running_quorum()
+    other = {"apiVersion": "v1", "kind": "ConfigMap", "name": "theirs", "uid": "other"}
+    api.objects[path]["metadata"]["ownerReferences"].append(other)
+    reconcile(api)
+    assert api.objects[path]["metadata"]["ownerReferences"] == [OWNER.reference()]
 
 
 @pytest.mark.requirement("OP-01")
@@ -50,6 +64,7 @@ def test_paused_resource_gets_no_labels_restored() -> None:
 def test_foreign_stateful_set_is_not_labelled() -> None:
     api = running_quorum()
     meta = api.objects[set_path(3)]["metadata"]
-    meta["labels"], meta["ownerReferences"] = {}, [{"kind": "Other", "name": "x", "uid": "other"}]
-    reconcile(api, times=1)
+    owner = {"kind": "MetadataQuorum", "name": "x", "uid": "other"}
+    meta["labels"], meta["ownerReferences"] = {}, [owner]
+    reconcile(api)
     assert api.objects[set_path(3)]["metadata"]["labels"] == {}
