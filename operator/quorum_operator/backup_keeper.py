@@ -16,7 +16,7 @@ from quorum_operator.desired.names import Owner
 from quorum_operator.kube import paths
 from quorum_operator.kube.backup_jobs import read_runs
 from quorum_operator.kube.client import KubeApi
-from quorum_operator.kube.drift import drift
+from quorum_operator.kube.drift import drift, removals
 from quorum_operator.kube.errors import ApiError
 from quorum_operator.object_store_crd import ACCESS_KEY, CA_KEY, SECRET_KEY
 from quorum_operator.planner.backups import BackupRun, BackupsSeen, carried_on
@@ -62,10 +62,10 @@ class BackupKeeper:
         try:
             wanted = backup.build(owner, spec, backup_spec, secured=secured)
             live = await self._api.get(path)
-            if live is not None and not base_objects.belongs_to(live, owner):
+            if live is not None and not base_objects.is_ours(live, owner):
                 refused = f"CronJob/{owner.backup} is not owned by this resource, so it is not changed: delete or rename it"
             elif (live is None or drift(wanted, live) is not None) and not idle:
-                await self._api.apply(path, wanted)
+                await self._restore(path, wanted, live)
             refused = refused or await self._missing_secret(owner, backup_spec)
             runs = await read_runs(self._api, owner)
         except ApiError as error:
@@ -75,6 +75,13 @@ class BackupKeeper:
             _log.warning("backups refused", quorum=owner.name, error=refused)
         status = carried_on(runs, earlier, now)
         return BackupsSeen(float(backup_spec.overdue_after_seconds), status, refused)
+
+    async def _restore(self, path: str, wanted: Object, live: Object | None) -> None:
+        """Apply the CronJob, without what an apply would leave of other clients."""
+        patch = None if live is None else removals(wanted, live)
+        if patch is not None:
+            await self._api.merge(path, {"metadata": {}, **patch})
+        await self._api.apply(path, wanted)
 
     async def _missing_secret(self, owner: Owner, backup_spec: BackupSpec) -> str:
         """Return a message about a missing Secret of the object store or a missing key, without which the pods can't

@@ -21,7 +21,7 @@ from quorum_operator.crd import PLURAL, MetadataQuorumSpec
 from quorum_operator.desired import revision, tls
 from quorum_operator.desired.names import Owner, annotated_requests
 from quorum_operator.execute import Executor
-from quorum_operator.kube import paths
+from quorum_operator.kube import facts, paths
 from quorum_operator.kube.client import KubeApi
 from quorum_operator.kube.errors import ApiError
 from quorum_operator.kube.finding import WideReads
@@ -287,7 +287,7 @@ class Reconciler:
         of = seen.generation, name
         times = [attempts.refused(*of, each, now) for each in outcome.refused]
         if outcome.changed and isinstance(step, UpdateMember):
-            known.left[step.target.uid] = outcome.left
+            known.left[step.target.uid] = outcome.left, now
         if outcome.changed and isinstance(step, GuardDrains):
             known.drain_floor = step.least_ready
         if outcome.changed and isinstance(step, RecordTlsStage | RecordUpdate):
@@ -309,7 +309,7 @@ class Reconciler:
         earlier: MetadataQuorumStatus,
         reads: WideReads,
     ) -> Observation:
-        known, meta = self._memory.of(owner), resource["metadata"]
+        known, meta, live = self._memory.of(owner), resource["metadata"], reads is self._api
         newest, was_edited = known.newest(newest_seen(earlier))
         check = known.objects_are_due(meta["generation"], time.monotonic())
         search = known.searches.begin(earlier, time.monotonic())
@@ -321,18 +321,16 @@ class Reconciler:
             known=search.known,
             wide=search.wide,
             older_claims=search.older_claims,
-            copies=self._kept if reads is self._api else None,
+            copies=self._kept if live else None,
             now=self._clock(),
         )
         if check:
             known.noted(cluster.config_created_at, cluster.drain_floor)
             if cluster.identities and not cluster.stale_objects:
                 known.checked = (meta["generation"], time.monotonic())
-        await self._open(owner, spec, cluster, live=reads is self._api)
+        await self._open(owner, spec, cluster, live=live)
         nodes = self._nodes_of(known)
-        incarnations, described = await self._ask_nodes(
-            nodes, known, cluster, newest, all_of_them=reads is self._api
-        )
+        incarnations, described = await self._ask_nodes(nodes, known, cluster, newest, live=live)
         described = await known.fallback_addresses.describe(
             nodes, reads, owner, cluster, incarnations, described, newest, time.monotonic()
         )
@@ -346,6 +344,7 @@ class Reconciler:
             generation=meta["generation"],
             wanted=wanted_by(spec),
             deleting="deletionTimestamp" in meta,
+            held_by=facts.held_by(meta),
             identities=cluster.identities,
             stale_objects=cluster.stale_objects,
             config_created_at=known.config_created_at,
@@ -410,11 +409,13 @@ class Reconciler:
         cluster: Cluster,
         seen: Seen,
         *,
-        all_of_them: bool,
+        live: bool,
     ) -> tuple[tuple[Incarnation, ...], Described]:
-        """Query the reports of all pods concurrently, then a describe; only the describe while nothing changes."""
+        """Query the reports of all pods concurrently, then a describe; unless `live` only the describe while nothing
+        changes.
+        """
         now = time.monotonic()
-        kept = None if all_of_them else known.reports.of(cluster.incarnations, now)
+        kept = None if live else known.reports.of(cluster.incarnations, now)
         if kept is not None:
             described = await describe_newest(nodes, addresses_to_query(cluster, kept), seen)
             if known.reports.holds(described.view):

@@ -21,6 +21,8 @@ from quorum_operator.resource_facts import suspicions, unreachable_since
 from quorum_operator.status_crd import MetadataQuorumStatus
 
 OBJECTS_PERIOD_S = 20.0
+LEFT_S = 600.0
+"""Interval of corrections of a template that the API server stores differently each time."""
 MOVING_S = 5.0
 """Time after a step for which the watches may not show its effect yet."""
 WAIT_SHARE = 0.05
@@ -73,8 +75,10 @@ class Remembered:
     """The newest confirmed description that this operator wrote into the status. Only the holder of a lease sets it: no
     other operator writes the status then, so a different value there is an edit by another client.
     """
-    left: dict[str, str | None] = field(default_factory=dict)
-    """Parts of a template, by StatefulSet UID, that the API server stores differently; they are not corrected again."""
+    left: dict[str, tuple[str | None, float]] = field(default_factory=dict)
+    """Parts of a template, by StatefulSet UID, that the API server stored differently, and when (seconds since 1970).
+    They are not corrected again before LEFT_S: an admission webhook changes them, or did so at that time.
+    """
 
     @property
     def pod_client(self) -> TlsPodClient | None:
@@ -87,6 +91,11 @@ class Remembered:
         if self.secured is None or (self.secured and self.opened is None):
             return None
         return Way(self.pod_client)
+
+    def is_left(self, uid: str, drift: str | None, now: float) -> bool:
+        """Whether a difference of a StatefulSet's template is not corrected for now."""
+        part, at = self.left.get(uid, (None, 0.0))
+        return part == drift and 0.0 <= now - at < LEFT_S
 
     def newest(self, recorded: Seen) -> tuple[Seen, bool]:
         """The newest confirmed description, and whether the status has a later one that this operator did not write."""
@@ -149,7 +158,7 @@ def with_memory(
         replace(
             each,
             suspected=suspected.get((each.node_id, each.number)),
-            drift=None if known.left.get(each.uid) == each.drift else each.drift,
+            drift=None if known.is_left(each.uid, each.drift, now) else each.drift,
             unreachable_since=away.get((each.node_id, each.number)),
         )
         for each in incarnations

@@ -88,3 +88,28 @@ def test_storage_class_without_expansion_is_reported_before_any_replacement(
     quorum.patch({"paused": False})
     quorum.wait_ready(3)
     assert quorum.claims_by_uid() == claims
+
+
+@pytest.mark.usefixtures("growing_class")
+def test_claim_that_was_expanded_further_by_hand_is_not_asked_to_shrink(
+    shared_quorum: SharedQuorum,
+) -> None:
+    """The API server refuses that, and the resource would be stuck with it."""
+    quorum = shared_quorum.quorum
+    keys = quorum.wait_ready(3).keys
+    first, *_ = quorum.claims()
+    path = kube.core(quorum.namespace, "persistentvolumeclaims", first["metadata"]["name"])
+    quorum.api.merge(path, {"spec": {"resources": {"requests": {"storage": "900Mi"}}}})
+    quorum.patch({"storage": {"size": "600Mi", "storageClassName": DIRECTORY_CLASS}})
+    wait_for(
+        "the others ask for more, and it for no less",
+        lambda: sizes(quorum) == {"900Mi", "600Mi"},
+        timeout_s=60,
+        seen=lambda: sizes(quorum),
+    )
+    for claim in quorum.claims():
+        capacity = claim["spec"]["resources"]["requests"]["storage"]
+        set_status(quorum, claim, {"capacity": {"storage": capacity}, "conditions": []})
+    wait_for("it is done", lambda: reason(quorum) == "AsWanted", timeout_s=60, seen=quorum.summary)
+    assert quorum.condition_is("Refused", "False")
+    assert quorum.wait_ready(3).keys == keys

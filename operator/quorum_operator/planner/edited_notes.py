@@ -38,9 +38,11 @@ def true_replica(at: Situation, each: Incarnation) -> str | None:
         return None
     if not (_is_voter(at, each, uuid) or _agree_on(each, uuid)):
         return None
-    # Otherwise another replica with that UUID answered at this pod's former address.
-    noted = {one.uuid for one in at.seen.incarnations}
-    noted |= {one.claim.marks.uuid for one in at.seen.lone_claims}
+    # Otherwise another replica of this id answered at this pod's former address. Members of other ids
+    # do not count: they did not answer, so their annotations are wrong.
+    noted = {one.uuid for one in at.seen.incarnations if one.node_id == each.node_id}
+    lone = (one for one in at.seen.lone_claims if one.node_id == each.node_id)
+    noted |= {one.claim.marks.uuid for one in lone}
     return None if uuid in noted else uuid
 
 

@@ -67,7 +67,7 @@ def _of_latch(at: Situation, each: Incarnation, reason: str) -> str | None:
     formed = at.identity is None or at.identity.formed
     if at.view is None:
         return UNCONFIRMED if formed else None
-    if each.key in at.in_contact:
+    if each.key in at.in_contact or at.acts_as_voter(each):
         return f"{each.name} fetches from the leader"
     return _runs(each, reason)
 
@@ -98,6 +98,8 @@ def _of_stop(at: Situation, each: Incarnation, why: str) -> str | None:
     view = at.view
     if view is None:
         return None if why.startswith(FENCED) else UNCONFIRMED
+    if each.key not in at.voters and at.acts_as_voter(each):
+        return f"the process of {each.name} is a voter that the leader hears, although its annotations name another"
     if at.may_be_in_contact(each):
         return f"{each.name} may be the voter {each.node_id} that the leader hears"
     if each.key not in at.voters:
@@ -121,7 +123,7 @@ def _of_deletion(at: Situation, each: Incarnation) -> str | None:
         return None
     if at.view is None:
         return UNCONFIRMED
-    if each.key in at.voters:
+    if each.key in at.voters or at.acts_as_voter(each):
         return f"{each.name} is a voter"
     if each.failed is not None and (each.pod is not None or each.key in at.in_contact):
         return f"{each.name} runs"

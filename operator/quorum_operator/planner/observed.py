@@ -466,9 +466,9 @@ class Observation:
     wanted: Wanted
     resource_uid: str = ""
     deleting: bool = False
+    held_by: tuple[str, ...] = ()  # finalizers that block the deletion of the resource
     identities: tuple[Identity, ...] = ()
-    stale_objects: tuple[str, ...] = ()
-    """Services, ConfigMaps and similar objects that are missing or differ from the desired ones."""
+    stale_objects: tuple[str, ...] = ()  # Services and similar, missing or not as desired
     config_created_at: float | None = None  # of the nodes' ConfigMap; None: not read
     drain_floor: int | None = None  # minAvailable of the disruption budget; None: not known
     label_drift: tuple[LabelDrift, ...] = ()

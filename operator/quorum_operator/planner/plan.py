@@ -111,9 +111,14 @@ def target(incarnation: Incarnation) -> Target:
 
 
 def _deleting(at: Situation) -> Step | None:
-    if at.seen.deleting:
-        return Nothing("the resource is being deleted; its claims follow spec.deletionPolicy")
-    return None
+    if not at.seen.deleting:
+        return None
+    held = (
+        f". It waits for its finalizers: {', '.join(at.seen.held_by)}. Who set them has to remove them; until then its "
+        "members run on, and nothing is repaired"
+    )
+    text = "the resource is being deleted; its claims follow spec.deletionPolicy"
+    return Nothing(text + (held if at.seen.held_by else ""))
 
 
 def _latch(at: Situation) -> Step | None:
@@ -131,8 +136,8 @@ def _proof(at: Situation, each: Incarnation) -> evidence.Sign | None:
     sign = evidence.proof(each)
     if sign is None or sign.reason != evidence.REPLICA_REPLACED:
         return sign
-    if true_replica(at, each) is not None:
-        return None
+    if at.acts_as_voter(each) or true_replica(at, each) is not None:
+        return None  # the annotation is wrong
     if each.report is not None and each.report.uuid == each.recovered_uuid:
         return None
     # If the old replica still fetches, or the answer is from another cluster, another process
@@ -233,7 +238,8 @@ def _record_uuid(at: Situation) -> Step | None:
         if each.uuid is not None or each.report is None or each.failed is not None:
             return None
         uuid = each.report.uuid
-        if any(other.uuid == uuid for other in at.seen.incarnations):
+        twins = (other for other in at.seen.incarnations if other.node_id == each.node_id)
+        if any(other.uuid == uuid for other in twins):
             return None  # an answer from another pod's address
         return RecordReplicaUuid(target(each), uuid, f"{each.name} is replica {uuid}")
 

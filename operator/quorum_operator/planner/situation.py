@@ -412,6 +412,20 @@ class Situation:
         )
         return any(key.id == each.node_id for key in unmatched)
 
+    def acts_as_voter(self, each: Incarnation) -> bool:
+        """Whether its process is a voter that fetches from the leader, whichever replica its annotations name. Without a
+        confirmed leader: whether its own log names it as a voter, which a new, empty volume never does.
+        """
+        report, identity = each.report, self.identity
+        if report is None or (
+            identity is not None and report.cluster_id not in (None, identity.cluster_id)
+        ):
+            return False
+        key = Key(each.node_id, report.uuid)
+        if self.view is None:
+            return report.log is not None and key in report.log.voters
+        return key in self.voters and key in self.in_contact
+
     def next_number(self, node_id: int) -> int:
         """The number of this member's next incarnation; claim names are never reused."""
         numbers = [each.number for each in self.seen.incarnations if each.node_id == node_id]

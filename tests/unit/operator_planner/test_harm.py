@@ -12,6 +12,7 @@ from quorum_operator.planner.observed import (
     FailureLatch,
     Incarnation,
     Key,
+    NodeReport,
     ReplicaView,
 )
 from quorum_operator.planner.situation import FENCED, Situation
@@ -169,3 +170,22 @@ def test_circumstance_that_ended_is_not_latched(
 def test_conclusive_failure_needs_no_recheck() -> None:
     latch = FailureLatch("StorageFailed", "", NOW, NOW)
     assert not may_harm(LatchFailure(Target("q-3-1", "", "1"), latch, ""))
+
+
+@pytest.mark.parametrize("kind", ["stop", "fence", "delete", "latch"])
+@pytest.mark.parametrize("noted", ["u9", "u2"])
+def test_process_that_acts_as_a_voter_is_not_stopped_whatever_its_annotation_says(
+    kind: str, noted: str
+) -> None:
+    """Its StatefulSet names a replica that is no voter, or that of another member."""
+    members = [member(each, "live", None) for each in (1, 2, 3)]
+    states = dict.fromkeys((1, 2, 3), "live")
+    sound = situation(members, states, 3, 1, pending=False)
+    report = NodeReport("u3", None, "follower", True, True, "ok")
+    waits = replace(members[2], pod=sound_pod(3, NOW, ready=False, running=False))
+    edited = replace(waits, uuid=noted, report=report)
+    at = Situation(replace(sound.seen, incarnations=(members[0], members[1], edited)))
+    latch = FailureLatch(min(CIRCUMSTANCES), "", NOW, NOW)
+    target = Target(edited.name, edited.uid, "1")
+    step = LatchFailure(target, latch, "") if kind == "latch" else step_on(kind, edited)
+    assert harm(at, step) is not None

@@ -90,6 +90,11 @@ def test_cron_job_is_created_repaired_and_removed(api: InMemoryKubeApi) -> None:
     made["spec"]["concurrencyPolicy"] = "Allow"
     reconcile(api)
     assert api.objects[CRON_JOB]["spec"]["concurrencyPolicy"] == "Forbid"
+    other = {"apiVersion": "v1", "kind": "ConfigMap", "name": "theirs", "uid": "other"}
+    for owners in ([], [other], [OWNER.reference(), other]):
+        api.objects[CRON_JOB]["metadata"]["ownerReferences"] = owners
+        reconcile(api)
+        assert api.objects[CRON_JOB]["metadata"]["ownerReferences"] == [OWNER.reference()]
     api.change_spec(backup={**BACKUP, "schedule": "@daily", "keep": 3})
     reconcile(api)
     assert api.objects[CRON_JOB]["spec"]["schedule"] == "@daily"

@@ -2,6 +2,7 @@
 
 import asyncio
 import copy
+import time
 from base64 import b64encode
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +10,10 @@ from typing import Any
 import pytest
 
 from quorum_operator.kube.errors import Invalid
+from quorum_operator.metrics import Metrics
 from quorum_operator.quorum_client import Described
+from quorum_operator.reconcile import Reconciler
+from quorum_operator.remembered import LEFT_S
 from support.in_memory_kube_api import (
     NAME,
     OWNER,
@@ -22,6 +26,7 @@ from support.in_memory_kube_api import (
     repeat,
     running_quorum,
     set_path,
+    time_text,
 )
 
 CONFIG = f"/api/v1/namespaces/{SPACE}/configmaps/demo-config"
@@ -257,6 +262,40 @@ def test_template_changed_by_a_webhook_each_time_is_not_rewritten_repeatedly() -
     reconcile(api, times=20)
     assert [path for verb, path in api.writes if verb == "patch"] == [set_path(2)]
     assert any("nodeSelector" in each["message"] for each in api.events)
+
+
+@pytest.mark.requirement("OP-01")
+def test_template_is_corrected_some_time_after_the_webhook_that_changed_it_is_gone() -> None:
+    api = running_quorum(3)
+    keep, now = api._keep, time.time()
+
+    def webhook(path: str, body: dict[str, Any]) -> dict[str, Any]:
+        if path == set_path(2):
+            body["spec"]["template"]["spec"]["nodeSelector"] = {"pool": "a"}
+        return keep(path, body)
+
+    api._keep = webhook  # type: ignore[method-assign]
+    api.objects[set_path(2)]["spec"]["template"]["spec"]["nodeSelector"] = {"pool": "a"}
+    unchecked: Any = api
+    nodes: Any = HealthyNodes(3)
+    operator = Reconciler(unchecked, nodes, Metrics(), clock=lambda: now)
+    repeat(operator, 5)
+    api._keep = keep  # type: ignore[method-assign]
+    repeat(operator, 5)
+    assert "nodeSelector" in api.objects[set_path(2)]["spec"]["template"]["spec"]
+    now += LEFT_S + 1
+    repeat(operator, 5)
+    assert "nodeSelector" not in api.objects[set_path(2)]["spec"]["template"]["spec"]
+
+
+@pytest.mark.requirement("OP-01")
+def test_plan_of_a_resource_being_deleted_names_the_finalizers_that_hold_it() -> None:
+    api = running_quorum(3)
+    api.resource["metadata"] |= {"deletionTimestamp": time_text(9), "finalizers": ["x.example/y"]}
+    reconcile(api)
+    assert api.status["phase"] == "Deleting"
+    assert "It waits for its finalizers: x.example/y" in api.status["plan"]["reason"]
+    assert not api.writes
 
 
 def waiting(api: InMemoryKubeApi, node_id: int, **status: Any) -> None:

@@ -3,12 +3,14 @@
 import asyncio
 import copy
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from quorum_operator.desired import names
 from quorum_operator.planner.evidence import CIRCUMSTANCES
+from quorum_operator.planner.observed import HeldLog, Key, NodeReport
 from quorum_operator.quorum_client import Described
 from support.in_memory_kube_api import (
     NAME,
@@ -132,3 +134,56 @@ def test_failure_mark_on_the_claim_alone_is_revoked_while_the_replica_fetches(re
     assert names.ANNOTATION_FAILED not in notes(api, set_path(2))
     assert api.condition("Refused")["status"] == "False"
     assert not api.created("statefulsets")
+
+
+def swapped(api: InMemoryKubeApi, *, claims: bool) -> None:
+    """Each StatefulSet, and each claim, names the replica of the next member."""
+    for node_id in (1, 2, 3):
+        uuid = f"U{node_id % 3 + 1}"
+        notes(api, set_path(node_id))[names.ANNOTATION_UUID] = uuid
+        if claims:
+            notes(api, CLAIM.replace("-2-1-0", f"-{node_id}-1-0"))[names.ANNOTATION_UUID] = uuid
+
+
+@pytest.mark.parametrize("claims", [False, True])
+@pytest.mark.requirement("OP-07")
+def test_swapped_replica_uuids_are_corrected_and_no_member_is_stopped(claims: bool) -> None:
+    """No voter has the key in the annotations of its StatefulSet, so none of the members seemed to be a voter."""
+    api = running_quorum()
+    swapped(api, claims=claims)
+    reconciled(api, 8)
+    for node_id in (1, 2, 3):
+        found = notes(api, set_path(node_id))
+        assert found[names.ANNOTATION_UUID] == f"U{node_id}"
+        assert names.ANNOTATION_FAILED not in found
+        assert api.objects[set_path(node_id)]["spec"]["replicas"] == 1
+    assert not api.created("statefulsets")
+
+
+@pytest.mark.requirement("OP-07")
+def test_swapped_replica_uuids_condemn_no_disk_without_a_leader() -> None:
+    api = running_quorum()
+    swapped(api, claims=True)
+    nodes = NoLeaderNow(3)
+
+    async def run() -> None:
+        operator = reconciler(api, nodes)
+        for _ in range(4):
+            await operator.reconcile(SPACE, NAME)
+
+    asyncio.run(run())
+    for node_id in (1, 2, 3):
+        assert names.ANNOTATION_FAILED not in notes(api, set_path(node_id))
+
+
+class NoLeaderNow(HealthyNodes):
+    """Every process answers, and names itself as a voter; no majority confirms a leader."""
+
+    async def report(self, ip: str, node_id: int) -> NodeReport | None:
+        found = await super().report(ip, node_id)
+        assert found is not None
+        keys = frozenset(Key(each, f"U{each}") for each in (1, 2, 3))
+        return replace(found, log=HeldLog(4, 20, 20, 4, keys))
+
+    async def describe(self, ips: list[str]) -> Described:
+        return Described(None, None)
