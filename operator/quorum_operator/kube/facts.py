@@ -176,15 +176,31 @@ def storage_facts(text: str | None, fallback: StorageChoice) -> StorageChoice:
     return StorageChoice(str(size), storage_class)
 
 
-def claimed_storage(stateful_set: Object, fallback: StorageChoice) -> StorageChoice:
-    """The storage in a StatefulSet's claim template, which is immutable; later expansions are in the annotation."""
+def claimed_storage(
+    stateful_set: Object, fallback: StorageChoice, claim: Object | None = None
+) -> StorageChoice:
+    """The storage in a StatefulSet's claim template, which is immutable; later expansions are in the annotation.
+
+    An annotation that names another class, less than the template, or more than the `claim` requests was edited.
+    """
     notes = stateful_set["metadata"].get("annotations") or {}
+    noted = notes.get(names.ANNOTATION_STORAGE)
     for template in stateful_set["spec"].get("volumeClaimTemplates") or []:
         size = template["spec"].get("resources", {}).get("requests", {}).get("storage")
         if size is not None:
-            fallback = StorageChoice(size, template["spec"].get("storageClassName"))
-            break
-    return storage_facts(notes.get(names.ANNOTATION_STORAGE), fallback)
+            made = StorageChoice(size, template["spec"].get("storageClassName"))
+            found = storage_facts(noted, made)
+            return found if _is_expansion(found, made, claim) else made
+    return storage_facts(noted, fallback)
+
+
+def _is_expansion(found: StorageChoice, made: StorageChoice, claim: Object | None) -> bool:
+    requests = (((claim or {}).get("spec") or {}).get("resources") or {}).get("requests") or {}
+    texts = (made.size, found.size, str(requests.get("storage", found.size)))
+    least, size, most = map(value_of, texts)
+    if least is None or size is None or most is None:
+        return True
+    return found.storage_class == made.storage_class and least <= size <= most
 
 
 def replaces_facts(text: str | None) -> int | None:

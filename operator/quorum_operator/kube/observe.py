@@ -376,7 +376,7 @@ def _incarnations(
                 resource_version=meta["resourceVersion"],
                 created_at=created,
                 formation=formation_of(each) or current,
-                storage=facts.claimed_storage(each, storage),
+                storage=facts.claimed_storage(each, storage, claim),
                 replicas=int(each["spec"].get("replicas", 1)),
                 uuid=notes.get(names.ANNOTATION_UUID) or None,
                 failed=facts.latch_facts(notes.get(names.ANNOTATION_FAILED)),

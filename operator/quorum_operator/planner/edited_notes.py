@@ -8,6 +8,7 @@ Owns two annotations that lead to the removal of a healthy voter if they are wro
 """
 
 from quorum_operator.planner.observed import Incarnation, Key
+from quorum_operator.planner.recovery import under_way
 from quorum_operator.planner.situation import FENCED, Situation
 from quorum_operator.planner.step import RecordReplicaUuid, StartMember, Step, Target
 
@@ -68,9 +69,11 @@ def _witnessed(at: Situation, each: Incarnation) -> str | None:
 def _runs_as_voter(at: Situation, each: Incarnation) -> bool:
     if each.stopped is None or "stopped" in each.notes_lost or each.failed is not None:
         return False
-    if each.stopped.startswith(FENCED) or at.view is None:
+    if at.view is None or each.replicas == 0 or each.key not in at.voters:
         return False
-    return each.replicas > 0 and each.key in at.voters
+    # A recovery writes its mark together with the stop, too. Here the leader hears the voter.
+    fenced = each.stopped.startswith(FENCED)
+    return not fenced or (each.key in at.in_contact and under_way(at) is None)
 
 
 def _target(each: Incarnation) -> Target:

@@ -155,6 +155,8 @@ def _of_restart(at: Situation, pod: str, pod_uid: str) -> str | None:
     if each is None or each.pod is None or not each.pod.running:
         return None  # the pod is gone or its container does not run: stopping it loses nothing
     view, key = at.view, each.key
+    if key not in at.voters and each.report is not None and at.acts_as_voter(each):
+        key = Key(each.node_id, each.report.uuid)
     if view is None:
         return None if each.recovery is not None else UNCONFIRMED
     if key is None or key not in at.live:

@@ -439,6 +439,10 @@ class Situation:
             if each.replaces is not None and self.now - each.created_at < within_s
         )
 
+    def _is_recent(self, at: float, within_s: float) -> bool:
+        """A time far in the future was edited, or written by a wrong clock; it would count for years."""
+        return abs(self.now - at) < within_s
+
     def recent_failures(self, within_s: float = 3600.0) -> int:
         """Number of members that failed or were replaced recently, including revoked failures."""
         places: set[tuple[int, int]] = set()
@@ -447,9 +451,13 @@ class Situation:
             if each.replaces is not None and self.now - each.created_at < within_s:
                 places.add((each.node_id, each.replaces))
             failed = each.failed
-            if failed is not None and failed.reason != FENCED and self.now - failed.at < within_s:
+            if (
+                failed is not None
+                and failed.reason != FENCED
+                and self._is_recent(failed.at, within_s)
+            ):
                 places.add((each.node_id, each.number))
-            unlatched += sum(1 for at in each.unlatched_at if self.now - at < within_s)
+            unlatched += sum(1 for at in each.unlatched_at if self._is_recent(at, within_s))
         return len(places) + unlatched
 
 

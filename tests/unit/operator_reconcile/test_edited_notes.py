@@ -9,14 +9,17 @@ from typing import Any
 import pytest
 
 from quorum_operator.desired import names
+from quorum_operator.kube import paths
 from quorum_operator.planner.evidence import CIRCUMSTANCES
 from quorum_operator.planner.observed import HeldLog, Key, NodeReport
+from quorum_operator.planner.situation import FENCED
 from quorum_operator.quorum_client import Described
 from support.in_memory_kube_api import (
     NAME,
     SPACE,
     HealthyNodes,
     InMemoryKubeApi,
+    pod_path,
     reconciler,
     running_quorum,
     set_path,
@@ -187,3 +190,44 @@ class NoLeaderNow(HealthyNodes):
 
     async def describe(self, ips: list[str]) -> Described:
         return Described(None, None)
+
+
+@pytest.mark.parametrize(
+    "note",
+    [
+        {"size": "1Ki", "storageClass": "local"},
+        {"size": "1Gi", "storageClass": "other"},
+        {"size": "1Gi", "storageClass": None},
+        {"size": "900Gi", "storageClass": "local"},
+    ],
+)
+@pytest.mark.requirement("OP-01")
+def test_member_is_not_moved_for_another_storage_in_its_annotation(note: dict[str, Any]) -> None:
+    api = running_quorum()
+    api.objects[CLAIM]["spec"]["resources"] = {"requests": {"storage": "1Gi"}}
+    notes(api, set_path(2))[names.ANNOTATION_STORAGE] = json.dumps(note)
+    reconciled(api, 4)
+    assert not api.created("statefulsets")
+    assert api.status["phase"] == "Ready"
+
+
+@pytest.mark.requirement("OP-01")
+def test_mark_of_a_recovery_that_never_was_is_removed_from_a_running_voter() -> None:
+    """Otherwise it would be neither updated nor, if its disk fails, replaced."""
+    api = running_quorum()
+    notes(api, set_path(2))[names.ANNOTATION_STOPPED] = f"{FENCED}: {'A' * 22}:4:9"
+    reconciled(api, 4)
+    assert names.ANNOTATION_STOPPED not in notes(api, set_path(2))
+    assert api.objects[set_path(2)]["spec"]["replicas"] == 1
+
+
+@pytest.mark.requirement("OP-01")
+def test_disk_is_replaced_although_annotations_count_revoked_failures_in_the_future() -> None:
+    """They would count as recent, and exceed the limit of replacements, until the year 9999."""
+    api = running_quorum(repair={"debounceSeconds": 0})
+    future = json.dumps([200_000_000_000.0 + each for each in range(60)])
+    for node_id in (1, 2):
+        notes(api, set_path(node_id))[names.ANNOTATION_TAKEN_BACK] = future
+    del api.objects[f"{paths.NODES}/h3"], api.objects[pod_path(3)]
+    reconciled(api, 8, silent=(3,))
+    assert api.created("statefulsets") == ["demo-3-2"]
