@@ -142,6 +142,8 @@ def doubts(at: Situation) -> tuple[tuple[LoneClaim, str], ...]:
         objection = rebuilding.objection(each)
         if missing is None:
             concerned = each.claim.marks.removed is None
+        elif objection is None and each.node_id in ids and each.key not in (voters or ()):
+            objection, concerned = "its replica UUID is no voter's", at.view is None
         else:
             concerned = each.key in missing or (each.key is None and each.node_id in ids)
         repaired = at.view is not None and each.claim.marks.bars is not None

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from quorum_operator.planner.observed import Incarnation, LoneClaim, Marks
-from quorum_operator.planner.recovery import fence_text, under_way
+from quorum_operator.planner.recovery import fence_text, is_accepted, under_way
 from quorum_operator.planner.situation import FENCED, Situation
 from quorum_operator.planner.tls_stage import TlsStage
 
@@ -110,9 +110,11 @@ def _departed(at: Situation) -> Iterator[ClaimNote]:
 def _fenced(at: Situation) -> Iterator[ClaimNote]:
     """During a recovery all other members are fenced, with or without a StatefulSet."""
     survivor = under_way(at)
-    for each in at.seen.lone_claims if survivor is not None else ():
+    if survivor is None or not is_accepted(at, survivor):
+        return
+    for each in at.seen.lone_claims:
         marks = each.claim.marks
-        if marks.bars is None and survivor is not None:
+        if marks.bars is None:
             fenced = replace(marks, fenced=fence_text(survivor))
             yield _note(each, marks, fenced)
 

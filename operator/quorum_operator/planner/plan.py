@@ -123,7 +123,8 @@ def _deleting(at: Situation) -> Step | None:
 
 def _latch(at: Situation) -> Step | None:
     for each in at.seen.incarnations:
-        if each.failed is not None or each.stopped is not None:
+        # The operator writes the mark of a stop together with the stop: one of a running member was edited.
+        if each.failed is not None or (each.stopped is not None and each.replicas == 0):
             continue
         sign = _proof(at, each) or lasting(at, each)
         if sign is not None:

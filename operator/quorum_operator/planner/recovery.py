@@ -158,6 +158,16 @@ def _begin(at: Situation) -> Step | None:
     return BeginRecovery(_target(each), text, reason)
 
 
+def is_accepted(at: Situation, survivor: Incarnation) -> bool:
+    """Whether a recovery in progress is still to be carried out: no majority confirms a leader, and the spec asks for it."""
+    recovery = survivor.recovery
+    return (
+        recovery is not None
+        and at.view is None
+        and at.seen.wanted.recovery == _acceptance_of(survivor.node_id, recovery)
+    )
+
+
 def _give_up(at: Situation, survivor: Incarnation) -> Step | None:
     recovery = survivor.recovery
     assert recovery is not None
@@ -182,8 +192,7 @@ def holds_still(at: Situation, node_id: int, uuid: str | None, survivor: Survivo
     """
     if uuid == uuid_text(survivor.recovered_uuid):
         return True
-    accepted = at.seen.wanted.recovery == _acceptance_of(node_id, survivor)
-    return at.view is None and accepted
+    return at.view is None and at.seen.wanted.recovery == _acceptance_of(node_id, survivor)
 
 
 def _fence(at: Situation, survivor: Incarnation) -> Step | None:

@@ -156,6 +156,7 @@ class Situation:
         if identity is not None and view.cluster_id not in (None, identity.cluster_id):
             return None
         going = {each.key for each in self.current if each.pod is None or each.pod.deleting}
+        going |= {each.key for each in view.voters if self._is_absent(each.key, view)}
 
         def believed(replica: ReplicaView) -> ReplicaView:
             return replace(replica, caught_up=False) if replica.key in going else replica
@@ -165,6 +166,15 @@ class Situation:
             voters=tuple(map(believed, view.voters)),
             observers=tuple(map(believed, view.observers)),
         )
+
+    def _is_absent(self, key: Key, view: QuorumView) -> bool:
+        """Whether a voter belongs to a member whose replica UUID is unknown or was edited, and that has no pod."""
+        if any(each.key == key for each in self.current):
+            return False
+        described = {each.key for each in (*view.voters, *view.observers)}
+        mine = (each for each in self.current if each.node_id == key.id)
+        carriers = [each for each in mine if each.key not in described]
+        return bool(carriers) and all(each.pod is None or each.pod.deleting for each in carriers)
 
     @cached_property
     def current(self) -> tuple[Incarnation, ...]:

@@ -20,7 +20,8 @@ LOOK_AGAIN_S = 5.0
 
 def sign_of(at: Situation, each: Incarnation) -> evidence.Sign | None:
     """The current indirect sign on a replica that does not fetch from a confirmed leader."""
-    if each.failed is not None or each.stopped is not None or each.key in at.in_contact:
+    is_stopped = each.stopped is not None and each.replicas == 0
+    if each.failed is not None or is_stopped or each.key in at.in_contact:
         return None
     return evidence.circumstance(each, at.now)
 
