@@ -100,13 +100,14 @@ def _take_back(at: Situation) -> Step | None:
 
 def may_start_again(at: Situation, each: Incarnation) -> bool:
     """Whether a member stopped by a recovery may start again: the recovery was cancelled and can't be executed any
-    more.
+    more, or no member has one, and the confirmed leader's voters include this one.
     """
     survivors = [one for one in at.current if one.recovery is not None]
     failed = [one.claim.marks for one in at.seen.lone_claims if one.claim.marks.failed is not None]
     texts = {fence_text(one) for one in survivors}
     texts |= {f"{FENCED}: {(one.recovery or '').split(' ')[0]}" for one in failed}
-    return each.stopped in texts
+    wanted = at.view is not None and at.view.voters_committed and each.key in at.voters
+    return each.stopped in texts or (not survivors and wanted)
 
 
 def is_released(at: Situation, marks: Marks) -> bool:

@@ -129,6 +129,19 @@ def test_dead_disk_of_a_member_with_the_mark_of_a_stop_is_replaced(
     assert key not in run.model.current_voters()
 
 
+@pytest.mark.parametrize("place", ["set", "both"])
+def test_voter_that_was_scaled_to_zero_with_the_mark_of_a_recovery_starts_again(place: str) -> None:
+    run = formed()
+    keys = set(run.model.current_voters())
+    victim, text = run.model.sets["q-2-1"], f"{FENCED}: {22 * 'A'}:1:1"
+    victim.stopped, victim.replicas, victim.pod = text, 0, None
+    victim.version += 1
+    if place == "both":
+        victim.disk.marks = replace(victim.disk.marks, fenced=text)
+    run.settle()
+    assert set(run.model.current_voters()) == keys
+
+
 def test_voter_without_a_known_uuid_and_without_a_pod_counts_as_not_live() -> None:
     """For a moment its leader still hears it: adding a voter then would be one too many."""
     run = formed()
