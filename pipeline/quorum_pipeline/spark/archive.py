@@ -8,10 +8,12 @@ same columns through Hadoop, much more slowly.
 """
 
 import json
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as sf
@@ -24,6 +26,7 @@ from quorum_pipeline.archive.layout import (
     QUARANTINE,
     RECORDS,
     SNAPSHOTS,
+    WRITING,
     Marker,
     OffsetRange,
     merges,
@@ -33,12 +36,12 @@ from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.archive_lock import only_writer
 from quorum_pipeline.files.archive_reader import ArchiveReader
 from quorum_pipeline.files.archived_batch import BatchIdentity, identity
-from quorum_pipeline.files.sealed_file import seal_all
+from quorum_pipeline.files.sealed_file import seal_all, sync_directory, write_marker_text
 from quorum_pipeline.files.snapshot_file import SnapshotFile
 from quorum_pipeline.rows.column_types import arrow_schema
 from quorum_pipeline.rows.table import table_columns, table_ddl
 from quorum_pipeline.spark.hadoop_files import HadoopFiles
-from quorum_pipeline.spark.options import log_options
+from quorum_pipeline.spark.options import LogOptions, log_options
 from quorum_pipeline.spark.origins import Origin, check_history, check_start, origin_of
 from quorum_pipeline.spark.part_writer import Stage, stages, write_tasks
 from quorum_pipeline.spark.reason import SparkError, reason_of
@@ -81,6 +84,8 @@ class Archive(ArchiveReader):
         self._session = session
         self._checkpoint = checkpoint or f"{self._uri}/{CHECKPOINT}"
         self._origin: Origin | None = None
+        self._options: LogOptions | None = None
+        self._written: OffsetRange | None = None
         self.state_rows = STATE_ROWS
         """Minimum number of delta rows after which a whole state is written."""
 
@@ -100,13 +105,16 @@ class Archive(ArchiveReader):
         else:
             reader = self._session.readStream.format(f"{source}_ranges")
             self._origin = origin_of(log_options(options))
+        self._options, self._written = log_options(options), None
         reader = reader.options(**options)
         self._prepare_checkpoint()
         start = self._resume()
         archived = self.contents()
         if archived.ranges:
-            origin = self._origin or origin_of(log_options(options))
+            origin = self._origin or origin_of(self._options)
             check_history(origin, archived.end, self.batch_of)
+            if start is not None:
+                check_start(origin, start)
         if start is not None:
             reader = reader.option("startOffset", str(start))
         with _in_words(f"the archive can't be started with the checkpoint {self._checkpoint}"):
@@ -122,6 +130,7 @@ class Archive(ArchiveReader):
         found = self.contents()
         limit = found.end if end_offset is None else end_offset
         self._check_there(found, limit)
+        self.check_beginning(found, self.known_end())
         paths = [self._directory(RECORDS, each) for each in found.ranges if each.start < limit]
         if not paths:
             raise self._empty()
@@ -186,8 +195,7 @@ class Archive(ArchiveReader):
             )
             obsolete += group
         for each in obsolete:
-            self._files.delete(f"{self._directory(RECORDS, each)}/{MARKER}")
-            self._files.delete(self._directory(RECORDS, each))
+            self._delete(each)
             self._files.delete(self._directory(QUARANTINE, each))
             self._files.delete(self._directory(DELTAS, each))
         return len(self._tiles()[0])
@@ -203,9 +211,10 @@ class Archive(ArchiveReader):
             self._write_range(frame, wanted)
 
     def _write_range(self, frame: DataFrame, wanted: OffsetRange) -> None:
-        records, apart = self._directory(RECORDS, wanted), self._directory(QUARANTINE, wanted)
-        self._files.delete(f"{records}/{MARKER}")
-        self._files.delete(apart)
+        self._check_previous(wanted)
+        self._delete(wanted)
+        self._files.delete(self._directory(QUARANTINE, wanted))
+        self._files.delete(self._unfinished(wanted))
         if self._origin is None:
             written = self._write_by_spark(frame, wanted)
         else:
@@ -216,7 +225,15 @@ class Archive(ArchiveReader):
             _check_complete(wanted, written)
         kept = written.rows - written.quarantined
         self._complete(wanted, Marker(kept, written.quarantined, written.delta_rows))
+        self._written = wanted
         self.keep_state()
+
+    def _check_previous(self, wanted: OffsetRange) -> None:
+        """Check that the log still has the records that were written last: it may have been replaced meanwhile. Raises PipelineError."""
+        written = self._written
+        if written is not None and written.end == wanted.start and self._options is not None:
+            origin = self._origin or origin_of(self._options)
+            check_history(origin, written.end, lambda offset: self._batch_in(written, offset))
 
     def keep_state(self) -> None:
         """Write the whole state at the end if there are many deltas since the last one. Raises PipelineError."""
@@ -226,10 +243,8 @@ class Archive(ArchiveReader):
     def _write_by_workers(self, origin: Origin, wanted: OffsetRange) -> _Written:
         """Write a range by tasks on executors. They read the source themselves, so the query's frame is not used."""
         assert self._local is not None
-        records, apart, deltas = (
-            self._local / table / wanted.directory for table in (RECORDS, QUARANTINE, DELTAS)
-        )
-        self._files.delete(self._directory(RECORDS, wanted))
+        apart, deltas = (self._local / table / wanted.directory for table in (QUARANTINE, DELTAS))
+        records = self._local / RECORDS / WRITING / wanted.directory
         check_start(origin, wanted.start)
         tasks = origin.tasks(wanted.start, wanted.end)
         parts = write_tasks(
@@ -252,7 +267,7 @@ class Archive(ArchiveReader):
             sf.min("offset").alias("least"),
             sf.max("offset").alias("most"),
         )
-        target = self._directory(RECORDS, wanted)
+        target = self._unfinished(wanted)
         counted.where("problem IS NULL").write.mode("overwrite").parquet(target)
         found = seen.get
         written = _Written(found["rows"], found["quarantined"], found["least"], found["most"])
@@ -264,12 +279,8 @@ class Archive(ArchiveReader):
     def _check_gaps(self, wanted: OffsetRange) -> None:
         """Raise PipelineError if records are missing anywhere but at damage that is in quarantine."""
         kept, apart = (
-            self._rows(self._directory(table, wanted))
-            .select("offset")
-            .toArrow()
-            .column("offset")
-            .to_pylist()
-            for table in (RECORDS, QUARANTINE)
+            self._rows(directory).select("offset").toArrow().column("offset").to_pylist()
+            for directory in (self._unfinished(wanted), self._directory(QUARANTINE, wanted))
         )
         missing = unexplained(wanted, [*kept, *apart], set(apart))
         if missing is not None:
@@ -279,8 +290,25 @@ class Archive(ArchiveReader):
             )
 
     def _complete(self, range: OffsetRange, marker: Marker) -> None:
-        told = replace(marker, written_ms=time.time_ns() // 1_000_000)
-        self._files.write(f"{self._directory(RECORDS, range)}/{MARKER}", told.text())
+        """Write the marker of a range, and give it its name: it counts from then on."""
+        text = replace(marker, written_ms=time.time_ns() // 1_000_000).text()
+        unfinished, final = self._unfinished(range), self._directory(RECORDS, range)
+        self._files.delete(final)  # incomplete, of an older version
+        if self._local is None:
+            self._files.write(f"{unfinished}/{MARKER}", text)
+            self._files.rename(unfinished, final)
+        else:
+            _complete_here(self._local, range, text)
+        self._files.delete(f"{self._uri}/{RECORDS}/{WRITING}")
+
+    def _unfinished(self, range: OffsetRange) -> str:
+        return f"{self._uri}/{RECORDS}/{WRITING}/{range.directory}"
+
+    def _delete(self, range: OffsetRange) -> None:
+        """Delete the records of a range. It does not count any more once its marker is deleted."""
+        records = self._directory(RECORDS, range)
+        self._files.delete(f"{records}/{MARKER}")
+        self._files.delete(records)
 
     def _merge(
         self, table: str, group: list[OffsetRange], merged: OffsetRange, markers: list[Marker]
@@ -292,10 +320,13 @@ class Archive(ArchiveReader):
         ]
         if paths:
             frame = self._rows(*paths).coalesce(1).sortWithinPartitions("offset")
+            unfinished = self._unfinished(merged)
+            target = unfinished if table == RECORDS else self._directory(table, merged)
             with _in_words(f"{merged.directory} of {self._uri} is not merged"):
-                frame.write.mode("overwrite").parquet(self._directory(table, merged))
-            if self._local is not None:
-                seal_all(self._local / table / merged.directory)
+                frame.write.mode("overwrite").parquet(target)
+            local = self._files.local_path(target)
+            if self._local is not None and local is not None:
+                seal_all(local)
 
     def _merge_deltas(self, group: list[OffsetRange], merged: OffsetRange) -> int:
         """Compose the deltas of adjacent directories; return the number of rows."""
@@ -359,13 +390,27 @@ class Archive(ArchiveReader):
         return self._session.read.schema(_COLUMNS).parquet(*directories)
 
 
+def _complete_here(root: Path, range: OffsetRange, text: str) -> None:
+    """Complete a range of a mounted archive, so that a power failure leaves it complete or without its name. Raises OSError."""
+    records = root / RECORDS
+    unfinished = records / WRITING / range.directory
+    write_marker_text(unfinished, text)
+    written = (root / table / range.directory for table in (QUARANTINE, DELTAS))
+    for each in (unfinished, *filter(Path.is_dir, written)):
+        sync_directory(each)
+    os.rename(unfinished, records / range.directory)
+    sync_directory(records)
+
+
 @contextmanager
 def _in_words(what: str) -> Iterator[None]:
-    """Convert Spark's errors to a PipelineError of one line: `what`, then the cause."""
+    """Convert Spark's and the system's errors to a PipelineError of one line: `what`, then the cause."""
     try:
         yield
     except SparkError as error:
         raise PipelineError(f"{what}: {reason_of(error)}") from None
+    except OSError as error:
+        raise PipelineError(f"{what}: {error}") from None
 
 
 def _check_complete(wanted: OffsetRange, written: _Written) -> None:
