@@ -10,7 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from threading import Event
 
-from quorum_pipeline.commands.histories import print_uncommitted
+from quorum_pipeline.commands.histories import at_least_one, check_outside, print_uncommitted
 from quorum_pipeline.commands.progress import Progress
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.local_files import local_path
@@ -19,6 +19,7 @@ from quorum_pipeline.live.controllers import Controllers, controllers_of
 
 _SWITCH_SECONDS = 0.0005
 _MOST_PLACES = 5
+_MOST_SECONDS = 86_400.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,11 +42,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--to", required=True, metavar="URI", help="the archive: any Hadoop path")
     parser.add_argument("--checkpoint", metavar="URI", help="default: _checkpoint in the archive")
     parser.add_argument("--follow", action="store_true", help="run until stopped")
-    parser.add_argument("--every", type=float, default=5.0, metavar="SECONDS", help="with --follow")
-    parser.add_argument("--max-rows", type=int, default=10_000_000, help="of one micro batch")
+    parser.add_argument(
+        "--every", type=_seconds, default=5.0, metavar="SECONDS", help="with --follow"
+    )
+    parser.add_argument(
+        "--max-rows", type=at_least_one, default=10_000_000, help="of one micro batch"
+    )
     parser.add_argument(
         "--span-bytes",
-        type=int,
+        type=at_least_one,
         default=32 << 20,
         help="bytes of a directory's log that one task reads",
     )
@@ -54,10 +59,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="afterwards merge small files; without --log and --bootstrap only merge",
     )
-    parser.add_argument("--compact-rows", type=int, default=5_000_000, help="of a merged directory")
+    parser.add_argument(
+        "--compact-rows", type=at_least_one, default=5_000_000, help="of a merged directory"
+    )
     parser.add_argument(
         "--state-rows",
-        type=int,
+        type=at_least_one,
         default=1_000_000,
         metavar="N",
         help="write a whole state when the deltas since the last one have this many rows",
@@ -68,6 +75,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--remote", metavar="URL", help="not supported: archive needs its own Spark context"
     )
+
+
+def _seconds(text: str) -> float:
+    """Parse the number of an option. Raises ArgumentTypeError."""
+    try:
+        found = float(text)
+    except ValueError:
+        found = -1.0
+    if not 0 <= found <= _MOST_SECONDS:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
+    return found
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -152,12 +170,8 @@ def _source(arguments: argparse.Namespace) -> LogDirectory | Controllers | None:
     if arguments.bootstrap is None and (arguments.tls or arguments.command_config):
         raise PipelineError("--tls and --command-config apply only to --bootstrap")
     if arguments.log is not None:
-        log, target = open_log(arguments.log), local_path(arguments.to)
-        if target is not None and target.resolve().is_relative_to(arguments.log.resolve()):
-            raise PipelineError(
-                f"{arguments.to} is inside the directory of the log {arguments.log}, which must not be changed: use "
-                "another directory"
-            )
+        log = open_log(arguments.log)
+        check_outside(arguments.log, local_path(arguments.to))
         return log
     if arguments.bootstrap is None:
         return None

@@ -167,6 +167,15 @@ def reader_of(uri: str, stages: "Stages") -> "ArchiveReader":
     return ArchiveReader(HadoopFiles(stages.context), uri)
 
 
+def check_outside(log: Path | None, *outputs: Path | None) -> None:
+    """Raise PipelineError if an output is in the directory of the log: a node may use it, and would take it for its own."""
+    for each in outputs if log is not None else ():
+        if log is not None and each is not None and each.resolve().is_relative_to(log.resolve()):
+            raise PipelineError(
+                f"{each} is inside the directory of the log {log}, which must not be changed: use another directory"
+            )
+
+
 def print_uncommitted(log: LogDirectory, progress: Progress) -> None:
     """Print the note on records at the end of the log that may not be committed."""
     note = log.uncommitted_end()

@@ -136,15 +136,23 @@ def _partitions(state: AnyState, sizes: dict[tuple[str, int], int]) -> Iterator[
 def _read_sizes(path: Path | None) -> dict[tuple[str, int], int]:
     if path is None:
         return {}
-    with path.open(newline="") as file:
+    with path.open(newline="", encoding="utf-8") as file:
         reader = csv.DictReader(file)
-        missing = {"topic", "partition", "bytes"} - set(reader.fieldnames or ())
-        if missing:
-            raise PipelineError(f"{path} has no column {min(missing)!r} in its first line")
         try:
-            return {(row["topic"], int(row["partition"])): int(row["bytes"]) for row in reader}
-        except ValueError as error:
+            missing = {"topic", "partition", "bytes"} - set(reader.fieldnames or ())
+            if missing:
+                raise PipelineError(f"{path} has no column {min(missing)!r} in its first line")
+            return {(row["topic"], int(row["partition"])): _size(row["bytes"]) for row in reader}
+        except (ValueError, TypeError, csv.Error) as error:
             raise PipelineError(f"{path}, line {reader.line_num}: {error}") from None
+
+
+def _size(text: str) -> int:
+    """Parse a number of bytes. Raises ValueError, TypeError if there is none."""
+    found = int(text)
+    if found < 0:
+        raise ValueError(f"{found} is not a number of bytes")
+    return found
 
 
 def _check_resource(arguments: argparse.Namespace) -> None:

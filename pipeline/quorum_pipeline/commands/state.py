@@ -8,6 +8,7 @@ from quorum_pipeline.commands.histories import (
     AnyState,
     TableHistory,
     add_history,
+    check_outside,
     opened_tables,
 )
 from quorum_pipeline.commands.moments import add_moment, moment_of, shown_time
@@ -33,6 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command. Raises PipelineError."""
+    check_outside(arguments.log, arguments.output, arguments.snapshot)
     progress = Progress("replaying", "offsets")
     with opened_tables(arguments, progress) as history:
         return _tell(arguments, progress, history, history.at(moment_of(arguments)))

@@ -10,6 +10,7 @@ from quorum_pipeline.commands.histories import (
     SCRATCH,
     add_history,
     at_least_one,
+    check_outside,
     mounted,
     opened_stages,
     print_uncommitted,
@@ -47,6 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command. Raises PipelineError."""
+    check_outside(arguments.log, arguments.to)
     progress = Progress("versions", "offsets")
     to = arguments.to.resolve()
     with _opened(arguments, progress) as (stages, source), only_writer(to):

@@ -11,11 +11,16 @@ from quorum_pipeline.state.moment import Moment, parsed_time_ms
 from quorum_pipeline.state.tables import StateTable, table_named
 
 NO_END = (1 << 63) - 1
+EARLIEST, LATEST = -2, -1
+"""In place of a start offset: the first offset of the log, or (streams) its end when the query starts. As in Kafka's ListOffsets."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogOptions:
-    """Either `path` or `controllers` is set. `end_offset` is exclusive; `max_rows` bounds one micro batch."""
+    """Either `path` or `controllers` is set. `start_offset` may be EARLIEST or LATEST, `end_offset` is exclusive; `max_rows`
+    bounds one micro batch. `fail_on_data_loss`: offsets that the log does not have are an error. `min_partitions`: number of
+    tasks of a query, if it has as many records.
+    """
 
     path: Path | None
     controllers: Controllers | None
@@ -24,6 +29,8 @@ class LogOptions:
     span_bytes: int
     max_rows: int
     keep_problems: bool
+    fail_on_data_loss: bool = True
+    min_partitions: int = 1
 
     @property
     def named_path(self) -> Path:
@@ -32,10 +39,11 @@ class LogOptions:
         return self.path
 
 
-_LOG_OPTIONS = (
-    "path", "bootstrap", "tls", "commandConfig", "startOffset", "endOffset", "spanBytes", "maxRows", "onProblem",
-    "startingOffsets", "endingOffsets", "maxOffsetsPerTrigger",
+_RANGE_OPTIONS = (
+    "startOffset", "endOffset", "maxRows", "onProblem", "startingOffsets", "endingOffsets", "maxOffsetsPerTrigger",
+    "failOnDataLoss", "minPartitions",
 )  # fmt: skip
+_LOG_OPTIONS = ("path", "bootstrap", "tls", "commandConfig", "spanBytes", *_RANGE_OPTIONS)
 
 
 def log_options(given: Mapping[str, str]) -> LogOptions:
@@ -54,10 +62,7 @@ def log_options(given: Mapping[str, str]) -> LogOptions:
     )
 
 
-_ARCHIVE_OPTIONS = (
-    "path", "startOffset", "endOffset", "maxRows", "onProblem",
-    "startingOffsets", "endingOffsets", "maxOffsetsPerTrigger",
-)  # fmt: skip
+_ARCHIVE_OPTIONS = ("path", *_RANGE_OPTIONS)
 
 
 def archive_options(given: Mapping[str, str]) -> LogOptions:
@@ -74,7 +79,12 @@ def _range_options(
     on_problem = options.get("onproblem", "fail").lower()
     if on_problem not in ("fail", "keep"):
         raise PipelineError(f"onProblem is {on_problem!r}; it is fail or keep")
-    start, end = _number(options, "startOffset", 0), _number(options, "endOffset", NO_END)
+    fail = options.get("failondataloss", "true").lower()
+    if fail not in ("true", "false"):
+        raise PipelineError(f"failOnDataLoss is {fail!r}; it is true or false")
+    word = _START_WORDS.get(options.get("startoffset", "earliest").lower())
+    start = _number(options, "startOffset", 0) if word is None else word
+    end = _number(options, "endOffset", NO_END)
     if start > end:
         raise PipelineError(f"startOffset {start} is greater than endOffset {end}")
     return LogOptions(
@@ -85,6 +95,8 @@ def _range_options(
         span_bytes=_number(options, "spanBytes", 8 << 20, least=1),
         max_rows=_number(options, "maxRows", 1_000_000, least=1),
         keep_problems=on_problem == "keep",
+        fail_on_data_loss=fail == "true",
+        min_partitions=_number(options, "minPartitions", 1, least=1),
     )
 
 
@@ -113,8 +125,9 @@ def path_in(options: Mapping[str, str]) -> Path:
     return found
 
 
+_START_WORDS = {"earliest": EARLIEST, "latest": LATEST}
 _KAFKA_OPTIONS = {
-    "startingoffsets": ("startoffset", {"earliest": "0"}),
+    "startingoffsets": ("startoffset", {}),
     "endingoffsets": ("endoffset", {"latest": str(NO_END)}),
     "maxoffsetspertrigger": ("maxrows", {}),
 }  # fmt: skip

@@ -365,3 +365,35 @@ def test_state_commands(
     assert "it has offsets 0 to" in capsys.readouterr().err
     assert main([*arguments, "--output", str(out)]) == 2
     assert "already exists" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("time_ms", [1 << 60, -(1 << 60)])
+def test_time_outside_of_the_calendar_is_shown_as_a_number(
+    time_ms: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A controller's clock may be wrong."""
+    writer = LogWriter(tmp_path / "node")
+    writer.time_ms = time_ms
+    write_history(writer)
+    writer.close()
+    log = ["--log", str(tmp_path / "node")]
+    assert main(["state", *log]) == 0
+    assert f"{time_ms + 9_000} ms after 1970" in capsys.readouterr().out
+    assert main(["versions", *log, "--to", str(tmp_path / "versions")]) == 0
+    (path,) = (tmp_path / "versions").glob("offsets=*/features/*.parquet")
+    assert pq.read_table(path).column("valid_from_time").to_pylist() == [None]
+
+
+def test_nothing_is_written_into_the_directory_of_a_log(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A node would take a snapshot there for its own."""
+    writer = LogWriter(tmp_path / "node")
+    write_history(writer)
+    writer.close()
+    before = sorted(tmp_path.rglob("*"))
+    for inside in (writer.directory, tmp_path / "node", tmp_path / "node" / "new"):
+        for command in (["state", "--snapshot"], ["state", "--output"], ["versions", "--to"]):
+            assert main([*command, str(inside), "--log", str(tmp_path / "node")]) == 2
+            assert "which must not be changed: use another" in capsys.readouterr().err
+    assert sorted(tmp_path.rglob("*")) == before
