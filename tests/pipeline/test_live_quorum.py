@@ -148,6 +148,11 @@ def test_quorum_with_tls_is_archived_with_a_client_certificate(
         archive = Archive(spark, str(tmp_path / "archive"))
         ArchiveJob(archive, controllers, 1_000_000, None).run(lambda end: None, print)
         assert archive.contents().end >= len(rows)
+        live = ["state", "--bootstrap", bootstrap(quorum), "--snapshot", str(tmp_path / "live")]
+        assert main([*live, "--tls", str(folder)]) == 0
+        (path,) = (tmp_path / "live").iterdir()
+        state = replay_directory(quorum.leader.data_dir, Moment(offset=int(path.name[:20])))
+        assert path.read_bytes() == b"".join(state.snapshot())
         addresses, tls = parsed_addresses(bootstrap(quorum)), tls_of_folder(quorum.folder("reader"))
         with (
             closing(Quorum(addresses, 3, tls)) as reader,

@@ -10,12 +10,18 @@ from importlib import import_module
 from pathlib import Path
 from threading import Event
 
-from quorum_pipeline.commands.histories import at_least_one, check_outside, print_uncommitted
+from quorum_pipeline.commands.histories import (
+    add_bootstrap,
+    at_least_one,
+    check_outside,
+    controllers_in,
+    print_uncommitted,
+)
 from quorum_pipeline.commands.progress import Progress
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.local_files import local_path
 from quorum_pipeline.files.log_directory import LogDirectory, open_log
-from quorum_pipeline.live.controllers import Controllers, controllers_of
+from quorum_pipeline.live.controllers import Controllers
 
 _SWITCH_SECONDS = 0.0005
 _MOST_PLACES = 5
@@ -26,19 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """See `--help`."""
     source = parser.add_mutually_exclusive_group()
     source.add_argument("--log", type=Path, metavar="DIR", help="directory of a metadata log")
-    source.add_argument(
-        "--bootstrap", metavar="HOST:PORT,...", help="controllers of a running quorum"
-    )
-    parser.add_argument(
-        "--tls",
-        metavar="DIR",
-        help="folder with ca.crt, tls.crt and tls.key of an archiver, for a running quorum",
-    )
-    parser.add_argument(
-        "--command-config",
-        metavar="FILE",
-        help="properties file of Kafka's tools instead of --tls: security.protocol=SSL and ssl.* with PEM files",
-    )
+    add_bootstrap(source, parser)
     parser.add_argument("--to", required=True, metavar="URI", help="the archive: any Hadoop path")
     parser.add_argument("--checkpoint", metavar="URI", help="default: _checkpoint in the archive")
     parser.add_argument("--follow", action="store_true", help="run until stopped")
@@ -167,17 +161,13 @@ def _stop_signal(number: signal.Signals) -> Iterator[Callable[[], bool]]:
 
 def _source(arguments: argparse.Namespace) -> LogDirectory | Controllers | None:
     """The source; errors are reported before Spark starts. Raises PipelineError."""
-    if arguments.bootstrap is None and (arguments.tls or arguments.command_config):
-        raise PipelineError("--tls and --command-config apply only to --bootstrap")
+    controllers = controllers_in(arguments)
     if arguments.log is not None:
         log = open_log(arguments.log)
         check_outside(arguments.log, local_path(arguments.to))
         return log
-    if arguments.bootstrap is None:
+    if controllers is None:
         return None
-    controllers = controllers_of(
-        arguments.bootstrap, arguments.tls or "", arguments.command_config or ""
-    )
     with closing(controllers.open()) as quorum:
         quorum.committed()
     return controllers

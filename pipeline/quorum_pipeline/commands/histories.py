@@ -1,4 +1,4 @@
-"""The source of a history: `--log`, the directory of a replica, or `--archive`.
+"""The source of a history: `--log`, the directory of a replica, `--archive`, or `--bootstrap`, a running quorum.
 
 Owns the choice of the source, and whether Spark is used. Small inputs, and archives in the local file system, are
 read without importing Spark. Archives that only Hadoop can read need it.
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from quorum_node.missing_extra import brought_by
 from quorum_node.records.control import VotersRecord
@@ -19,6 +19,7 @@ from quorum_pipeline.commands.progress import Progress
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.local_files import LocalFiles, is_local, local_path, size_of
 from quorum_pipeline.files.log_directory import LogDirectory, open_log
+from quorum_pipeline.live.controllers import Controllers, controllers_of
 from quorum_pipeline.state.difference import Difference
 from quorum_pipeline.state.moment import Moment
 from quorum_pipeline.state.tables import Tables
@@ -81,12 +82,43 @@ class TableHistory(Protocol):
         """Where the work was done, and its distribution."""
 
 
-def add_history(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the source; exactly one of the two is required."""
+def add_history(parser: argparse.ArgumentParser, *, live: bool = False) -> None:
+    """Add the arguments of the source; exactly one of them is required. `live`: it may be a running quorum."""
     group = parser.add_mutually_exclusive_group(required=True)
     group.add_argument("--log", type=Path, metavar="DIR", help="directory of a metadata log")
     group.add_argument("--archive", metavar="URI", help="what `archive` wrote")
+    parser.set_defaults(bootstrap=None)
+    if live:
+        add_bootstrap(group, parser)
     add_spark(parser)
+
+
+def add_bootstrap(group: Any, parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of a running quorum; `group` has the other sources."""
+    group.add_argument(
+        "--bootstrap", metavar="HOST:PORT,...", help="controllers of a running quorum"
+    )
+    parser.add_argument(
+        "--tls",
+        metavar="DIR",
+        help="folder with ca.crt, tls.crt and tls.key of an archiver, for a running quorum",
+    )
+    parser.add_argument(
+        "--command-config",
+        metavar="FILE",
+        help="properties file of Kafka's tools instead of --tls: security.protocol=SSL and ssl.* with PEM files",
+    )
+
+
+def controllers_in(arguments: argparse.Namespace) -> Controllers | None:
+    """Return the controllers that the arguments name; None without --bootstrap. Raises PipelineError."""
+    if arguments.bootstrap is not None:
+        return controllers_of(
+            arguments.bootstrap, arguments.tls or "", arguments.command_config or ""
+        )
+    if arguments.tls or arguments.command_config:
+        raise PipelineError("--tls and --command-config apply only to --bootstrap")
+    return None
 
 
 def add_spark(parser: argparse.ArgumentParser) -> None:
@@ -129,6 +161,17 @@ def opened_tables(arguments: argparse.Namespace, progress: Progress) -> Iterator
     from quorum_pipeline.spark.spark_history import DirectorySource, JobHistory
 
     archive: str | None = arguments.archive
+    controllers = controllers_in(arguments)
+    if controllers is not None:
+        from quorum_pipeline.live import live_tasks
+
+        size_bytes = live_tasks.size_of(controllers)
+        with (
+            opened_stages(arguments, progress, size_bytes) as stages,
+            JobHistory(stages, live_tasks.LiveSource(controllers)) as found,
+        ):
+            yield found
+        return
     with TemporaryDirectory(prefix=SCRATCH) as scratch:
         if archive is not None:
             # Only the changes since its last full state are read, so its size does not matter.

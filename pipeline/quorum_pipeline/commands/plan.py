@@ -25,7 +25,7 @@ _ROLLBACK = "-rollback"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """See `--help`."""
-    add_history(parser)
+    add_history(parser, live=True)
     add_moment(parser)
     parser.add_argument(
         "--drain", type=int, nargs="+", default=[], metavar="ID", help="brokers to be emptied"

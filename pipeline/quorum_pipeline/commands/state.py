@@ -21,7 +21,7 @@ _NAMES = [table.name for table in STATE_TABLES]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """See `--help`."""
-    add_history(parser)
+    add_history(parser, live=True)
     add_moment(parser)
     parser.add_argument("--show", choices=_NAMES, help="print this table, one JSON object a row")
     parser.add_argument(

@@ -19,8 +19,6 @@ from quorum_pipeline.compaction.compaction import (
 from quorum_pipeline.compiled import Numbers
 from quorum_pipeline.deltas.contradiction import Contradiction
 from quorum_pipeline.deltas.summary import Summary
-from quorum_pipeline.files.log_runs import read_runs
-from quorum_pipeline.files.log_span import read_span
 from quorum_pipeline.files.reduced_span import BEFORE_THE_LOG, SnapshotTask, SpanTask, Task
 from quorum_pipeline.plain_form import Unusual
 from quorum_pipeline.rows import loops
@@ -90,12 +88,7 @@ def _values(batches: list[Batch]) -> list[tuple[int, bytes]]:
 def _of_span(task: SpanTask) -> tuple[CompiledSpan, Summary]:
     found, at = CompiledSpan(), Summary(task.start_offset, task.start_offset)
     sink = _Sink(found)
-    reading = (
-        read_runs(task.span, task.start_offset, task.end_offset)
-        if task.time_ms is None
-        else read_span(task.span)
-    )
-    for each in reading:
+    for each in task.runs() if task.time_ms is None else task.pieces():
         if isinstance(each, BatchRun):
             sink.finish()
             at = _of_run(found, sink, each, at)

@@ -152,6 +152,7 @@ class TableOptions:
     """Options of `metadata_state` and `metadata_changes`.
 
     `uri`: a log or an archive, as it was given. `path`: the same in this machine's file system, None if it is not mounted.
+    `controllers`: a running quorum instead of both.
     `moments`: one of a state; two of changes, in order.
     """
 
@@ -159,18 +160,22 @@ class TableOptions:
     path: Path | None
     table: StateTable
     moments: tuple[Moment, ...]
+    controllers: Controllers | None = None
+
+
+_TABLE_OPTIONS = ("path", "bootstrap", "tls", "commandConfig", "table")
 
 
 def state_options(given: Mapping[str, str], *, anywhere: bool = False) -> TableOptions:
     """Parse the options of `metadata_state`. `anywhere`: allow an archive that is not mounted. Raises PipelineError."""
-    options = _known(given, ("path", "table", "versionAsOf", "timestampAsOf"))
+    options = _known(given, (*_TABLE_OPTIONS, "versionAsOf", "timestampAsOf"))
     moment = _moment(options, "versionAsOf", "timestampAsOf")
     return _table_options(options, (moment,), anywhere=anywhere)
 
 
 def changes_options(given: Mapping[str, str], *, anywhere: bool = False) -> TableOptions:
     """Parse the options of `metadata_changes`. `anywhere`: allow an archive that is not mounted. Raises PipelineError."""
-    options = _known(given, ("path", "table", "startingVersion", "endingVersion"))
+    options = _known(given, (*_TABLE_OPTIONS, "startingVersion", "endingVersion"))
     start = _moment(options, "startingVersion")
     end = _moment(options, "endingVersion")
     if start.offset is None:
@@ -194,15 +199,22 @@ def _known(given: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
 def _table_options(
     options: Mapping[str, str], moments: tuple[Moment, ...], *, anywhere: bool
 ) -> TableOptions:
-    uri = options.get("path")
+    uri, bootstrap = options.get("path"), options.get("bootstrap")
+    if bool(uri) == bool(bootstrap):
+        raise PipelineError(
+            "specify either the path of a metadata log's directory, or of an archive, or bootstrap: host:port of controllers"
+        )
+    check_credentials(options)
+    table = table_named(options.get("table", ""))
     if not uri:
-        raise PipelineError("specify the path of a metadata log's directory, or of an archive")
+        found = controllers_in(options)
+        return TableOptions(found.name, None, table, moments, found)
     path = local_path(uri)
     if path is None and not anywhere:
         raise PipelineError(
             f"{uri} is not in a mounted file system: use state_frame or changes_frame of quorum_pipeline.spark.frames"
         )
-    return TableOptions(uri, path, table_named(options.get("table", "")), moments)
+    return TableOptions(uri, path, table, moments)
 
 
 def _moment(options: Mapping[str, str], version: str, timestamp: str = "") -> Moment:
