@@ -6,7 +6,6 @@
     states/offset=END/             the full state before END; valid once it contains the marker
     quarantine/offsets=START-END/  records of the range that could not be decoded
     snapshots/                     the snapshot before the first record, if the log did not begin at 0
-    _checkpoint/                   of the streaming query
 
 A directory is valid once it contains the marker, which is written last; a range of records gets its name after that, so that a plain
 reader of Parquet sees no incomplete one. Rewriting a directory begins with deleting the marker. So a
@@ -24,7 +23,7 @@ from zlib import crc32
 from quorum_node.json_text import read_json
 
 MARKER = "_COMPLETE"
-RECORDS, QUARANTINE, SNAPSHOTS, CHECKPOINT = "records", "quarantine", "snapshots", "_checkpoint"
+RECORDS, QUARANTINE, SNAPSHOTS = "records", "quarantine", "snapshots"
 DELTAS, STATES = "deltas", "states"
 WRITING = "_writing"
 _CHECKSUM = "crc32"

@@ -3,9 +3,8 @@
 import argparse
 import signal
 import sys
-from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import closing
 from importlib import import_module
 from pathlib import Path
 from threading import Event
@@ -18,6 +17,7 @@ from quorum_pipeline.commands.histories import (
     print_uncommitted,
 )
 from quorum_pipeline.commands.progress import Progress
+from quorum_pipeline.commands.stop_signal import stop_signal
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.local_files import local_path
 from quorum_pipeline.files.log_directory import LogDirectory, open_log
@@ -34,13 +34,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     source.add_argument("--log", type=Path, metavar="DIR", help="directory of a metadata log")
     add_bootstrap(source, parser)
     parser.add_argument("--to", required=True, metavar="URI", help="the archive: any Hadoop path")
-    parser.add_argument("--checkpoint", metavar="URI", help="default: _checkpoint in the archive")
     parser.add_argument("--follow", action="store_true", help="run until stopped")
     parser.add_argument(
         "--every", type=_seconds, default=5.0, metavar="SECONDS", help="with --follow"
     )
     parser.add_argument(
-        "--max-rows", type=at_least_one, default=10_000_000, help="of one micro batch"
+        "--max-rows", type=at_least_one, default=10_000_000, help="of one range of offsets"
     )
     parser.add_argument(
         "--span-bytes",
@@ -85,11 +84,12 @@ def _seconds(text: str) -> float:
 def run(arguments: argparse.Namespace) -> int:
     """Run the command; return 1 if there are records in quarantine. Raises PipelineError."""
     # Installed first: the first process of a container ignores SIGTERM without a handler.
-    with _stop_signal(signal.SIGTERM) as terminated:
-        return _run(arguments, terminated)
+    stopped = Event()
+    with stop_signal(signal.SIGTERM, stopped):
+        return _run(arguments, stopped)
 
 
-def _run(arguments: argparse.Namespace, terminated: Callable[[], bool]) -> int:
+def _run(arguments: argparse.Namespace, stopped: Event) -> int:
     if arguments.remote is not None:
         raise PipelineError(
             "archive can't run over Spark Connect, because its executors can't write files directly: use --master"
@@ -119,7 +119,7 @@ def _run(arguments: argparse.Namespace, terminated: Callable[[], bool]) -> int:
     from quorum_pipeline.spark.archive_job import ArchiveJob
 
     try:
-        archive = Archive(session, arguments.to, arguments.checkpoint)
+        archive = Archive(session, arguments.to)
         archive.state_rows = arguments.state_rows
         if source is None and not archive.contents().ranges:
             raise PipelineError(f"{arguments.to} is not an archive, or is empty: nothing to merge")
@@ -129,8 +129,8 @@ def _run(arguments: argparse.Namespace, terminated: Callable[[], bool]) -> int:
                 every_seconds = arguments.every if arguments.follow else None
                 rows, span_bytes = arguments.max_rows, arguments.span_bytes
                 job = ArchiveJob(archive, source, rows, every_seconds, span_bytes)
-                with _stop_signal(signal.SIGINT) as interrupted:
-                    job.run(progress, progress.say, lambda: terminated() or interrupted())
+                with stop_signal(signal.SIGINT, stopped):
+                    job.run(progress, progress.say, stopped.wait, progress.expect)
             if arguments.compact:
                 left = archive.compact(arguments.compact_rows, progress.say)
                 print(f"merged: {left} directories remain")
@@ -146,17 +146,6 @@ def _run(arguments: argparse.Namespace, terminated: Callable[[], bool]) -> int:
         f" {after.quarantined} in quarantine; {progress.seconds:.1f} s"
     )
     return 1 if after.quarantined else 0
-
-
-@contextmanager
-def _stop_signal(number: signal.Signals) -> Iterator[Callable[[], bool]]:
-    """Yield a function that returns whether the signal was received: an exception could interrupt a call to Java."""
-    told = Event()
-    before = signal.signal(number, lambda *_: told.set())
-    try:
-        yield told.is_set
-    finally:
-        signal.signal(number, before)
 
 
 def _source(arguments: argparse.Namespace) -> LogDirectory | Controllers | None:

@@ -1,13 +1,11 @@
-"""The archive: a streaming query that writes every record once, in micro batches, and can be killed at any time.
+"""The archive: writes every record once, range by range, and can be killed at any time.
 
 Owns writing, resuming, merging, and reading archives that are not in the local file system; `files/archive_reader.py`
-does the rest, and `archive/layout.py` decides which directories are valid. Spark's checkpoint records the offsets of a micro batch
-before it is written, so a restarted query writes the same directory again. If every executor has access to the
-archive's file system, the workers that decode records also write them (`part_writer.py`). Otherwise Spark writes the
-same columns through Hadoop, much more slowly.
+does the rest, and `archive/layout.py` decides which directories are valid. An archive continues where its complete ranges end; a range
+that is incomplete is written again. If every executor has access to the archive's file system, the workers that decode
+records also write them (`part_writer.py`). Otherwise Spark writes the same columns through Hadoop, much more slowly.
 """
 
-import json
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -17,10 +15,8 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as sf
-from pyspark.sql.streaming.query import StreamingQuery
 
 from quorum_pipeline.archive.layout import (
-    CHECKPOINT,
     DELTAS,
     MARKER,
     QUARANTINE,
@@ -30,6 +26,7 @@ from quorum_pipeline.archive.layout import (
     Marker,
     OffsetRange,
     merges,
+    parse_directory,
     unexplained,
 )
 from quorum_pipeline.errors import PipelineError
@@ -41,7 +38,7 @@ from quorum_pipeline.files.snapshot_file import SnapshotFile
 from quorum_pipeline.rows.column_types import arrow_schema
 from quorum_pipeline.rows.table import table_columns, table_ddl
 from quorum_pipeline.spark.hadoop_files import HadoopFiles
-from quorum_pipeline.spark.options import LogOptions, log_options
+from quorum_pipeline.spark.options import log_options
 from quorum_pipeline.spark.origins import Origin, check_history, check_start, origin_of
 from quorum_pipeline.spark.part_writer import Stage, stages, write_tasks
 from quorum_pipeline.spark.reason import SparkError, reason_of
@@ -54,18 +51,13 @@ _ARROW_COLUMNS = arrow_schema(
     {name: kind for name, kind in table_columns().items() if name != "data"}
 )
 
-_CHECKPOINT_FILES = (
-    "spark.sql.streaming.checkpointFileManagerClass",
-    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager",
-)
-"""Spark's default manager starts a `chmod` or `readlink` process for each operation on a local file. Both managers
-rename a file only when it is complete.
-"""
+_GROUP = "quorum-pipeline archive"
+"""Group of Spark's jobs that write a range."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """Numbers of rows of a micro batch, including those in quarantine, and its first and last offset."""
+    """Numbers of rows of a range, including those in quarantine, and its first and last offset."""
 
     rows: int
     quarantined: int
@@ -79,12 +71,11 @@ class Archive(ArchiveReader):
 
     _files: HadoopFiles
 
-    def __init__(self, session: SparkSession, uri: str, checkpoint: str | None = None) -> None:
+    def __init__(self, session: SparkSession, uri: str) -> None:
         super().__init__(HadoopFiles(session.sparkContext), uri)
         self._session = session
-        self._checkpoint = checkpoint or f"{self._uri}/{CHECKPOINT}"
+        self._options: dict[str, str] = {}
         self._origin: Origin | None = None
-        self._options: LogOptions | None = None
         self._written: OffsetRange | None = None
         self.state_rows = STATE_ROWS
         """Minimum number of delta rows after which a whole state is written."""
@@ -93,37 +84,23 @@ class Archive(ArchiveReader):
         """Return Spark's active stages."""
         return stages(self._session.sparkContext)
 
-    def follow(
-        self, source: str, options: dict[str, str], *, every_seconds: float | None = None
-    ) -> StreamingQuery:
-        """Start the query at the end of the archive; without `every_seconds` it ends at the current end of the source.
+    def cancel(self) -> None:
+        """Cancel the jobs of `write`, which another thread has called: it raises an error."""
+        self._session.sparkContext.cancelJobGroup(_GROUP)
 
-        Raises PipelineError.
+    def begin(self, options: dict[str, str]) -> tuple[Origin, int]:
+        """Return the source that these options of `metadata_log` name, and the offset at which the archive continues.
+
+        Raises PipelineError if the source has another history, or no longer the next records.
         """
-        if self._local is None:
-            reader = self._session.readStream.format(source).schema(_COLUMNS)
-        else:
-            reader = self._session.readStream.format(f"{source}_ranges")
-            self._origin = origin_of(log_options(options))
-        self._options, self._written = log_options(options), None
-        reader = reader.options(**options)
-        self._prepare_checkpoint()
-        start = self._resume()
+        origin = origin_of(log_options(options))
+        self._options, self._origin, self._written = options, origin, None
         archived = self.contents()
-        if archived.ranges:
-            origin = self._origin or origin_of(self._options)
-            check_history(origin, archived.end, self.batch_of)
-            if start is not None:
-                check_start(origin, start)
-        if start is not None:
-            reader = reader.option("startOffset", str(start))
-        with _in_words(f"the archive can't be started with the checkpoint {self._checkpoint}"):
-            writer = reader.option("onProblem", "keep").load().writeStream
-            writer = writer.foreachBatch(self._write)
-            writer = writer.option("checkpointLocation", self._checkpoint)
-            if every_seconds is None:
-                return writer.trigger(availableNow=True).start()
-            return writer.trigger(processingTime=f"{every_seconds} seconds").start()
+        if not archived.ranges:
+            return origin, origin.bounds()[0]
+        check_history(origin, archived.end, self.batch_of)
+        check_start(origin, archived.end)
+        return origin, archived.end
 
     def read(self, end_offset: int | None = None) -> DataFrame:
         """Return the valid records below an offset. Raises PipelineError if there are none."""
@@ -202,38 +179,55 @@ class Archive(ArchiveReader):
 
     # -- writing
 
-    def _write(self, frame: DataFrame, batch_id: int) -> None:
-        """Write one micro batch. Raises PipelineError if records are missing or duplicated, or the source or target fails."""
-        wanted = self._range_of(batch_id)
-        if not len(wanted):
-            return  # Spark starts a micro batch even if the log has no records yet
-        with _in_words(f"offsets {wanted.start} to {wanted.end} are not archived in {self._uri}"):
-            self._write_range(frame, wanted)
+    def write(self, wanted: OffsetRange) -> None:
+        """Write the next range of the source given to `begin`.
 
-    def _write_range(self, frame: DataFrame, wanted: OffsetRange) -> None:
-        self._check_previous(wanted)
-        self._delete(wanted)
+        Raises PipelineError if records are missing or duplicated, the source or target fails, or there is another writer.
+        """
+        assert self._origin is not None, "the archive has begun"
+        what = f"offsets {wanted.start} to {wanted.end} are not archived in {self._uri}"
+        named = f"archive offsets {wanted.start} to {wanted.end} of {self._origin.name}"
+        self._session.sparkContext.setJobGroup(_GROUP, named)
+        with _in_words(what):
+            self._write_range(self._origin, wanted)
+
+    def _write_range(self, origin: Origin, wanted: OffsetRange) -> None:
+        self._check_previous(origin, wanted)
+        self._check_alone(wanted)
         self._files.delete(self._directory(QUARANTINE, wanted))
         self._files.delete(self._unfinished(wanted))
-        if self._origin is None:
-            written = self._write_by_spark(frame, wanted)
+        if self._local is None:
+            written = self._write_by_spark(wanted)
         else:
-            written = self._write_by_workers(self._origin, wanted)
+            written = self._write_by_workers(origin, wanted)
         if written.quarantined:
             self._check_gaps(wanted)
         else:
             _check_complete(wanted, written)
         kept = written.rows - written.quarantined
+        self._check_alone(wanted)
         self._complete(wanted, Marker(kept, written.quarantined, written.delta_rows))
         self._written = wanted
         self.keep_state()
 
-    def _check_previous(self, wanted: OffsetRange) -> None:
+    def _check_previous(self, origin: Origin, wanted: OffsetRange) -> None:
         """Check that the log still has the records that were written last: it may have been replaced meanwhile. Raises PipelineError."""
         written = self._written
-        if written is not None and written.end == wanted.start and self._options is not None:
-            origin = self._origin or origin_of(self._options)
+        if written is not None and written.end == wanted.start:
             check_history(origin, written.end, lambda offset: self._batch_in(written, offset))
+
+    def _check_alone(self, wanted: OffsetRange) -> None:
+        """Delete later ranges that an older version left incomplete. Raises PipelineError if a later one is complete: it was
+        written meanwhile.
+        """
+        for each in map(parse_directory, self._files.list(f"{self._uri}/{RECORDS}")):
+            if each is None or each.end <= wanted.start:
+                continue
+            if MARKER in self._files.list(self._directory(RECORDS, each)):
+                raise PipelineError(
+                    f"another process wrote offsets {each.start} to {each.end}: only one may write to an archive"
+                )
+            self._files.delete(self._directory(RECORDS, each))
 
     def keep_state(self) -> None:
         """Write the whole state at the end if there are many deltas since the last one. Raises PipelineError."""
@@ -241,7 +235,7 @@ class Archive(ArchiveReader):
             keep_state(SparkStages(self._session.sparkContext), self, self.state_rows)
 
     def _write_by_workers(self, origin: Origin, wanted: OffsetRange) -> _Written:
-        """Write a range by tasks on executors. They read the source themselves, so the query's frame is not used."""
+        """Write a range by tasks on executors, which read the source themselves."""
         assert self._local is not None
         apart, deltas = (self._local / table / wanted.directory for table in (QUARANTINE, DELTAS))
         records = self._local / RECORDS / WRITING / wanted.directory
@@ -258,7 +252,12 @@ class Archive(ArchiveReader):
             sum(each.delta_rows for each in parts),
         )
 
-    def _write_by_spark(self, frame: DataFrame, wanted: OffsetRange) -> _Written:
+    def _write_by_spark(self, wanted: OffsetRange) -> _Written:
+        some = {
+            "startOffset": str(wanted.start), "endOffset": str(wanted.end), "onProblem": "keep",
+        }  # fmt: skip
+        reader = self._session.read.format("metadata_log").schema(_COLUMNS)
+        frame = reader.options(**{**self._options, **some}).load()
         seen = Observation()
         counted = frame.observe(
             seen,
@@ -337,51 +336,6 @@ class Archive(ArchiveReader):
         return compose_deltas(
             stages, [root / each.directory for each in group], root / merged.directory
         )
-
-    def _range_of(self, batch_id: int) -> OffsetRange:
-        """Return the offsets of a micro batch from the checkpoint: written before the batch begins, never changed."""
-        text = self._files.read(f"{self._checkpoint}/offsets/{batch_id}")
-        if text is None:
-            raise PipelineError(
-                f"{self._checkpoint} has lost the offsets of micro batch {batch_id}"
-            )
-        offsets = json.loads(text.splitlines()[-1])
-        return OffsetRange(int(offsets["from"]), int(offsets["offset"]))
-
-    # -- resuming
-
-    def _prepare_checkpoint(self) -> None:
-        """Create the checkpoint's directory: Spark's own error would not have the reason. Raises PipelineError."""
-        local = self._files.local_path(self._checkpoint)
-        if local is None:
-            return
-        try:
-            local.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise PipelineError(
-                f"the directory {local} can't be created: {error.strerror}"
-            ) from None
-        self._session.conf.set(*_CHECKPOINT_FILES)
-
-    def _resume(self) -> int | None:
-        """Return the offset at which an archive without a checkpoint resumes; None: the checkpoint has it. Raises PipelineError."""
-        archived = self.contents()
-        planned = [int(n) for n in self._files.list(f"{self._checkpoint}/offsets") if n.isdigit()]
-        if not planned:
-            return archived.end if archived.ranges else None
-        done = [int(n) for n in self._files.list(f"{self._checkpoint}/commits") if n.isdigit()]
-        if not done and not archived.ranges:
-            return None
-        last = self._range_of(max(planned))
-        # A batch in the commit log has been written; one that is only planned may have been.
-        ends = (last.end,) if max(planned) in done else (last.start, last.end)
-        if archived.end not in ends and (archived.ranges or len(last)):
-            raise PipelineError(
-                f"the checkpoint {self._checkpoint} is at offsets {last.start} to {last.end}, but the archive "
-                f"{self._uri} ends at {archived.end}: it belongs to another archive, or directories of this one were "
-                "removed. Use the right checkpoint, or an empty directory to continue from the end of the archive"
-            )
-        return None
 
     # -- reading
 

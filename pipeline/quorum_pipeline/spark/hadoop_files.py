@@ -137,6 +137,8 @@ class HadoopFiles:
                     " add it with spark.jars.packages, see docs/how-to/archive-in-a-store.md"
                 ) from None
             raise PipelineError(f"{text}: {thrown.getMessage()}") from None
+        except PySparkException as error:
+            raise PipelineError(f"{text}: {reason_of(error)}") from None
 
     @staticmethod
     def _call(what: str, function: Any, *arguments: Any) -> Any:
