@@ -15,6 +15,7 @@ from quorum_pipeline.commands.histories import (
     check_outside,
     controllers_in,
     print_uncommitted,
+    seconds,
 )
 from quorum_pipeline.commands.progress import Progress
 from quorum_pipeline.commands.stop_signal import stop_signal
@@ -25,7 +26,6 @@ from quorum_pipeline.live.controllers import Controllers
 
 _SWITCH_SECONDS = 0.0005
 _MOST_PLACES = 5
-_MOST_SECONDS = 86_400.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--to", required=True, metavar="URI", help="the archive: any Hadoop path")
     parser.add_argument("--follow", action="store_true", help="run until stopped")
     parser.add_argument(
-        "--every", type=_seconds, default=5.0, metavar="SECONDS", help="with --follow"
+        "--every", type=seconds, default=5.0, metavar="SECONDS", help="with --follow"
     )
     parser.add_argument(
         "--max-rows", type=at_least_one, default=10_000_000, help="of one range of offsets"
@@ -68,17 +68,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--remote", metavar="URL", help="not supported: archive needs its own Spark context"
     )
-
-
-def _seconds(text: str) -> float:
-    """Parse the number of an option. Raises ArgumentTypeError."""
-    try:
-        found = float(text)
-    except ValueError:
-        found = -1.0
-    if not 0 <= found <= _MOST_SECONDS:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
-    return found
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 
 _NO_MASTER = "none"
+_MOST_SECONDS = 86_400.0
 SCRATCH = "quorum-pipeline-"
 WORTH_SPARK_BYTES = 512 << 20
 """Inputs below this size are read faster than Spark starts."""
@@ -152,6 +153,17 @@ def at_least_one(text: str) -> int:
     return int(text)
 
 
+def seconds(text: str) -> float:
+    """Parse the number of an option. Raises ArgumentTypeError."""
+    try:
+        found = float(text)
+    except ValueError:
+        found = -1.0
+    if not 0 <= found <= _MOST_SECONDS:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
+    return found
+
+
 @contextmanager
 def opened_tables(arguments: argparse.Namespace, progress: Progress) -> Iterator[TableHistory]:
     """The history for `state`, `diff`, `restore` and `plan`: reduced and merged on Spark executors, or by the same
@@ -269,7 +281,9 @@ def opened_stages(
         return
     small = arguments.master is None and size_bytes < WORTH_SPARK_BYTES and not elsewhere
     if small or arguments.master == _NO_MASTER:
-        yield StagesHere(arguments.partitions)
+        here = StagesHere(arguments.partitions)
+        with progress.watching(here.doing):
+            yield here
         return
     from quorum_pipeline.spark.reason import SparkError, reason_of
     from quorum_pipeline.spark.session import open_session
@@ -277,7 +291,9 @@ def opened_stages(
     progress.say("starting Spark")
     session = open_session("quorum-pipeline", arguments.master, rows_in_jvm=False)
     try:
-        yield SparkStages(session.sparkContext)
+        stages = SparkStages(session.sparkContext)
+        with progress.watching(stages.doing):
+            yield stages
     except SparkError as error:
         raise PipelineError(f"Spark at {session.sparkContext.master}: {reason_of(error)}") from None
     finally:

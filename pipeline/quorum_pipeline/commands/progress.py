@@ -2,6 +2,9 @@
 
 import sys
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Event, Thread
 
 _EVERY_SECONDS = 3.0
 
@@ -39,6 +42,24 @@ class Progress:
     def say(self, text: str) -> None:
         """Print a line with the elapsed time."""
         print(f"[{self.seconds:6.1f} s] {text}", file=sys.stderr, flush=True)
+
+    @contextmanager
+    def watching(self, look: Callable[[], str | None]) -> Iterator[None]:
+        """Print what `look` returns every few seconds, on another thread; None: there is nothing to tell."""
+        ended = Event()
+
+        def tell() -> None:
+            while not ended.wait(_EVERY_SECONDS):
+                if (text := look()) is not None:
+                    self.say(text)
+
+        thread = Thread(target=tell, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
 
     def _rate(self, now: float, count: int) -> str:
         assert self._first is not None, "there was an update"
