@@ -122,3 +122,25 @@ def test_records_deleted_before_they_were_archived_are_not_left_out(
     with pytest.raises(PipelineError, match=f"has no offset {end}: it begins at"):
         archive_all(Archive(spark, str(root)), writer.directory, 1_000)
     assert Archive(spark, str(root)).contents().end == end
+
+
+@pytest.mark.long
+@pytest.mark.requirement("SP-02")
+def test_replica_that_is_behind_the_archive_is_waited_for(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    ahead, behind = LogWriter(tmp_path / "ahead"), LogWriter(tmp_path / "behind")
+    for _ in range(3):
+        ahead.append(*[md.NoOpRecord()] * 10)
+    behind.append(*[md.NoOpRecord()] * 10)
+    archive = Archive(spark, str(tmp_path / "archive"))
+    archive_all(archive, ahead.directory, 100)
+    archive_all(archive, behind.directory, 100)
+    assert archive.contents().end == 30
+    behind.append(*[md.NoOpRecord()] * 10)
+    for _ in range(2):
+        behind.append(*[md.NoOpRecord()] * 10)
+    archive_all(archive, behind.directory, 100)
+    assert archive.contents().end == 40
+    ahead.close()
+    behind.close()

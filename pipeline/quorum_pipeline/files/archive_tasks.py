@@ -191,6 +191,10 @@ class ArchiveSource:
         """Number of buckets in which a state is merged."""
         return max(slots, 2)
 
+    def version(self) -> object:
+        """See `spark.spark_history.MergedSource`: the ranges, which `archive --compact` merges."""
+        return tuple(self.reader.ranges())
+
     def plan(self, moments: Sequence[Moment], slots: int, *, compiled: bool) -> ArchiveTasks | None:
         """See `spark.spark_history.Source`. Raises PipelineError, also if the archive does not have a moment."""
         reader = self.reader

@@ -64,11 +64,12 @@ class ArchiveJob:
         while not is_stopped(0):
             end = origin.bounds()[1] if last is None else last
             expect(end)
-            wanted = OffsetRange(at, min(end, at + self.max_rows))
-            if len(wanted) > 0:
-                if not self._write(wanted, say, is_stopped):
+            # The log may end before the archive: that of a replica which is behind.
+            stop = min(end, at + self.max_rows)
+            if stop > at:
+                if not self._write(OffsetRange(at, stop), say, is_stopped):
                     break
-                at = wanted.end
+                at = stop
                 progress(at)
                 continue
             origin.check_end()

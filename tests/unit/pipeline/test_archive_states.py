@@ -1,7 +1,10 @@
 """Deltas and whole states in an archive: the same states, and a question costs what changed since the last one. In this process, by the same functions as on Spark."""
 
 import json
+import shutil
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -315,3 +318,31 @@ def test_aborted_transaction_over_several_spans_is_left_to_compiled_loops(
         assert b"".join(found.at(Moment(offset=first)).snapshot()) == images[first]
         assert b"".join(found.at(Moment()).snapshot()) == writer.image_bytes()
         assert sum(each.summary.records for each in found.done) == 0
+
+
+@pytest.mark.requirement("SP-03")
+@pytest.mark.parametrize("deltas", [True, False])
+def test_ranges_merged_while_a_state_is_computed_give_the_same_state(
+    writer: LogWriter, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deltas: bool
+) -> None:
+    """Between planning and reading: the files of the tasks are gone."""
+    images = write_history(writer)
+    writer.close()
+    end = writer.end_offset
+    write_archive(root, writer.directory, 0, 7, 30, end, deltas=deltas)
+    plan, merges = ArchiveSource.plan, [(0, 30, end), (0, 7, 30)]
+
+    def and_then_merged(self: ArchiveSource, *given: Any, **more: Any) -> Any:
+        found = plan(self, *given, **more)
+        if merges:
+            borders = merges.pop()
+            write_archive(root, writer.directory, borders[0], borders[-1], deltas=deltas)
+            for each in pairwise(borders):
+                shutil.rmtree(root / RECORDS / OffsetRange(*each).directory)
+                shutil.rmtree(root / DELTAS / OffsetRange(*each).directory, ignore_errors=True)
+        return found
+
+    monkeypatch.setattr(ArchiveSource, "plan", and_then_merged)
+    with history(root, tmp_path) as found:
+        assert b"".join(found.at(Moment()).snapshot()) == images[end]
+    assert not merges
