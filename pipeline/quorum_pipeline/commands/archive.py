@@ -142,7 +142,7 @@ def _source(arguments: argparse.Namespace) -> LogDirectory | Controllers | None:
     controllers = controllers_in(arguments)
     if arguments.log is not None:
         log = open_log(arguments.log)
-        check_outside(arguments.log, local_path(arguments.to))
+        check_outside(arguments, local_path(arguments.to))
         return log
     if controllers is None:
         return None

@@ -222,13 +222,29 @@ def reader_of(uri: str, stages: "Stages") -> "ArchiveReader":
     return ArchiveReader(HadoopFiles(stages.context), uri)
 
 
-def check_outside(log: Path | None, *outputs: Path | None) -> None:
-    """Raise PipelineError if an output is in the directory of the log: a node may use it, and would take it for its own."""
-    for each in outputs if log is not None else ():
-        if log is not None and each is not None and each.resolve().is_relative_to(log.resolve()):
+def check_outside(arguments: argparse.Namespace, *outputs: Path | None) -> None:
+    """Raise PipelineError if an output is in the directory of the source: a node, or readers of the archive, would take it for
+    their own.
+    """
+    uri: str | None = getattr(arguments, "archive", None)
+    source: Path | None = arguments.log if uri is None else mounted(uri)
+    if source is None:
+        return
+    for each in outputs:
+        if each is not None and each.resolve().is_relative_to(source.resolve()):
+            what = "log" if uri is None else "archive"
             raise PipelineError(
-                f"{each} is inside the directory of the log {log}, which must not be changed: use another directory"
+                f"{each} is inside the directory of the {what} {source}, which must not be changed: use another directory"
             )
+
+
+def check_files(*files: Path | None) -> None:
+    """Raise PipelineError if a file can't be written, before a job begins whose result it gets."""
+    for each in files:
+        if each is not None and each.is_dir():
+            raise PipelineError(f"{each} is a directory; specify a file")
+        if each is not None and not each.parent.is_dir():
+            raise PipelineError(f"{each.parent} is not a directory: create it first")
 
 
 def print_uncommitted(log: LogDirectory, progress: Progress) -> None:

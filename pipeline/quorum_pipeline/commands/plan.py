@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from quorum_node.records.metadata import RegisterBrokerRecord
-from quorum_pipeline.commands.histories import AnyState, add_history, opened_tables
+from quorum_pipeline.commands.histories import AnyState, add_history, check_files, opened_tables
 from quorum_pipeline.commands.moments import add_moment, moment_of
 from quorum_pipeline.commands.progress import Progress
 from quorum_pipeline.errors import PipelineError
@@ -51,6 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the command. Raises PipelineError."""
     _check_resource(arguments)
+    check_files(arguments.output, arguments.rollback)
     progress = Progress("replaying", "offsets")
     sizes = _read_sizes(arguments.sizes)
     with opened_tables(arguments, progress) as history:

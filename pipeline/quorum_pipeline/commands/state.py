@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command. Raises PipelineError."""
-    check_outside(arguments.log, arguments.output, arguments.snapshot)
+    check_outside(arguments, arguments.output, arguments.snapshot)
     progress = Progress("replaying", "offsets")
     with opened_tables(arguments, progress) as history:
         return _tell(arguments, progress, history, history.at(moment_of(arguments)))

@@ -9,6 +9,8 @@ from tempfile import TemporaryDirectory
 from quorum_pipeline.commands.histories import (
     SCRATCH,
     add_history,
+    check_files,
+    check_outside,
     mounted,
     opened_archive,
     opened_stages,
@@ -40,6 +42,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command. Raises PipelineError."""
+    check_outside(arguments, arguments.html, arguments.parquet)
+    check_files(arguments.html, arguments.parquet)
     progress = Progress("reading", "offsets")
     with _opened(arguments, progress) as (stages, source):
         progress.say(f"reading {source.name} {stages.place}")

@@ -56,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command. Raises PipelineError."""
-    check_outside(arguments.log, arguments.to)
+    check_outside(arguments, arguments.to)
     progress = Progress("versions", "offsets")
     to = arguments.to.resolve()
     store = VersionStore(to)
