@@ -13,6 +13,7 @@ from quorum_pipeline.commands.histories import (
     add_history,
     at_least_one,
     check_outside,
+    controllers_in,
     mounted,
     opened_stages,
     print_uncommitted,
@@ -27,13 +28,18 @@ from quorum_pipeline.files.local_files import LocalFiles, size_of
 from quorum_pipeline.files.log_directory import open_log
 from quorum_pipeline.files.version_files import VersionStore, counts_of
 from quorum_pipeline.spark.stages import Stages
-from quorum_pipeline.spark.versions_job import ArchiveVersions, LogVersions, VersionSource
+from quorum_pipeline.spark.versions_job import (
+    ArchiveVersions,
+    LogVersions,
+    QuorumVersions,
+    VersionSource,
+)
 from quorum_pipeline.spark.versions_run import add_versions, follow_versions
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """See `--help`."""
-    add_history(parser)
+    add_history(parser, live=True)
     parser.add_argument(
         "--to",
         type=Path,
@@ -90,6 +96,13 @@ def run(arguments: argparse.Namespace) -> int:
 def _opened(
     arguments: argparse.Namespace, progress: Progress
 ) -> Iterator[tuple[Stages, VersionSource]]:
+    controllers = controllers_in(arguments)
+    if controllers is not None:
+        from quorum_pipeline.live.live_tasks import size_of as size_of_quorum
+
+        with opened_stages(arguments, progress, size_of_quorum(controllers)) as stages:
+            yield stages, QuorumVersions(controllers)
+        return
     root = arguments.log if arguments.archive is None else mounted(arguments.archive)
     if root is None:
         raise PipelineError(

@@ -9,7 +9,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from quorum_node.records.batches import HEADER_BYTES, CorruptBatch, read_header
 from quorum_node.records.snapshot_id import SnapshotId
@@ -108,6 +108,14 @@ class LiveTasks:
         return PipelineError(f"{self.name}, offset {wrong.offset}: {wrong.reason}")
 
 
+class LiveHistory(NamedTuple):
+    """Committed offsets of a quorum's log, and the snapshot with which its states begin, if not at offset 0."""
+
+    log_start: int
+    base: SnapshotId | None
+    end: int
+
+
 @dataclass(frozen=True, slots=True)
 class LiveSource:
     """A running quorum, as a source of states (`spark.spark_history.Source`). Only committed records are read."""
@@ -146,11 +154,23 @@ class LiveSource:
             at = max(at, end)
         return LiveTasks(name, start, tuple(tasks), tuple(cuts))
 
-    def _tasks(self, start: int, end: int, time_ms: int | None, slots: int) -> Iterator[LiveTask]:
-        share = (end - start) // (slots * TASKS_PER_SLOT)
-        step = min(max(share, LEAST_OFFSETS), MOST_OFFSETS)
+    def ranges(self, start: int, end: int, slots: int) -> Iterator[tuple[int, int]]:
+        """Divide offsets for tasks, `slots` of which run at a time."""
+        step = min(max((end - start) // (slots * TASKS_PER_SLOT), LEAST_OFFSETS), MOST_OFFSETS)
         for begin in range(start, end, step):
-            stop = min(begin + step, end)
+            yield begin, min(begin + step, end)
+
+    def history(self) -> LiveHistory:
+        """Return what the quorum has now. Raises PipelineError if records and snapshot are missing."""
+        with closing(self.controllers.open()) as quorum:
+            found = quorum.committed()
+            base = quorum.newest_snapshot() if found.start_offset > 0 else None
+        if base is None and found.start_offset > 0:
+            raise _no_beginning(f"the quorum at {self.controllers.name}")
+        return LiveHistory(found.start_offset, base, found.end_offset)
+
+    def _tasks(self, start: int, end: int, time_ms: int | None, slots: int) -> Iterator[LiveTask]:
+        for begin, stop in self.ranges(start, end, slots):
             span = LogSpan(self.controllers.name, 0, 0, begin, stop, is_last=False)
             yield LiveTask(span, begin, stop, time_ms, controllers=self.controllers)
 
@@ -162,10 +182,14 @@ def size_of(controllers: Controllers) -> int:
     return (found.end_offset - found.start_offset) * RECORD_BYTES
 
 
+def _no_beginning(name: str) -> PipelineError:
+    return PipelineError(f"{name} has neither the first records of its log nor a snapshot")
+
+
 def _check_behind(quorum: Quorum, name: str, base: SnapshotId | None, moment: Moment) -> None:
     """Raise PipelineError if a moment is before the snapshot, with which the quorum's history begins."""
     if base is None:
-        raise PipelineError(f"{name} has neither the first records of its log nor a snapshot")
+        raise _no_beginning(name)
     early = moment.offset is not None and moment.offset < base.end_offset
     if moment.time_ms is not None:
         data, _ = quorum.snapshot_part(base, 0)

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from quorum_node.client.committed_log import Committed
@@ -16,6 +17,7 @@ from quorum_pipeline.files.log_directory import open_log
 from quorum_pipeline.live import live_tasks
 from quorum_pipeline.live.controllers import Controllers
 from quorum_pipeline.live.live_tasks import LiveSource
+from quorum_pipeline.spark import timeline_job
 from quorum_pipeline.spark.options import changes_options, state_options
 from quorum_pipeline.spark.spark_history import JobHistory
 from quorum_pipeline.spark.stages import StagesHere
@@ -24,7 +26,8 @@ from quorum_pipeline.state.difference import differences
 from quorum_pipeline.state.moment import Moment
 from quorum_pipeline.state.tables import TABLES_BY_NAME
 from support.replayed_directory import read_whole, replay_directory
-from support.written_log import BEGAN_MS, LogWriter, write_history
+from support.timelines import read_timeline
+from support.written_log import BEGAN_MS, LogWriter, broker, write_history
 
 CONTROLLERS = Controllers((("h", 1),))
 _BATCHES_AT_ONCE = 3
@@ -174,7 +177,7 @@ def test_commands_and_sources_take_a_running_quorum(
     assert (gone["name"], gone["_change_type"]) == ("orders", "delete")
 
 
-@pytest.mark.parametrize("command", ["state", "restore", "plan", "diff"])
+@pytest.mark.parametrize("command", ["state", "restore", "plan", "diff", "timeline", "versions"])
 def test_credentials_are_for_connections(
     command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -184,7 +187,40 @@ def test_credentials_are_for_connections(
         "restore": ["--output", str(tmp_path / "o"), "--voter", "1@h:9"],
         "plan": ["--output", str(tmp_path / "p.json")],
         "diff": ["--from", "0", "--to", "0"],
+        "timeline": [],
+        "versions": ["--to", str(tmp_path / "v")],
     }
     given = [command, "--log", str(tmp_path / "node"), "--tls", "/tls", *more[command]]
     assert main(given) == 2
     assert "--tls and --command-config apply only to --bootstrap" in capsys.readouterr().err
+
+
+@pytest.mark.requirement("SP-05", "SP-03")
+@pytest.mark.parametrize("drop_log", [False, True])
+def test_timeline_and_versions_equal_those_of_the_log(
+    writer: LogWriter, serve: Serve, tmp_path: Path, drop_log: bool
+) -> None:
+    write_history(writer)
+    if drop_log:
+        writer.snapshot(drop_log=True)
+    writer.elect(3)
+    writer.append(broker(9), md.NoOpRecord())
+    writer.close()
+    serve(writer, writer.end_offset)
+    stages = StagesHere(2)
+    found = timeline_job.read_timeline(stages, timeline_job.quorum_source(CONTROLLERS, 2, tmp_path))
+    assert found.events == read_timeline(writer.directory).events
+    start = open_log(writer.directory).start_offset
+    assert (found.start_offset, found.end_offset) == (start, writer.end_offset)
+    assert (start > 0) == drop_log
+    log, live = (["versions", *source, "--to"] for source in (
+        ["--log", str(writer.directory)], ["--bootstrap", "h:1"],
+    ))  # fmt: skip
+    assert main([*log, str(tmp_path / "of the log")]) == 0
+    assert main([*live, str(tmp_path / "live")]) == 0
+    assert rows_in(tmp_path / "live") == rows_in(tmp_path / "of the log") != []
+
+
+def rows_in(versions: Path) -> list[str]:
+    paths = versions.glob("offsets=*/*/*.parquet")
+    return sorted(repr(row) for path in paths for row in pq.read_table(path).to_pylist())
