@@ -10,7 +10,6 @@ from quorum_pipeline.commands.histories import (
     SCRATCH,
     add_history,
     check_files,
-    check_outside,
     controllers_in,
     mounted,
     opened_archive,
@@ -44,7 +43,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command. Raises PipelineError."""
-    check_outside(arguments, arguments.html, arguments.parquet)
     check_files(arguments.html, arguments.parquet)
     progress = Progress("reading", "offsets")
     with _opened(arguments, progress) as (stages, source):

@@ -409,7 +409,7 @@ def test_nothing_is_written_into_an_archive(
     root = tmp_path / "archive"
     write_archive(root, writer.directory, 0, writer.end_offset)
     before = sorted(tmp_path.rglob("*"))
-    for command in (["state", "--output"], ["versions", "--to"], ["timeline", "--html"]):
+    for command in (["state", "--output"], ["versions", "--to"]):
         assert main([*command, str(root / "new"), "--archive", str(root)]) == 2
         assert f"is inside the directory of the archive {root}" in capsys.readouterr().err
     assert sorted(tmp_path.rglob("*")) == before
