@@ -144,3 +144,33 @@ def test_replica_that_is_behind_the_archive_is_waited_for(
     assert archive.contents().end == 40
     ahead.close()
     behind.close()
+
+
+@pytest.mark.long
+@pytest.mark.requirement("SP-02")
+def test_rename_that_is_interrupted_in_a_store_leaves_no_range(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An object store renames a directory by copying its files, the first ones by name first."""
+    writer = LogWriter(tmp_path / "node", segment_bytes=2_000)
+    write_history(writer)
+    writer.close()
+    monkeypatch.setattr(HadoopFiles, "local_path", lambda self, directory: None)
+    root = tmp_path / "archive"
+    archive = Archive(spark, str(root))
+
+    def killed(self: HadoopFiles, directory: str, name: str) -> None:
+        Path(name).mkdir(parents=True)
+        first, *others = sorted(Path(directory).glob("[!.]*"))
+        shutil.copy(first, name)
+        assert others, "a part of the files is missing"
+        raise PipelineError("killed")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(HadoopFiles, "rename", killed)
+        with pytest.raises(PipelineError, match="killed"):
+            archive_all(archive, writer.directory, 100)
+    assert archive.contents().ranges == ()
+    archive_all(archive, writer.directory, 100)
+    rows = archive.read().select("offset").collect()
+    assert sorted(row.offset for row in rows) == list(range(writer.end_offset))

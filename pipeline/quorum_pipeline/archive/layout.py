@@ -7,8 +7,8 @@
     quarantine/offsets=START-END/  records of the range that could not be decoded
     snapshots/                     the snapshot before the first record, if the log did not begin at 0
 
-A directory is valid once it contains the marker, which is written last; a range of records gets its name after that, so that a plain
-reader of Parquet sees no incomplete one. Rewriting a directory begins with deleting the marker. So a
+A directory is valid once it contains the marker. A range of records gets its name when all of its files are there, so that a plain
+reader of Parquet sees no incomplete one; a store that renames by copying gets the marker afterwards. Rewriting a directory begins with deleting the marker. So a
 job may be killed at any moment, and valid directories are complete. Of directories with the same start only the longest is valid: a
 merged one replaces its parts when it gets its marker.
 """

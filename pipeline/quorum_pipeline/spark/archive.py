@@ -294,8 +294,9 @@ class Archive(ArchiveReader):
         unfinished, final = self._unfinished(range), self._directory(RECORDS, range)
         self._files.delete(final)  # incomplete, of an older version
         if self._local is None:
-            self._files.write(f"{unfinished}/{MARKER}", text)
+            # An object store renames by copying file after file: only a marker that comes later says that all are there.
             self._files.rename(unfinished, final)
+            self._files.write(f"{final}/{MARKER}", text)
         else:
             _complete_here(self._local, range, text)
         self._files.delete(f"{self._uri}/{RECORDS}/{WRITING}")
