@@ -13,6 +13,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from quorum_node.image.resource_types import TOPIC
 from quorum_node.records import metadata as md
 from quorum_node.records.identity import uuid_text
+from quorum_pipeline.archive.layout import OffsetRange
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.archive_part import WORTH_FILES_ROWS
 from quorum_pipeline.files.archive_reader import ArchiveReader
@@ -38,14 +39,6 @@ def archive_all(archive: Archive, writer: LogWriter, max_rows: int = 1_000_000) 
 
 def offsets(archive: Archive) -> list[int]:
     return sorted(row.offset for row in archive.read().select("offset").collect())
-
-
-def drop_last_commit(archive: Path) -> None:
-    """As if the query had been killed before Spark noted that its last micro batch was done."""
-    commits = archive / "_checkpoint" / "commits"
-    newest = max(int(path.name) for path in commits.iterdir() if path.name.isdigit())
-    (commits / str(newest)).unlink()
-    (commits / f".{newest}.crc").unlink()
 
 
 @pytest.mark.requirement("SP-01", "SP-02", "SP-03")
@@ -128,17 +121,18 @@ def test_archiver_killed_anywhere_resumes_and_merges(spark: SparkSession, tmp_pa
     ranges = archive.contents().ranges
     assert len(ranges) == -(-writer.end_offset // 10)
     last = uri / "records" / ranges[-1].directory
-    # Within the write: some files and no marker.
-    drop_last_commit(uri)
+    # Within the write, by an older version: some files and no marker.
     (last / "_COMPLETE").unlink()
     next(last.glob("*.parquet")).unlink()
     assert archive.contents().end == ranges[-1].start
     archive_all(archive, writer, max_rows=10)
     assert offsets(archive) == list(range(writer.end_offset))
-    # After the marker, before it is in the checkpoint: the same offsets are written again.
-    drop_last_commit(uri)
+    # As many records as there are now: the range of the older version is another one.
+    (last / "_COMPLETE").unlink()
+    writer.append(md.NoOpRecord())
     archive_all(archive, writer, max_rows=10)
     assert offsets(archive) == list(range(writer.end_offset))
+    assert not last.exists()
     assert archive.compact(25, print) == 3
     assert offsets(archive) == list(range(writer.end_offset))
     assert len(list((uri / "records").iterdir())) == 3
@@ -178,18 +172,25 @@ def test_undecodable_records_are_quarantined(spark: SparkSession, tmp_path: Path
 
 @pytest.mark.long
 @pytest.mark.requirement("SP-02")
-def test_foreign_and_missing_checkpoints_are_handled(spark: SparkSession, tmp_path: Path) -> None:
+def test_second_writer_is_noticed_where_there_is_no_lock(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It stops, and what the first one wrote stays; the checkpoint of an older version does not matter."""
+    monkeypatch.setattr(HadoopFiles, "local_path", lambda self, directory: None)
     writer = LogWriter(tmp_path / "node")
     write_history(writer)
-    uri, other = str(tmp_path / "archive"), str(tmp_path / "other")
-    archive_all(Archive(spark, uri), writer)
-    writer.append(md.NoOpRecord())
-    archive_all(Archive(spark, other), writer)
-    with pytest.raises(PipelineError, match="belongs to another archive"):
-        archive_all(Archive(spark, uri, f"{other}/_checkpoint"), writer)
-    anew = Archive(spark, uri, str(tmp_path / "empty"))
-    archive_all(anew, writer)
-    assert offsets(anew) == list(range(writer.end_offset))
+    root = tmp_path / "archive"
+    (root / "_checkpoint" / "offsets").mkdir(parents=True)
+    (root / "_checkpoint" / "offsets" / "0").write_text("v1")
+    first, second = (Archive(spark, str(root)) for _ in range(2))
+    options = {"path": str(writer.directory)}
+    begun = [each.begin(options)[1] for each in (first, second)]
+    assert begun == [0, 0]
+    first.write(OffsetRange(0, 30))
+    with pytest.raises(PipelineError, match="another process wrote offsets 0 to 30: only one may"):
+        second.write(OffsetRange(0, 20))
+    archive_all(first, writer)
+    assert offsets(first) == list(range(writer.end_offset))
     writer.close()
 
 

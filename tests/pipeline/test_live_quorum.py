@@ -16,6 +16,7 @@ from quorum_pipeline.live.snapshots import download_snapshot
 from quorum_pipeline.spark.archive import Archive
 from quorum_pipeline.spark.archive_job import ArchiveJob
 from quorum_pipeline.state.moment import Moment
+from support.following_archive import following
 from support.local_quorum import LocalNode, LocalQuorum, wait_until
 from support.replayed_directory import replay_directory
 from support.tls_quorum import TlsQuorum
@@ -106,15 +107,13 @@ def test_running_quorum_is_archived_across_a_leader_failure(
         quorum.form()
         quorum.put("first", "1")
         archive = Archive(spark, str(tmp_path / "archive"))
-        options = {"bootstrap": bootstrap(quorum)}
-        query = archive.follow("metadata_log", options, every_seconds=0.5)
-        wait_until(lambda: archive.contents().end > 0, "the first micro batch", 90)
-        dead = quorum.leader
-        dead.kill()
-        quorum.put("second", "2")
-        end = int(quorum.describe()["highWatermark"])
-        wait_until(lambda: archive.contents().end >= end, "what followed is archived", 90)
-        query.stop()
+        with following(archive, controllers_of(bootstrap(quorum))):
+            wait_until(lambda: archive.contents().end > 0, "the first range", 90)
+            dead = quorum.leader
+            dead.kill()
+            quorum.put("second", "2")
+            end = int(quorum.describe()["highWatermark"])
+            wait_until(lambda: archive.contents().end >= end, "what followed is archived", 90)
         path = snapshot_of(quorum, quorum.leader)
         controllers = controllers_of(bootstrap(quorum))
         ArchiveJob(archive, controllers, 1_000_000, None).run(lambda end: None, print)
@@ -148,6 +147,11 @@ def test_quorum_with_tls_is_archived_with_a_client_certificate(
         archive = Archive(spark, str(tmp_path / "archive"))
         ArchiveJob(archive, controllers, 1_000_000, None).run(lambda end: None, print)
         assert archive.contents().end >= len(rows)
+        live = ["state", "--bootstrap", bootstrap(quorum), "--snapshot", str(tmp_path / "live")]
+        assert main([*live, "--tls", str(folder)]) == 0
+        (path,) = (tmp_path / "live").iterdir()
+        state = replay_directory(quorum.leader.data_dir, Moment(offset=int(path.name[:20])))
+        assert path.read_bytes() == b"".join(state.snapshot())
         addresses, tls = parsed_addresses(bootstrap(quorum)), tls_of_folder(quorum.folder("reader"))
         with (
             closing(Quorum(addresses, 3, tls)) as reader,

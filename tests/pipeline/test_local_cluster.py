@@ -1,32 +1,63 @@
-"""States by the executors of a Spark cluster whose executors are processes of their own."""
+"""Jobs on the executors of a Spark cluster whose executors are processes of their own, and what happens when one is killed."""
 
 import hashlib
 from pathlib import Path
 
 import pytest
 
-from support.state_on_cluster import run_on
+from quorum_pipeline.state.difference import differences
+from quorum_pipeline.state.moment import Moment
+from support.audited import audit
+from support.replayed_directory import replay_directory
+from support.state_on_cluster import SPAN_BYTES, run_on
+from support.timelines import read_timeline
 from support.written_log import LogWriter, broker, write_history
 
+pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 
-@pytest.mark.long
-@pytest.mark.timeout(900)
-@pytest.mark.requirement("SP-03")
-def test_each_executor_gets_a_share_of_the_records_and_the_state_is_the_same(
-    tmp_path: Path,
-) -> None:
-    """Scaling is shown by counts, which no other work on the machine changes: records of a task, tasks of an executor."""
-    writer = LogWriter(tmp_path, segment_bytes=2_000)
-    write_history(writer)
+
+@pytest.fixture
+def writer(tmp_path: Path) -> LogWriter:
+    made = LogWriter(tmp_path, segment_bytes=2_000)
+    write_history(made)
     for number in range(10, 110):
-        writer.append(broker(number))
+        made.append(broker(number))
+    made.close()
+    return made
+
+
+@pytest.mark.requirement("SP-03", "SP-04", "SP-05")
+def test_each_executor_gets_a_share_of_the_records_and_the_results_are_the_same(
+    writer: LogWriter,
+) -> None:
+    """Scaling is shown by counts, which no other work on the machine changes: records of a task, of an executor."""
+    end = writer.end_offset
     expected = hashlib.sha256(writer.image_bytes()).hexdigest()
-    writer.close()
+    before, after = (replay_directory(writer.directory, Moment(offset=n)) for n in (end // 2, end))
+    changed = len(list(differences(before, after)))
+    events = len(read_timeline(writer.directory).events)
+    batches = audit([writer.directory], span_bytes=SPAN_BYTES).batches
+    assert changed
+    assert events
     for executors in (1, 2, 4):
         run = run_on(f"local-cluster[{executors},1,1024]", writer.directory)
-        assert run.snapshot_sha256 == expected
+        assert (run.snapshot_sha256, run.differences) == (expected, changed)
+        assert (run.events, run.findings) == (events, 0)
         assert len(run.tasks) == executors
         assert all(run.tasks.values()), f"{executors} executors completed {run.tasks} tasks"
-        assert sum(run.records) == writer.end_offset
-        assert len(run.records) > executors
-        assert max(run.records) <= writer.end_offset // 3, "a task has a large part of the log"
+        for job, records in run.records.items():
+            total = batches if job == "audit" else end
+            assert sum(records) == total, job
+            assert len(records) > executors, job
+            assert max(records) <= total // 3, f"a task of {job} has a large part of the log"
+            shares = run.executors[job]
+            assert len(shares) == executors, f"{job} ran on {shares}"
+            assert max(shares) <= 2.5 * total / executors, f"{job}: {shares}"
+
+
+@pytest.mark.requirement("SP-03")
+@pytest.mark.parametrize("kill", ["reduce", "merge"])
+def test_killed_executor_changes_no_result(writer: LogWriter, kill: str) -> None:
+    """While it reduces a span, and when the reduced spans that it holds are to be merged: others do its work again."""
+    run = run_on("local-cluster[2,1,1024]", writer.directory, kill)
+    assert run.snapshot_sha256 == hashlib.sha256(writer.image_bytes()).hexdigest()

@@ -19,6 +19,7 @@ from quorum_pipeline.spark.archive import Archive
 from quorum_pipeline.spark.archive_job import ArchiveJob
 from quorum_pipeline.state.moment import Moment
 from support.flipped_bit import flipped_bit
+from support.following_archive import following
 from support.local_quorum import LocalQuorum, wait_until
 from support.snapshot_dumps import SnapshotDumps
 from support.written_archive import archived_state
@@ -37,11 +38,10 @@ def test_quorum_is_restored_from_an_archive(
         dumps = SnapshotDumps(quorum, tmp_path / "dumps", SEED)
         quorum.form()
         servers = ",".join(f"127.0.0.1:{node.port}" for node in quorum.nodes.values())
-        query = archive.follow("metadata_log", {"bootstrap": servers}, every_seconds=0.5)
-        live_on(quorum, dumps)
-        committed = int(quorum.describe()["highWatermark"])
-        wait_until(lambda: archive.contents().end >= committed, "all is archived", 90)
-        query.stop()
+        with following(archive, controllers_of(servers)):
+            live_on(quorum, dumps)
+            committed = int(quorum.describe()["highWatermark"])
+            wait_until(lambda: archive.contents().end >= committed, "all is archived", 90)
         quorum.put("after", "the query")
         dumps.dump(quorum.client)
         ArchiveJob(archive, controllers_of(servers), 1_000_000, None).run(lambda end: None, print)

@@ -1,7 +1,9 @@
 """A log's state and what changed in it, made on Spark's executors: equal to replay, and the driver decodes no record."""
 
+import time
 from itertools import pairwise
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from pyspark.sql import SparkSession
@@ -15,6 +17,7 @@ from quorum_pipeline.state.difference import differences
 from quorum_pipeline.state.moment import Moment
 from quorum_pipeline.state.tables import STATE_TABLES
 from support.driver_only import nothing_decoded_here
+from support.local_quorum import wait_until
 from support.pipeline_process import run_pipeline
 from support.replayed_directory import replay_directory
 from support.replayed_state import Replayed
@@ -144,3 +147,27 @@ def test_state_commands_on_spark(tmp_path: Path) -> None:
     )
     assert "on Spark (local[2]): " in output.stdout
     assert (tmp_path / "tables" / "partitions.parquet").exists()
+
+
+def test_running_step_of_spark_is_told(spark: SparkSession, tmp_path: Path) -> None:
+    stages = SparkStages(spark.sparkContext)
+    stages.describe("reduce 3 spans")
+    (tmp_path / "begun").mkdir()
+
+    def work(item: int, root: Path = tmp_path) -> list[int]:
+        (root / "begun" / str(item)).touch()
+        deadline = time.monotonic() + 60
+        while item == 2 and not (root / "go").exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        return [item]
+
+    found: list[list[int]] = []
+    running = Thread(target=lambda: found.append(stages.rows([0, 1, 2]).flatMap(work).collect()))
+    running.start()
+    told = wait_until(
+        lambda: (text := stages.doing()) and " 2 of 3 tasks" in text and text, "two are done", 60
+    )
+    assert str(told).startswith("reduce 3 spans: 2 of 3 tasks, about ")
+    (tmp_path / "go").touch()
+    running.join()
+    assert found == [[0, 1, 2]]

@@ -1,13 +1,14 @@
 """Directories of an archive and the offsets that they hold. PURE.
 
     records/offsets=START-END/     the records from START on and below END, once each, as Parquet
+    records/_writing/              a range until it is complete; any reader of Parquet ignores this name
     deltas/offsets=START-END/      deltas of parts of these records; valid together with the records
     states/offset=END/             the full state before END; valid once it contains the marker
     quarantine/offsets=START-END/  records of the range that could not be decoded
     snapshots/                     the snapshot before the first record, if the log did not begin at 0
-    _checkpoint/                   of the streaming query
 
-A directory is valid once it contains the marker, which is written last. Rewriting a directory begins with deleting the marker. So a
+A directory is valid once it contains the marker. A range of records gets its name when all of its files are there, so that a plain
+reader of Parquet sees no incomplete one; a store that renames by copying gets the marker afterwards. Rewriting a directory begins with deleting the marker. So a
 job may be killed at any moment, and valid directories are complete. Of directories with the same start only the longest is valid: a
 merged one replaces its parts when it gets its marker.
 """
@@ -22,8 +23,9 @@ from zlib import crc32
 from quorum_node.json_text import read_json
 
 MARKER = "_COMPLETE"
-RECORDS, QUARANTINE, SNAPSHOTS, CHECKPOINT = "records", "quarantine", "snapshots", "_checkpoint"
+RECORDS, QUARANTINE, SNAPSHOTS = "records", "quarantine", "snapshots"
 DELTAS, STATES = "deltas", "states"
+WRITING = "_writing"
 _CHECKSUM = "crc32"
 _MORE = ("delta_rows", "merged", "written_ms")
 """Numbers that a marker contains only if they are not 0."""

@@ -14,7 +14,7 @@ class Finding:
     what: str
 
     def __str__(self) -> str:
-        place = [self.file]
+        place = [self.file] if self.file else []
         if self.position is not None:
             place.append(f"byte {self.position}")
         if self.offset is not None:

@@ -3,19 +3,26 @@
 import argparse
 import signal
 import sys
-from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import closing
 from importlib import import_module
 from pathlib import Path
 from threading import Event
 
-from quorum_pipeline.commands.histories import print_uncommitted
+from quorum_pipeline.commands.histories import (
+    add_bootstrap,
+    at_least_one,
+    check_outside,
+    controllers_in,
+    print_uncommitted,
+    seconds,
+)
 from quorum_pipeline.commands.progress import Progress
+from quorum_pipeline.commands.stop_signal import stop_signal
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.local_files import local_path
 from quorum_pipeline.files.log_directory import LogDirectory, open_log
-from quorum_pipeline.live.controllers import Controllers, controllers_of
+from quorum_pipeline.live.controllers import Controllers
 
 _SWITCH_SECONDS = 0.0005
 _MOST_PLACES = 5
@@ -25,27 +32,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """See `--help`."""
     source = parser.add_mutually_exclusive_group()
     source.add_argument("--log", type=Path, metavar="DIR", help="directory of a metadata log")
-    source.add_argument(
-        "--bootstrap", metavar="HOST:PORT,...", help="controllers of a running quorum"
-    )
-    parser.add_argument(
-        "--tls",
-        metavar="DIR",
-        help="folder with ca.crt, tls.crt and tls.key of an archiver, for a running quorum",
-    )
-    parser.add_argument(
-        "--command-config",
-        metavar="FILE",
-        help="properties file of Kafka's tools instead of --tls: security.protocol=SSL and ssl.* with PEM files",
-    )
+    add_bootstrap(source, parser)
     parser.add_argument("--to", required=True, metavar="URI", help="the archive: any Hadoop path")
-    parser.add_argument("--checkpoint", metavar="URI", help="default: _checkpoint in the archive")
     parser.add_argument("--follow", action="store_true", help="run until stopped")
-    parser.add_argument("--every", type=float, default=5.0, metavar="SECONDS", help="with --follow")
-    parser.add_argument("--max-rows", type=int, default=10_000_000, help="of one micro batch")
+    parser.add_argument(
+        "--every", type=seconds, default=5.0, metavar="SECONDS", help="with --follow"
+    )
+    parser.add_argument(
+        "--max-rows", type=at_least_one, default=10_000_000, help="of one range of offsets"
+    )
     parser.add_argument(
         "--span-bytes",
-        type=int,
+        type=at_least_one,
         default=32 << 20,
         help="bytes of a directory's log that one task reads",
     )
@@ -54,10 +52,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="afterwards merge small files; without --log and --bootstrap only merge",
     )
-    parser.add_argument("--compact-rows", type=int, default=5_000_000, help="of a merged directory")
+    parser.add_argument(
+        "--compact-rows", type=at_least_one, default=5_000_000, help="of a merged directory"
+    )
     parser.add_argument(
         "--state-rows",
-        type=int,
+        type=at_least_one,
         default=1_000_000,
         metavar="N",
         help="write a whole state when the deltas since the last one have this many rows",
@@ -73,11 +73,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the command; return 1 if there are records in quarantine. Raises PipelineError."""
     # Installed first: the first process of a container ignores SIGTERM without a handler.
-    with _stop_signal(signal.SIGTERM) as terminated:
-        return _run(arguments, terminated)
+    stopped = Event()
+    with stop_signal(signal.SIGTERM, stopped):
+        return _run(arguments, stopped)
 
 
-def _run(arguments: argparse.Namespace, terminated: Callable[[], bool]) -> int:
+def _run(arguments: argparse.Namespace, stopped: Event) -> int:
     if arguments.remote is not None:
         raise PipelineError(
             "archive can't run over Spark Connect, because its executors can't write files directly: use --master"
@@ -107,7 +108,7 @@ def _run(arguments: argparse.Namespace, terminated: Callable[[], bool]) -> int:
     from quorum_pipeline.spark.archive_job import ArchiveJob
 
     try:
-        archive = Archive(session, arguments.to, arguments.checkpoint)
+        archive = Archive(session, arguments.to)
         archive.state_rows = arguments.state_rows
         if source is None and not archive.contents().ranges:
             raise PipelineError(f"{arguments.to} is not an archive, or is empty: nothing to merge")
@@ -117,8 +118,8 @@ def _run(arguments: argparse.Namespace, terminated: Callable[[], bool]) -> int:
                 every_seconds = arguments.every if arguments.follow else None
                 rows, span_bytes = arguments.max_rows, arguments.span_bytes
                 job = ArchiveJob(archive, source, rows, every_seconds, span_bytes)
-                with _stop_signal(signal.SIGINT) as interrupted:
-                    job.run(progress, progress.say, lambda: terminated() or interrupted())
+                with stop_signal(signal.SIGINT, stopped):
+                    job.run(progress, progress.say, stopped.wait, progress.expect)
             if arguments.compact:
                 left = archive.compact(arguments.compact_rows, progress.say)
                 print(f"merged: {left} directories remain")
@@ -136,34 +137,15 @@ def _run(arguments: argparse.Namespace, terminated: Callable[[], bool]) -> int:
     return 1 if after.quarantined else 0
 
 
-@contextmanager
-def _stop_signal(number: signal.Signals) -> Iterator[Callable[[], bool]]:
-    """Yield a function that returns whether the signal was received: an exception could interrupt a call to Java."""
-    told = Event()
-    before = signal.signal(number, lambda *_: told.set())
-    try:
-        yield told.is_set
-    finally:
-        signal.signal(number, before)
-
-
 def _source(arguments: argparse.Namespace) -> LogDirectory | Controllers | None:
     """The source; errors are reported before Spark starts. Raises PipelineError."""
-    if arguments.bootstrap is None and (arguments.tls or arguments.command_config):
-        raise PipelineError("--tls and --command-config apply only to --bootstrap")
+    controllers = controllers_in(arguments)
     if arguments.log is not None:
-        log, target = open_log(arguments.log), local_path(arguments.to)
-        if target is not None and target.resolve().is_relative_to(arguments.log.resolve()):
-            raise PipelineError(
-                f"{arguments.to} is inside the directory of the log {arguments.log}, which must not be changed: use "
-                "another directory"
-            )
+        log = open_log(arguments.log)
+        check_outside(arguments, local_path(arguments.to))
         return log
-    if arguments.bootstrap is None:
+    if controllers is None:
         return None
-    controllers = controllers_of(
-        arguments.bootstrap, arguments.tls or "", arguments.command_config or ""
-    )
     with closing(controllers.open()) as quorum:
         quorum.committed()
     return controllers

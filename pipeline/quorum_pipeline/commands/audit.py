@@ -54,6 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
     ):
         replicas = [log_replica(each, stages.slots) for each in arguments.log]
         replicas += [archive_replica(each, reader_of(each, stages)) for each in arguments.archive]
+        _check_different(replicas)
         progress.say(f"reading {len(replicas)} logs {stages.place}")
         logs = audit_logs(stages, replicas)
         progress.say("reading their snapshots")
@@ -67,6 +68,19 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"  {how(logs, place)}; {progress.seconds:.1f} s")
         print("no problems found" if not findings else f"{len(findings)} findings")
     return 1 if findings else 0
+
+
+def _check_different(replicas: list[Replica]) -> None:
+    """Raise PipelineError if a replica was given twice: it would be a majority with itself."""
+    places = dict[str, str]()
+    for each in replicas:
+        path = each.log.path if each.log is not None else each.reader and each.reader.mounted
+        place = str(path.resolve()) if path else each.name
+        if place in places:
+            raise PipelineError(
+                f"{places[place]} and {each.name} are the same directory: specify each replica once"
+            )
+        places[place] = each.name
 
 
 def _tell(replicas: list[Replica], logs: LogAudit, snapshots: SnapshotAudit) -> None:

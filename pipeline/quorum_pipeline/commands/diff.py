@@ -12,7 +12,7 @@ from quorum_pipeline.state.difference import Difference
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """See `--help`."""
-    add_history(parser)
+    add_history(parser, live=True)
     parser.add_argument("--from", dest="start", type=int, required=True, metavar="N", help="offset")
     parser.add_argument("--to", dest="end", type=int, required=True, metavar="M", help="offset")
     parser.add_argument("--json", action="store_true", help="one JSON object for each difference")

@@ -1,4 +1,4 @@
-"""The source of a history: `--log`, the directory of a replica, or `--archive`.
+"""The source of a history: `--log`, the directory of a replica, `--archive`, or `--bootstrap`, a running quorum.
 
 Owns the choice of the source, and whether Spark is used. Small inputs, and archives in the local file system, are
 read without importing Spark. Archives that only Hadoop can read need it.
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from quorum_node.missing_extra import brought_by
 from quorum_node.records.control import VotersRecord
@@ -19,6 +19,7 @@ from quorum_pipeline.commands.progress import Progress
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.local_files import LocalFiles, is_local, local_path, size_of
 from quorum_pipeline.files.log_directory import LogDirectory, open_log
+from quorum_pipeline.live.controllers import Controllers, controllers_of
 from quorum_pipeline.state.difference import Difference
 from quorum_pipeline.state.moment import Moment
 from quorum_pipeline.state.tables import Tables
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 
 _NO_MASTER = "none"
+_MOST_SECONDS = 86_400.0
 SCRATCH = "quorum-pipeline-"
 WORTH_SPARK_BYTES = 512 << 20
 """Inputs below this size are read faster than Spark starts."""
@@ -81,12 +83,43 @@ class TableHistory(Protocol):
         """Where the work was done, and its distribution."""
 
 
-def add_history(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the source; exactly one of the two is required."""
+def add_history(parser: argparse.ArgumentParser, *, live: bool = False) -> None:
+    """Add the arguments of the source; exactly one of them is required. `live`: it may be a running quorum."""
     group = parser.add_mutually_exclusive_group(required=True)
     group.add_argument("--log", type=Path, metavar="DIR", help="directory of a metadata log")
     group.add_argument("--archive", metavar="URI", help="what `archive` wrote")
+    parser.set_defaults(bootstrap=None)
+    if live:
+        add_bootstrap(group, parser)
     add_spark(parser)
+
+
+def add_bootstrap(group: Any, parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of a running quorum; `group` has the other sources."""
+    group.add_argument(
+        "--bootstrap", metavar="HOST:PORT,...", help="controllers of a running quorum"
+    )
+    parser.add_argument(
+        "--tls",
+        metavar="DIR",
+        help="folder with ca.crt, tls.crt and tls.key of an archiver, for a running quorum",
+    )
+    parser.add_argument(
+        "--command-config",
+        metavar="FILE",
+        help="properties file of Kafka's tools instead of --tls: security.protocol=SSL and ssl.* with PEM files",
+    )
+
+
+def controllers_in(arguments: argparse.Namespace) -> Controllers | None:
+    """Return the controllers that the arguments name; None without --bootstrap. Raises PipelineError."""
+    if arguments.bootstrap is not None:
+        return controllers_of(
+            arguments.bootstrap, arguments.tls or "", arguments.command_config or ""
+        )
+    if arguments.tls or arguments.command_config:
+        raise PipelineError("--tls and --command-config apply only to --bootstrap")
+    return None
 
 
 def add_spark(parser: argparse.ArgumentParser) -> None:
@@ -120,6 +153,17 @@ def at_least_one(text: str) -> int:
     return int(text)
 
 
+def seconds(text: str) -> float:
+    """Parse the number of an option. Raises ArgumentTypeError."""
+    try:
+        found = float(text)
+    except ValueError:
+        found = -1.0
+    if not 0 <= found <= _MOST_SECONDS:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
+    return found
+
+
 @contextmanager
 def opened_tables(arguments: argparse.Namespace, progress: Progress) -> Iterator[TableHistory]:
     """The history for `state`, `diff`, `restore` and `plan`: reduced and merged on Spark executors, or by the same
@@ -129,6 +173,17 @@ def opened_tables(arguments: argparse.Namespace, progress: Progress) -> Iterator
     from quorum_pipeline.spark.spark_history import DirectorySource, JobHistory
 
     archive: str | None = arguments.archive
+    controllers = controllers_in(arguments)
+    if controllers is not None:
+        from quorum_pipeline.live import live_tasks
+
+        size_bytes = live_tasks.size_of(controllers)
+        with (
+            opened_stages(arguments, progress, size_bytes) as stages,
+            JobHistory(stages, live_tasks.LiveSource(controllers)) as found,
+        ):
+            yield found
+        return
     with TemporaryDirectory(prefix=SCRATCH) as scratch:
         if archive is not None:
             # Only the changes since its last full state are read, so its size does not matter.
@@ -165,6 +220,31 @@ def reader_of(uri: str, stages: "Stages") -> "ArchiveReader":
 
     assert isinstance(stages, SparkStages), "Hadoop's file systems are known to Spark's JVM"
     return ArchiveReader(HadoopFiles(stages.context), uri)
+
+
+def check_outside(arguments: argparse.Namespace, *outputs: Path | None) -> None:
+    """Raise PipelineError if an output is in the directory of the source: a node, or readers of the archive, would take it for
+    their own.
+    """
+    uri: str | None = getattr(arguments, "archive", None)
+    source: Path | None = arguments.log if uri is None else mounted(uri)
+    if source is None:
+        return
+    for each in outputs:
+        if each is not None and each.resolve().is_relative_to(source.resolve()):
+            what = "log" if uri is None else "archive"
+            raise PipelineError(
+                f"{each} is inside the directory of the {what} {source}, which must not be changed: use another directory"
+            )
+
+
+def check_files(*files: Path | None) -> None:
+    """Raise PipelineError if a file can't be written, before a job begins whose result it gets."""
+    for each in files:
+        if each is not None and each.is_dir():
+            raise PipelineError(f"{each} is a directory; specify a file")
+        if each is not None and not each.parent.is_dir():
+            raise PipelineError(f"{each.parent} is not a directory: create it first")
 
 
 def print_uncommitted(log: LogDirectory, progress: Progress) -> None:
@@ -217,7 +297,9 @@ def opened_stages(
         return
     small = arguments.master is None and size_bytes < WORTH_SPARK_BYTES and not elsewhere
     if small or arguments.master == _NO_MASTER:
-        yield StagesHere(arguments.partitions)
+        here = StagesHere(arguments.partitions)
+        with progress.watching(here.doing):
+            yield here
         return
     from quorum_pipeline.spark.reason import SparkError, reason_of
     from quorum_pipeline.spark.session import open_session
@@ -225,7 +307,9 @@ def opened_stages(
     progress.say("starting Spark")
     session = open_session("quorum-pipeline", arguments.master, rows_in_jvm=False)
     try:
-        yield SparkStages(session.sparkContext)
+        stages = SparkStages(session.sparkContext)
+        with progress.watching(stages.doing):
+            yield stages
     except SparkError as error:
         raise PipelineError(f"Spark at {session.sparkContext.master}: {reason_of(error)}") from None
     finally:

@@ -27,6 +27,9 @@ def moment_of(arguments: argparse.Namespace) -> Moment:
 
 
 def shown_time(time_ms: int) -> str:
-    """Format a time in UTC with milliseconds."""
-    moment = datetime.fromtimestamp(time_ms / 1000, UTC)
+    """Format a time in UTC with milliseconds; a time outside of the calendar's range as its number."""
+    try:
+        moment = datetime.fromtimestamp(time_ms / 1000, UTC)
+    except (ValueError, OverflowError, OSError):
+        return f"{time_ms} ms after 1970"
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

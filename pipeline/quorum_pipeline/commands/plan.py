@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from quorum_node.records.metadata import RegisterBrokerRecord
-from quorum_pipeline.commands.histories import AnyState, add_history, opened_tables
+from quorum_pipeline.commands.histories import AnyState, add_history, check_files, opened_tables
 from quorum_pipeline.commands.moments import add_moment, moment_of
 from quorum_pipeline.commands.progress import Progress
 from quorum_pipeline.errors import PipelineError
@@ -25,7 +25,7 @@ _ROLLBACK = "-rollback"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """See `--help`."""
-    add_history(parser)
+    add_history(parser, live=True)
     add_moment(parser)
     parser.add_argument(
         "--drain", type=int, nargs="+", default=[], metavar="ID", help="brokers to be emptied"
@@ -51,6 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the command. Raises PipelineError."""
     _check_resource(arguments)
+    check_files(arguments.output, arguments.rollback)
     progress = Progress("replaying", "offsets")
     sizes = _read_sizes(arguments.sizes)
     with opened_tables(arguments, progress) as history:
@@ -136,15 +137,23 @@ def _partitions(state: AnyState, sizes: dict[tuple[str, int], int]) -> Iterator[
 def _read_sizes(path: Path | None) -> dict[tuple[str, int], int]:
     if path is None:
         return {}
-    with path.open(newline="") as file:
+    with path.open(newline="", encoding="utf-8") as file:
         reader = csv.DictReader(file)
-        missing = {"topic", "partition", "bytes"} - set(reader.fieldnames or ())
-        if missing:
-            raise PipelineError(f"{path} has no column {min(missing)!r} in its first line")
         try:
-            return {(row["topic"], int(row["partition"])): int(row["bytes"]) for row in reader}
-        except ValueError as error:
+            missing = {"topic", "partition", "bytes"} - set(reader.fieldnames or ())
+            if missing:
+                raise PipelineError(f"{path} has no column {min(missing)!r} in its first line")
+            return {(row["topic"], int(row["partition"])): _size(row["bytes"]) for row in reader}
+        except (ValueError, TypeError, csv.Error) as error:
             raise PipelineError(f"{path}, line {reader.line_num}: {error}") from None
+
+
+def _size(text: str) -> int:
+    """Parse a number of bytes. Raises ValueError, TypeError if there is none."""
+    found = int(text)
+    if found < 0:
+        raise ValueError(f"{found} is not a number of bytes")
+    return found
 
 
 def _check_resource(arguments: argparse.Namespace) -> None:

@@ -2,6 +2,9 @@
 
 import sys
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Event, Thread
 
 _EVERY_SECONDS = 3.0
 
@@ -14,19 +17,58 @@ class Progress:
         self._unit = unit
         self._began = time.monotonic()
         self._told = self._began
+        self._total: int | None = None
+        self._first: tuple[float, int] | None = None
+        """Time and count of the first update, from which the rate is computed."""
 
     @property
     def seconds(self) -> float:
         """Seconds since the start."""
         return time.monotonic() - self._began
 
+    def expect(self, total: int) -> None:
+        """Set the count at which the work is done."""
+        self._total = total
+
     def __call__(self, count: int) -> None:
-        """Update the count; prints a line if the last one is old enough."""
+        """Update the count; prints a line if the last one is old enough: count, rate, and what is left."""
         now = time.monotonic()
+        if self._first is None:
+            self._first = (now, count)
         if now - self._told >= _EVERY_SECONDS:
             self._told = now
-            self.say(f"{self._what}: {count:,} {self._unit}")
+            self.say(f"{self._what}: {count:,} {self._unit}{self._rate(now, count)}")
 
     def say(self, text: str) -> None:
         """Print a line with the elapsed time."""
         print(f"[{self.seconds:6.1f} s] {text}", file=sys.stderr, flush=True)
+
+    @contextmanager
+    def watching(self, look: Callable[[], str | None]) -> Iterator[None]:
+        """Print what `look` returns every few seconds, on another thread; None: there is nothing to tell."""
+        ended = Event()
+
+        def tell() -> None:
+            while not ended.wait(_EVERY_SECONDS):
+                if (text := look()) is not None:
+                    self.say(text)
+
+        thread = Thread(target=tell, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+
+    def _rate(self, now: float, count: int) -> str:
+        assert self._first is not None, "there was an update"
+        began, first = self._first
+        parts = []
+        rate = (count - first) / (now - began) if now > began and count > first else 0.0
+        if rate:
+            parts.append(f"{rate:,.0f} a second")
+        if self._total is not None and self._total >= count:
+            left = self._total - count
+            parts.append(f"{left:,} left" + (f", about {left / rate:,.0f} s" if rate else ""))
+        return "".join(f", {each}" for each in parts)

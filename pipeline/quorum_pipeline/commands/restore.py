@@ -15,7 +15,7 @@ from quorum_pipeline.files.restored_directory import FirstVoter, write_directory
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """See `--help`."""
-    add_history(parser)
+    add_history(parser, live=True)
     add_moment(parser)
     parser.add_argument(
         "--output", type=Path, required=True, metavar="DIR", help="metadata.log.dir"

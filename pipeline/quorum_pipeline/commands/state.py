@@ -8,6 +8,7 @@ from quorum_pipeline.commands.histories import (
     AnyState,
     TableHistory,
     add_history,
+    check_outside,
     opened_tables,
 )
 from quorum_pipeline.commands.moments import add_moment, moment_of, shown_time
@@ -20,7 +21,7 @@ _NAMES = [table.name for table in STATE_TABLES]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """See `--help`."""
-    add_history(parser)
+    add_history(parser, live=True)
     add_moment(parser)
     parser.add_argument("--show", choices=_NAMES, help="print this table, one JSON object a row")
     parser.add_argument(
@@ -33,6 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command. Raises PipelineError."""
+    check_outside(arguments, arguments.output, arguments.snapshot)
     progress = Progress("replaying", "offsets")
     with opened_tables(arguments, progress) as history:
         return _tell(arguments, progress, history, history.at(moment_of(arguments)))

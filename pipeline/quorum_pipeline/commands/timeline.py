@@ -9,6 +9,8 @@ from tempfile import TemporaryDirectory
 from quorum_pipeline.commands.histories import (
     SCRATCH,
     add_history,
+    check_files,
+    controllers_in,
     mounted,
     opened_archive,
     opened_stages,
@@ -23,6 +25,7 @@ from quorum_pipeline.spark.timeline_job import (
     TimelineSource,
     archive_source,
     log_source,
+    quorum_source,
     read_timeline,
 )
 from quorum_pipeline.timeline.events import summary
@@ -31,7 +34,7 @@ from quorum_pipeline.timeline.report import figure, html_report
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """See `--help`."""
-    add_history(parser)
+    add_history(parser, live=True)
     parser.add_argument("--html", type=Path, metavar="FILE", help="write an HTML page with charts")
     parser.add_argument(
         "--parquet", type=Path, metavar="FILE", help="write every event as a row of a Parquet file"
@@ -40,6 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command. Raises PipelineError."""
+    check_files(arguments.html, arguments.parquet)
     progress = Progress("reading", "offsets")
     with _opened(arguments, progress) as (stages, source):
         progress.say(f"reading {source.name} {stages.place}")
@@ -65,6 +69,16 @@ def run(arguments: argparse.Namespace) -> int:
 def _opened(
     arguments: argparse.Namespace, progress: Progress
 ) -> Iterator[tuple[Stages, TimelineSource]]:
+    controllers = controllers_in(arguments)
+    if controllers is not None:
+        from quorum_pipeline.live.live_tasks import size_of as size_of_quorum
+
+        with (
+            opened_stages(arguments, progress, size_of_quorum(controllers)) as stages,
+            TemporaryDirectory(prefix=SCRATCH) as scratch,
+        ):
+            yield stages, quorum_source(controllers, stages.slots, Path(scratch))
+        return
     if arguments.log is not None:
         with opened_stages(arguments, progress, size_of(arguments.log)) as stages:
             print_uncommitted(open_log(arguments.log), progress)

@@ -4,17 +4,23 @@ import argparse
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from signal import SIGINT, SIGTERM
 from tempfile import TemporaryDirectory
+from threading import Event
 
 from quorum_pipeline.commands.histories import (
     SCRATCH,
     add_history,
     at_least_one,
+    check_outside,
+    controllers_in,
     mounted,
     opened_stages,
     print_uncommitted,
+    seconds,
 )
 from quorum_pipeline.commands.progress import Progress
+from quorum_pipeline.commands.stop_signal import stop_signal
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.archive_lock import only_writer
 from quorum_pipeline.files.archive_reader import ArchiveReader
@@ -22,13 +28,18 @@ from quorum_pipeline.files.local_files import LocalFiles, size_of
 from quorum_pipeline.files.log_directory import open_log
 from quorum_pipeline.files.version_files import VersionStore, counts_of
 from quorum_pipeline.spark.stages import Stages
-from quorum_pipeline.spark.versions_job import ArchiveVersions, LogVersions, VersionSource
-from quorum_pipeline.spark.versions_run import add_versions
+from quorum_pipeline.spark.versions_job import (
+    ArchiveVersions,
+    LogVersions,
+    QuorumVersions,
+    VersionSource,
+)
+from quorum_pipeline.spark.versions_run import add_versions, follow_versions
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """See `--help`."""
-    add_history(parser)
+    add_history(parser, live=True)
     parser.add_argument(
         "--to",
         type=Path,
@@ -43,15 +54,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="number of records whose versions are written at once; default 1000000",
     )
+    parser.add_argument("--follow", action="store_true", help="run until stopped")
+    parser.add_argument(
+        "--every", type=seconds, default=5.0, metavar="SECONDS", help="with --follow; default 5"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command. Raises PipelineError."""
+    check_outside(arguments, arguments.to)
     progress = Progress("versions", "offsets")
     to = arguments.to.resolve()
+    store = VersionStore(to)
     with _opened(arguments, progress) as (stages, source), only_writer(to):
-        store = VersionStore(to)
-        added = add_versions(stages, source, store, arguments.max_rows, progress)
+        if arguments.follow:
+            stopped = Event()
+            with stop_signal(SIGTERM, stopped), stop_signal(SIGINT, stopped):
+                added = follow_versions(
+                    stages, source, store, arguments.max_rows, progress, stopped, arguments.every
+                )
+            progress.say("stopping: what is missing is added by the next run")
+        else:
+            added = add_versions(stages, source, store, arguments.max_rows, progress)
     found = store.stored()
     if not found:
         raise PipelineError(f"{source.name} has no records: there are no versions of it")
@@ -72,6 +96,13 @@ def run(arguments: argparse.Namespace) -> int:
 def _opened(
     arguments: argparse.Namespace, progress: Progress
 ) -> Iterator[tuple[Stages, VersionSource]]:
+    controllers = controllers_in(arguments)
+    if controllers is not None:
+        from quorum_pipeline.live.live_tasks import size_of as size_of_quorum
+
+        with opened_stages(arguments, progress, size_of_quorum(controllers)) as stages:
+            yield stages, QuorumVersions(controllers)
+        return
     root = arguments.log if arguments.archive is None else mounted(arguments.archive)
     if root is None:
         raise PipelineError(

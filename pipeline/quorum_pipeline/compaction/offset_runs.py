@@ -5,7 +5,7 @@ record by record, which identifies the problem.
 """
 
 import pickle
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
@@ -27,14 +27,16 @@ from quorum_pipeline.compaction.cutting import (
 from quorum_pipeline.compaction.frames import HEAD_BYTES
 from quorum_pipeline.compaction.merging import merge
 from quorum_pipeline.compaction.squeezing import squeeze
-from quorum_pipeline.compaction.sums import REMOVED_NAME, SUM
+from quorum_pipeline.compaction.sums import LEFT_OUT_NAME, REMOVED_NAME, SUM
 from quorum_pipeline.compaction.thinning import thin_out
+from quorum_pipeline.compaction.usual import left_out_name, left_out_value, usual
 from quorum_pipeline.compaction.writing import size_of, write
 from quorum_pipeline.compiled import Numbers, Table
+from quorum_pipeline.plain_form import Unusual
 
 _CHANGE, _CONFIG = md.PartitionChangeRecord.RECORD_TYPE, md.ConfigRecord.RECORD_TYPE
 _TOPIC = md.TopicRecord.RECORD_TYPE
-_KNOWN_KINDS = np.append(MERGED_KINDS, (SUM, REMOVED_NAME)).astype(np.uint8)
+_KNOWN_KINDS = np.append(MERGED_KINDS, (SUM, REMOVED_NAME, LEFT_OUT_NAME)).astype(np.uint8)
 _CODEC = "zstd"
 
 
@@ -67,6 +69,10 @@ class OffsetRun:
     def of_kind(self, kind: int) -> "OffsetRun":
         """Return the records of one kind."""
         return self.some(np.flatnonzero(self.run.kinds == kind))
+
+    def left_out(self) -> set[str]:
+        """Return the names of what an image can't contain."""
+        return {left_out_name(each) for each in self.of_kind(LEFT_OUT_NAME).values()}
 
     def values(self) -> list[bytes]:
         """Return the values of the records."""
@@ -113,6 +119,17 @@ NO_RECORDS = offset_run(
 )
 
 
+def left_out_run(names: Iterable[str]) -> OffsetRun:
+    """Create a run that tells what an image can't contain."""
+    values = [left_out_value(each) for each in sorted(names)]
+    return offset_run(
+        np.frombuffer(bytearray().join(values), np.uint8),
+        np.array([len(each) for each in values], np.int64),
+        np.full(len(values), LEFT_OUT_NAME, np.uint8),
+        np.zeros(len(values), np.int64),
+    )
+
+
 def joined(parts: Sequence[OffsetRun]) -> OffsetRun:
     """Concatenate runs."""
     parts = [each for each in parts if len(each)]
@@ -130,10 +147,18 @@ def joined(parts: Sequence[OffsetRun]) -> OffsetRun:
 
 
 def squeezed(parts: Sequence[OffsetRun]) -> OffsetRun:
-    """Remove superseded records without the earlier state. The records contain no transaction boundaries. Raises
-    Unusual.
+    """Remove superseded records without the earlier state. The records contain no transaction boundaries. Records in an
+    unusual form are brought into the usual one first, which takes as long as reading them one by one. Raises Unusual.
     """
     whole = joined(parts)
+    try:
+        return _squeezed(whole)
+    except Unusual:
+        run, origins = usual(whole.run)
+        return _squeezed(OffsetRun(run, whole.offsets[np.array(origins, np.int64)]))
+
+
+def _squeezed(whole: OffsetRun) -> OffsetRun:
     run = whole.run
     counts = np.bincount(run.kinds, minlength=0x100)
     changes = int(counts[_CHANGE] + counts[SUM])

@@ -239,6 +239,10 @@ def squeeze(
             _close_topic(data, text_end(data, begin, end, False), end, topics, partitions)
         elif kind == _REMOVE_TOPIC:
             _close_topic(data, begin, end, topics, partitions)
-        elif kind in (_CLEAR_ELR, _BEGIN, _END, _ABORT):
+            no_tags(data, begin + UUID_BYTES, end)
+        elif kind == _CLEAR_ELR:
+            no_tags(data, text_end(data, begin, end, False), end)
+            period += 1
+        elif kind in (_BEGIN, _END, _ABORT):
             period += 1
     return seen

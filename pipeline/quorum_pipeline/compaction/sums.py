@@ -1,5 +1,5 @@
-"""Internal record types that occur in no log: combined changes of one partition, and a removed topic name. PURE,
-compiled.
+"""Internal record types that occur in no log: combined changes of one partition, a removed topic name, and the name of
+something that an image can't contain (`usual.py`). PURE, compiled.
 
 Owns their types and encoding. A sum contains, after the head and the key of a partition: the number of changes, the
 number of those with a leader, the last leader (four bytes each), the last recovery state (one byte), then the last
@@ -14,7 +14,7 @@ from quorum_pipeline.compaction.values import array_end, put_int32
 from quorum_pipeline.compiled import Bytes, Numbers, inner
 from quorum_pipeline.plain_form import Unusual, uint64
 
-SUM, REMOVED_NAME = 0x7F, 0x7E
+SUM, REMOVED_NAME, LEFT_OUT_NAME = 0x7F, 0x7E, 0x7D
 """Types above those of records."""
 SUM_NUMBERS_BYTES, SUM_ARRAYS, SUM_DIRECTORIES, SUM_ELR = 13, 7, 4, 5
 """Number of bytes before the arrays, number of arrays, index of the directories, and of the first array of eligible leader replicas."""

@@ -1,7 +1,7 @@
 """A lock for the writer of an archive in the local file system, because two writers would write the same micro
 batches.
 
-The kernel releases the lock when the process ends. On other file systems Spark's checkpoint stops one of two writers.
+The kernel releases the lock when the process ends. On other file systems a writer stops when it finds a range that it did not write.
 """
 
 import os

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import pyarrow.parquet as pq
 
+from quorum_node.records.snapshot_id import parse_snapshot_name
 from quorum_pipeline.archive.layout import (
     MARKER,
     RECORDS,
@@ -154,6 +155,12 @@ class ArchiveReader:
         return (
             open_snapshot(self._files.fetch(f"{directory}/{names[-1]}", scratch)) if names else None
         )
+
+    def known_end(self) -> int:
+        """End offset of the snapshot before the first record, by its name; 0 without one."""
+        names = self._files.list(f"{self._uri}/{SNAPSHOTS}")
+        known = parse_snapshot_name(names[-1]) if names else None
+        return 0 if known is None else known.end_offset
 
     def check_complete(self, found: Archived, end_offset: int | None) -> None:
         """Raise PipelineError unless all records below an offset exist (None: the end)."""

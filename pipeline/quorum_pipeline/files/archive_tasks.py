@@ -42,19 +42,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class DeltaTask:
-    """A delta of complete parts, or a part of a state."""
+    """A delta of complete parts, or a part of a state. `records`: the same records, which are read if the delta is damaged."""
 
     path: Path
+    records: "RecordsTask | None" = None
 
     def squeezed(self) -> tuple[Any, Summary]:
-        """Read the delta. Raises PipelineError, OSError."""
+        """Read the delta. Raises PipelineError, OSError, and with `records` Unusual."""
         from quorum_pipeline.files.delta_file import read_delta
 
-        return read_delta(self.path)
+        try:
+            return read_delta(self.path)
+        except (PipelineError, OSError):
+            if self.records is None:
+                raise
+            return self.records.squeezed()
 
     def under(self, root: Path) -> "DeltaTask":
         """See ArchiveTask."""
-        return DeltaTask(root / self.path)
+        records = None if self.records is None else self.records.under(root)
+        return DeltaTask(root / self.path, records)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +191,10 @@ class ArchiveSource:
         """Number of buckets in which a state is merged."""
         return max(slots, 2)
 
+    def version(self) -> object:
+        """See `spark.spark_history.MergedSource`: the ranges, which `archive --compact` merges."""
+        return tuple(self.reader.ranges())
+
     def plan(self, moments: Sequence[Moment], slots: int, *, compiled: bool) -> ArchiveTasks | None:
         """See `spark.spark_history.Source`. Raises PipelineError, also if the archive does not have a moment."""
         reader = self.reader
@@ -230,11 +241,18 @@ class ArchiveSource:
             if each.delta is not None and (begin, stop) == (each.start, each.end):
                 late = time_ms is not None and self._latest_ms(each.delta) > time_ms
                 if not late:
-                    yield self.reader.task(DeltaTask(Path(each.delta)), [each.delta])
+                    yield self._delta(each, each.delta)
                     continue
             yield from self._records(each.range, begin, stop, time_ms, groups)
             if late:
                 return
+
+    def _delta(self, part: _Part, delta: str) -> Any:
+        """Task for a delta. A task that gets its files has only that one."""
+        records = Path(f"{RECORDS}/{part.range.directory}")
+        there = self.reader.mounted is not None
+        instead = RecordsTask(records, part.start, part.end) if there else None
+        return self.reader.task(DeltaTask(Path(delta), instead), [delta])
 
     def _records(
         self, range: OffsetRange, start: int, end: int, time_ms: int | None, groups: "Groups"

@@ -218,5 +218,6 @@ def log_columns(tables: Iterable[pa.Table]) -> LogColumns:
 
 
 def _numbers(table: pa.Table, name: str) -> npt.NDArray[np.int64]:
-    found: npt.NDArray[np.int64] = table.column(name).to_numpy()
+    # A time that Spark's type can't hold is null in the archive.
+    found: npt.NDArray[np.int64] = pc.fill_null(table.column(name), 0).to_numpy()
     return found

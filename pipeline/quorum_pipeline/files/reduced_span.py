@@ -21,6 +21,7 @@ from quorum_pipeline.files.log_span import Damage, PlacedBatch, read_span
 from quorum_pipeline.files.snapshot_file import DamagedSnapshot, SnapshotFile
 
 if TYPE_CHECKING:
+    from quorum_pipeline.rows.runs import BatchRun
     from quorum_pipeline.state.compiled_span import CompiledSpan
 
 Reduced = tuple[Span, Summary]
@@ -50,12 +51,26 @@ class SpanTask:
     end_offset: int
     time_ms: int | None = None
 
+    @property
+    def size_bytes(self) -> int:
+        """Size of the span."""
+        return self.span.end_position - self.span.position
+
+    def pieces(self) -> "Iterator[PlacedBatch | Damage]":
+        """Read the span batch by batch. Raises OSError."""
+        return read_span(self.span)
+
+    def runs(self) -> "Iterator[BatchRun | PlacedBatch | Damage]":
+        """Read the span with as many batches at a time as possible. Raises OSError."""
+        from quorum_pipeline.files.log_runs import read_runs
+
+        return read_runs(self.span, self.start_offset, self.end_offset)
+
     def reduced(self) -> Reduced:
         """Reduce the span. Raises OSError."""
         found, at = Span(), Summary(self.start_offset, self.start_offset)
-        size_bytes = self.span.end_position - self.span.position
-        pending = _Pending(found, compiled=size_bytes >= WORTH_BYTES)
-        for each in read_span(self.span):
+        pending = _Pending(found, compiled=self.size_bytes >= WORTH_BYTES)
+        for each in self.pieces():
             at = self.read(each, at, pending)
             if at.stop or at.end_offset >= self.end_offset:
                 break

@@ -39,12 +39,26 @@ def seal(unfinished: Path, stem: str) -> str:
 
 def write_marker(directory: Path, told: Mapping[str, Any]) -> None:
     """Write the marker of a complete directory. It is synced before it gets its name. Raises OSError."""
+    write_marker_text(directory, marker_text(told))
+
+
+def write_marker_text(directory: Path, text: str) -> None:
+    """Like `write_marker`, for the text of a marker. Raises OSError."""
     unfinished = directory / f".{MARKER}"
     with unfinished.open("w") as file:
-        file.write(marker_text(told))
+        file.write(text)
         file.flush()
         os.fsync(file.fileno())
     os.replace(unfinished, directory / MARKER)
+
+
+def sync_directory(directory: Path) -> None:
+    """Sync the names in a directory. Raises OSError."""
+    file = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)
 
 
 def seal_all(directory: Path) -> None:

@@ -19,8 +19,6 @@ from quorum_pipeline.compaction.compaction import (
 from quorum_pipeline.compiled import Numbers
 from quorum_pipeline.deltas.contradiction import Contradiction
 from quorum_pipeline.deltas.summary import Summary
-from quorum_pipeline.files.log_runs import read_runs
-from quorum_pipeline.files.log_span import read_span
 from quorum_pipeline.files.reduced_span import BEFORE_THE_LOG, SnapshotTask, SpanTask, Task
 from quorum_pipeline.plain_form import Unusual
 from quorum_pipeline.rows import loops
@@ -66,25 +64,34 @@ class _Sink:
     def finish(self) -> None:
         """Move everything that was added into the span."""
         if self._batches:
-            data = bytearray().join(each.data for each in self._batches)
-            first = self._batches[0].header.base_offset
-            run = run_of_batches(data, self._count)
+            batches, count = self._batches, self._count
             self._batches, self._count = [], 0
+            data = bytearray().join(each.data for each in batches)
+            first = batches[0].header.base_offset
+            try:
+                run = run_of_batches(data, count)
+            except Unusual:
+                self.add_values(_values(batches))
+                return
             self._found.add(run, np.arange(first, first + len(run)))
+
+
+def _values(batches: list[Batch]) -> list[tuple[int, bytes]]:
+    """Decode batches in an unusual form, such as compressed ones. Raises Unusual."""
+    try:
+        records = [record for each in batches for record in decode_records(each)]
+    except CorruptBatch:
+        raise Unusual from None
+    return [(each.offset, each.value) for each in records if each.value is not None]
 
 
 def _of_span(task: SpanTask) -> tuple[CompiledSpan, Summary]:
     found, at = CompiledSpan(), Summary(task.start_offset, task.start_offset)
     sink = _Sink(found)
-    reading = (
-        read_runs(task.span, task.start_offset, task.end_offset)
-        if task.time_ms is None
-        else read_span(task.span)
-    )
-    for each in reading:
+    for each in task.runs() if task.time_ms is None else task.pieces():
         if isinstance(each, BatchRun):
             sink.finish()
-            at = _of_run(found, each, at)
+            at = _of_run(found, sink, each, at)
         else:
             try:
                 at = task.read(each, at, sink)
@@ -98,15 +105,16 @@ def _of_span(task: SpanTask) -> tuple[CompiledSpan, Summary]:
     return found, at
 
 
-def _of_run(found: CompiledSpan, each: BatchRun, at: Summary) -> Summary:
+def _of_run(found: CompiledSpan, sink: _Sink, each: BatchRun, at: Summary) -> Summary:
     if each.base_offset != at.end_offset:
         raise Unusual
     counts = each.headers[:, loops.COUNT]
     firsts = np.concatenate([[0], np.cumsum(counts)])
     begins, ends = np.empty(firsts[-1], np.int64), np.empty(firsts[-1], np.int64)
-    if not loops.frames(each.data, each.borders, firsts, begins, ends).all():
-        raise Unusual
-    found.add(_run(each, begins, ends), np.arange(each.base_offset, each.end_offset))
+    if loops.frames(each.data, each.borders, firsts, begins, ends).all():
+        found.add(_run(each, begins, ends), np.arange(each.base_offset, each.end_offset))
+    else:
+        sink.add_values(_values([each.batch(number)[0] for number in range(len(each))]))
     last = each.headers[-1]
     return replace(
         at,

@@ -39,7 +39,7 @@ class LogTask:
         found = TimelineSpan()
         for rows in span_rows(self.span, 0, _NO_END, keep_problems=True):
             if isinstance(rows, Rows):
-                _check(rows)
+                check_readable(rows)
             found.add(record_batch(rows, SCHEMA))
         return found
 
@@ -117,7 +117,7 @@ def _without_times(made: pa.Table) -> pa.Table:
     return made.set_column(place, "time_ms", pa.nulls(len(made), pa.int64()))
 
 
-def _check(rows: Rows) -> None:
+def check_readable(rows: Rows) -> None:
     """Raise PipelineError if batches could not be read."""
     for row, (content, epoch, value) in enumerate(
         zip(rows.contents, rows.epochs, rows.values, strict=True)

@@ -24,17 +24,17 @@ import pyarrow.parquet as pq
 
 from quorum_pipeline.archive.layout import (
     MARKER,
+    WRITING,
     OffsetRange,
     parse_directory,
     parsed_marker,
 )
 from quorum_pipeline.errors import PipelineError
-from quorum_pipeline.files.sealed_file import seal, write_marker
+from quorum_pipeline.files.sealed_file import seal, sync_directory, write_marker
 from quorum_pipeline.files.table_files import ARROW_TYPES
 from quorum_pipeline.state.tables import STATE_TABLES, Row, StateTable, table_named
 from quorum_pipeline.state.versions import Version, columns_of
 
-WRITING = "_writing"
 _ROWS_AT_ONCE = 50_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 VERSION_COLUMNS = {"valid_from": "bigint", "valid_from_time": "timestamp", "deleted": "boolean"}
@@ -65,13 +65,20 @@ def version_row(version: Version) -> Row:
     row = version.row
     if row is None:
         row = dict.fromkeys(columns_of(table)) | dict(zip(table.key, version.key, strict=True))
-    time = _EPOCH + timedelta(milliseconds=version.time_ms)
     return {
         **row,
         "valid_from": version.valid_from,
-        "valid_from_time": time,
+        "valid_from_time": _time(version.time_ms),
         "deleted": version.row is None,
     }
+
+
+def _time(time_ms: int) -> datetime | None:
+    """Return a time; None outside of the calendar's range."""
+    try:
+        return _EPOCH + timedelta(milliseconds=time_ms)
+    except OverflowError:
+        return None
 
 
 def version_schema(table: StateTable) -> pa.Schema:
@@ -174,9 +181,9 @@ class VersionStore:
         if final.exists():
             raise PipelineError(f"{final} exists already")
         for each in {path.parent for path in directory.glob("*/*")} | {directory}:
-            _sync(each)
+            sync_directory(each)
         os.rename(directory, final)
-        _sync(self.root)
+        sync_directory(self.root)
         shutil.rmtree(self.root / WRITING, ignore_errors=True)
 
     def _stored(self, offsets: OffsetRange) -> StoredVersions:
@@ -195,11 +202,3 @@ def counts_of(found: Iterable[StoredVersions]) -> Iterator[tuple[str, int]]:
     files = [file for each in found for file in each.files]
     for table in STATE_TABLES:
         yield table.name, sum(each.rows for each in files if each.table == table.name)
-
-
-def _sync(directory: Path) -> None:
-    file = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(file)
-    finally:
-        os.close(file)

@@ -6,6 +6,7 @@ Runs wherever the files are readable, and reads nothing outside of the span. Dam
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from quorum_node.records.batches import CorruptBatch, decode_records
 from quorum_pipeline.archive.layout import RECORDS
@@ -88,7 +89,19 @@ class ArchivedRecords:
             raise PipelineError(f"{self.directory}: {missing(expected, self.end)}")
 
 
-VersionTask = LogRecords | ArchivedRecords
+class VersionTask(Protocol):
+    """Reads records from `start` on and below `end`."""
+
+    @property
+    def start(self) -> int:
+        """See above."""
+
+    @property
+    def end(self) -> int:
+        """See above."""
+
+    def records(self) -> Iterator[LogRecord]:
+        """Yield the records in order. Raises PipelineError, OSError."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from quorum_node.records.batches import Batch
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.log_rows import checked
 from quorum_pipeline.live.quorum import Quorum
@@ -14,6 +15,25 @@ def live_rows(
     quorum: Quorum, start_offset: int, end_offset: int, *, keep_problems: bool
 ) -> Iterator[AnyRows]:
     """Yield the rows from `start_offset` to `end_offset` (exclusive), all committed. Raises PipelineError."""
+    for offset, batches in _answers(quorum, start_offset, end_offset):
+        rows = Gathering(quorum.leader)
+        for batch in batches:
+            rows.add(batch, NO_POSITION, max(offset, start_offset), end_offset)
+            if rows.is_enough:
+                yield from checked(rows.take(), keep_problems=keep_problems)
+        yield from checked(rows.take(), keep_problems=keep_problems)
+
+
+def committed_batches(quorum: Quorum, start_offset: int, end_offset: int) -> Iterator[Batch]:
+    """Yield the batches with these offsets; the first and the last one may have others, too. Raises PipelineError."""
+    for _, batches in _answers(quorum, start_offset, end_offset):
+        yield from batches
+
+
+def _answers(
+    quorum: Quorum, start_offset: int, end_offset: int
+) -> Iterator[tuple[int, list[Batch]]]:
+    """Yield the batches of each response, with the offset that was asked for."""
     offset = start_offset
     while offset < end_offset:
         batches = quorum.read(offset, end_offset)
@@ -21,10 +41,5 @@ def live_rows(
             raise PipelineError(
                 f"{quorum.leader} returned no records at offset {offset}, although {end_offset} was committed"
             )
-        rows = Gathering(quorum.leader)
-        for batch in batches:
-            rows.add(batch, NO_POSITION, max(offset, start_offset), end_offset)
-            if rows.is_enough:
-                yield from checked(rows.take(), keep_problems=keep_problems)
-        yield from checked(rows.take(), keep_problems=keep_problems)
+        yield offset, batches
         offset = batches[-1].header.end_offset

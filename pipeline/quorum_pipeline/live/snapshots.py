@@ -33,6 +33,13 @@ def download_snapshot(quorum: Quorum, directory: Path) -> SnapshotFile:
     raise AssertionError("the last try returns or raises")
 
 
+def fetch_snapshot(quorum: Quorum, named: SnapshotId, directory: Path) -> SnapshotFile:
+    """Download this snapshot. Raises PipelineError; it is verified when it is read."""
+    file = SnapshotFile(directory / named.file_name, named)
+    _download(quorum, named, file.path)
+    return file
+
+
 def _download(quorum: Quorum, named: SnapshotId, path: Path) -> None:
     position, size = 0, 1
     with path.open("wb") as target:

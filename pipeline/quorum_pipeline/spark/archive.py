@@ -1,39 +1,39 @@
-"""The archive: a streaming query that writes every record once, in micro batches, and can be killed at any time.
+"""The archive: writes every record once, range by range, and can be killed at any time.
 
 Owns writing, resuming, merging, and reading archives that are not in the local file system; `files/archive_reader.py`
-does the rest, and `archive/layout.py` decides which directories are valid. Spark's checkpoint records the offsets of a micro batch
-before it is written, so a restarted query writes the same directory again. If every executor has access to the
-archive's file system, the workers that decode records also write them (`part_writer.py`). Otherwise Spark writes the
-same columns through Hadoop, much more slowly.
+does the rest, and `archive/layout.py` decides which directories are valid. An archive continues where its complete ranges end; a range
+that is incomplete is written again. If every executor has access to the archive's file system, the workers that decode
+records also write them (`part_writer.py`). Otherwise Spark writes the same columns through Hadoop, much more slowly.
 """
 
-import json
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as sf
-from pyspark.sql.streaming.query import StreamingQuery
 
 from quorum_pipeline.archive.layout import (
-    CHECKPOINT,
     DELTAS,
     MARKER,
     QUARANTINE,
     RECORDS,
     SNAPSHOTS,
+    WRITING,
     Marker,
     OffsetRange,
     merges,
+    parse_directory,
     unexplained,
 )
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.archive_lock import only_writer
 from quorum_pipeline.files.archive_reader import ArchiveReader
 from quorum_pipeline.files.archived_batch import BatchIdentity, identity
-from quorum_pipeline.files.sealed_file import seal_all
+from quorum_pipeline.files.sealed_file import seal_all, sync_directory, write_marker_text
 from quorum_pipeline.files.snapshot_file import SnapshotFile
 from quorum_pipeline.rows.column_types import arrow_schema
 from quorum_pipeline.rows.table import table_columns, table_ddl
@@ -51,18 +51,13 @@ _ARROW_COLUMNS = arrow_schema(
     {name: kind for name, kind in table_columns().items() if name != "data"}
 )
 
-_CHECKPOINT_FILES = (
-    "spark.sql.streaming.checkpointFileManagerClass",
-    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager",
-)
-"""Spark's default manager starts a `chmod` or `readlink` process for each operation on a local file. Both managers
-rename a file only when it is complete.
-"""
+_GROUP = "quorum-pipeline archive"
+"""Group of Spark's jobs that write a range."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """Numbers of rows of a micro batch, including those in quarantine, and its first and last offset."""
+    """Numbers of rows of a range, including those in quarantine, and its first and last offset."""
 
     rows: int
     quarantined: int
@@ -76,11 +71,12 @@ class Archive(ArchiveReader):
 
     _files: HadoopFiles
 
-    def __init__(self, session: SparkSession, uri: str, checkpoint: str | None = None) -> None:
+    def __init__(self, session: SparkSession, uri: str) -> None:
         super().__init__(HadoopFiles(session.sparkContext), uri)
         self._session = session
-        self._checkpoint = checkpoint or f"{self._uri}/{CHECKPOINT}"
+        self._options: dict[str, str] = {}
         self._origin: Origin | None = None
+        self._written: OffsetRange | None = None
         self.state_rows = STATE_ROWS
         """Minimum number of delta rows after which a whole state is written."""
 
@@ -88,40 +84,30 @@ class Archive(ArchiveReader):
         """Return Spark's active stages."""
         return stages(self._session.sparkContext)
 
-    def follow(
-        self, source: str, options: dict[str, str], *, every_seconds: float | None = None
-    ) -> StreamingQuery:
-        """Start the query at the end of the archive; without `every_seconds` it ends at the current end of the source.
+    def cancel(self) -> None:
+        """Cancel the jobs of `write`, which another thread has called: it raises an error."""
+        self._session.sparkContext.cancelJobGroup(_GROUP)
 
-        Raises PipelineError.
+    def begin(self, options: dict[str, str]) -> tuple[Origin, int]:
+        """Return the source that these options of `metadata_log` name, and the offset at which the archive continues.
+
+        Raises PipelineError if the source has another history, or no longer the next records.
         """
-        if self._local is None:
-            reader = self._session.readStream.format(source).schema(_COLUMNS)
-        else:
-            reader = self._session.readStream.format(f"{source}_ranges")
-            self._origin = origin_of(log_options(options))
-        reader = reader.options(**options)
-        self._prepare_checkpoint()
-        start = self._resume()
+        origin = origin_of(log_options(options))
+        self._options, self._origin, self._written = options, origin, None
         archived = self.contents()
-        if archived.ranges:
-            origin = self._origin or origin_of(log_options(options))
-            check_history(origin, archived.end, self.batch_of)
-        if start is not None:
-            reader = reader.option("startOffset", str(start))
-        with _in_words(f"the archive can't be started with the checkpoint {self._checkpoint}"):
-            writer = reader.option("onProblem", "keep").load().writeStream
-            writer = writer.foreachBatch(self._write)
-            writer = writer.option("checkpointLocation", self._checkpoint)
-            if every_seconds is None:
-                return writer.trigger(availableNow=True).start()
-            return writer.trigger(processingTime=f"{every_seconds} seconds").start()
+        if not archived.ranges:
+            return origin, origin.bounds()[0]
+        check_history(origin, archived.end, self.batch_of)
+        check_start(origin, archived.end)
+        return origin, archived.end
 
     def read(self, end_offset: int | None = None) -> DataFrame:
         """Return the valid records below an offset. Raises PipelineError if there are none."""
         found = self.contents()
         limit = found.end if end_offset is None else end_offset
         self._check_there(found, limit)
+        self.check_beginning(found, self.known_end())
         paths = [self._directory(RECORDS, each) for each in found.ranges if each.start < limit]
         if not paths:
             raise self._empty()
@@ -186,37 +172,62 @@ class Archive(ArchiveReader):
             )
             obsolete += group
         for each in obsolete:
-            self._files.delete(f"{self._directory(RECORDS, each)}/{MARKER}")
-            self._files.delete(self._directory(RECORDS, each))
+            self._delete(each)
             self._files.delete(self._directory(QUARANTINE, each))
             self._files.delete(self._directory(DELTAS, each))
         return len(self._tiles()[0])
 
     # -- writing
 
-    def _write(self, frame: DataFrame, batch_id: int) -> None:
-        """Write one micro batch. Raises PipelineError if records are missing or duplicated, or the source or target fails."""
-        wanted = self._range_of(batch_id)
-        if not len(wanted):
-            return  # Spark starts a micro batch even if the log has no records yet
-        with _in_words(f"offsets {wanted.start} to {wanted.end} are not archived in {self._uri}"):
-            self._write_range(frame, wanted)
+    def write(self, wanted: OffsetRange) -> None:
+        """Write the next range of the source given to `begin`.
 
-    def _write_range(self, frame: DataFrame, wanted: OffsetRange) -> None:
-        records, apart = self._directory(RECORDS, wanted), self._directory(QUARANTINE, wanted)
-        self._files.delete(f"{records}/{MARKER}")
-        self._files.delete(apart)
-        if self._origin is None:
-            written = self._write_by_spark(frame, wanted)
+        Raises PipelineError if records are missing or duplicated, the source or target fails, or there is another writer.
+        """
+        assert self._origin is not None, "the archive has begun"
+        what = f"offsets {wanted.start} to {wanted.end} are not archived in {self._uri}"
+        named = f"archive offsets {wanted.start} to {wanted.end} of {self._origin.name}"
+        self._session.sparkContext.setJobGroup(_GROUP, named)
+        with _in_words(what):
+            self._write_range(self._origin, wanted)
+
+    def _write_range(self, origin: Origin, wanted: OffsetRange) -> None:
+        self._check_previous(origin, wanted)
+        self._check_alone(wanted)
+        self._files.delete(self._directory(QUARANTINE, wanted))
+        self._files.delete(self._unfinished(wanted))
+        if self._local is None:
+            written = self._write_by_spark(wanted)
         else:
-            written = self._write_by_workers(self._origin, wanted)
+            written = self._write_by_workers(origin, wanted)
         if written.quarantined:
             self._check_gaps(wanted)
         else:
             _check_complete(wanted, written)
         kept = written.rows - written.quarantined
+        self._check_alone(wanted)
         self._complete(wanted, Marker(kept, written.quarantined, written.delta_rows))
+        self._written = wanted
         self.keep_state()
+
+    def _check_previous(self, origin: Origin, wanted: OffsetRange) -> None:
+        """Check that the log still has the records that were written last: it may have been replaced meanwhile. Raises PipelineError."""
+        written = self._written
+        if written is not None and written.end == wanted.start:
+            check_history(origin, written.end, lambda offset: self._batch_in(written, offset))
+
+    def _check_alone(self, wanted: OffsetRange) -> None:
+        """Delete later ranges that an older version left incomplete. Raises PipelineError if a later one is complete: it was
+        written meanwhile.
+        """
+        for each in map(parse_directory, self._files.list(f"{self._uri}/{RECORDS}")):
+            if each is None or each.end <= wanted.start:
+                continue
+            if MARKER in self._files.list(self._directory(RECORDS, each)):
+                raise PipelineError(
+                    f"another process wrote offsets {each.start} to {each.end}: only one may write to an archive"
+                )
+            self._files.delete(self._directory(RECORDS, each))
 
     def keep_state(self) -> None:
         """Write the whole state at the end if there are many deltas since the last one. Raises PipelineError."""
@@ -224,12 +235,10 @@ class Archive(ArchiveReader):
             keep_state(SparkStages(self._session.sparkContext), self, self.state_rows)
 
     def _write_by_workers(self, origin: Origin, wanted: OffsetRange) -> _Written:
-        """Write a range by tasks on executors. They read the source themselves, so the query's frame is not used."""
+        """Write a range by tasks on executors, which read the source themselves."""
         assert self._local is not None
-        records, apart, deltas = (
-            self._local / table / wanted.directory for table in (RECORDS, QUARANTINE, DELTAS)
-        )
-        self._files.delete(self._directory(RECORDS, wanted))
+        apart, deltas = (self._local / table / wanted.directory for table in (QUARANTINE, DELTAS))
+        records = self._local / RECORDS / WRITING / wanted.directory
         check_start(origin, wanted.start)
         tasks = origin.tasks(wanted.start, wanted.end)
         parts = write_tasks(
@@ -243,7 +252,12 @@ class Archive(ArchiveReader):
             sum(each.delta_rows for each in parts),
         )
 
-    def _write_by_spark(self, frame: DataFrame, wanted: OffsetRange) -> _Written:
+    def _write_by_spark(self, wanted: OffsetRange) -> _Written:
+        some = {
+            "startOffset": str(wanted.start), "endOffset": str(wanted.end), "onProblem": "keep",
+        }  # fmt: skip
+        reader = self._session.read.format("metadata_log").schema(_COLUMNS)
+        frame = reader.options(**{**self._options, **some}).load()
         seen = Observation()
         counted = frame.observe(
             seen,
@@ -252,7 +266,7 @@ class Archive(ArchiveReader):
             sf.min("offset").alias("least"),
             sf.max("offset").alias("most"),
         )
-        target = self._directory(RECORDS, wanted)
+        target = self._unfinished(wanted)
         counted.where("problem IS NULL").write.mode("overwrite").parquet(target)
         found = seen.get
         written = _Written(found["rows"], found["quarantined"], found["least"], found["most"])
@@ -264,12 +278,8 @@ class Archive(ArchiveReader):
     def _check_gaps(self, wanted: OffsetRange) -> None:
         """Raise PipelineError if records are missing anywhere but at damage that is in quarantine."""
         kept, apart = (
-            self._rows(self._directory(table, wanted))
-            .select("offset")
-            .toArrow()
-            .column("offset")
-            .to_pylist()
-            for table in (RECORDS, QUARANTINE)
+            self._rows(directory).select("offset").toArrow().column("offset").to_pylist()
+            for directory in (self._unfinished(wanted), self._directory(QUARANTINE, wanted))
         )
         missing = unexplained(wanted, [*kept, *apart], set(apart))
         if missing is not None:
@@ -279,8 +289,26 @@ class Archive(ArchiveReader):
             )
 
     def _complete(self, range: OffsetRange, marker: Marker) -> None:
-        told = replace(marker, written_ms=time.time_ns() // 1_000_000)
-        self._files.write(f"{self._directory(RECORDS, range)}/{MARKER}", told.text())
+        """Write the marker of a range, and give it its name: it counts from then on."""
+        text = replace(marker, written_ms=time.time_ns() // 1_000_000).text()
+        unfinished, final = self._unfinished(range), self._directory(RECORDS, range)
+        self._files.delete(final)  # incomplete, of an older version
+        if self._local is None:
+            # An object store renames by copying file after file: only a marker that comes later says that all are there.
+            self._files.rename(unfinished, final)
+            self._files.write(f"{final}/{MARKER}", text)
+        else:
+            _complete_here(self._local, range, text)
+        self._files.delete(f"{self._uri}/{RECORDS}/{WRITING}")
+
+    def _unfinished(self, range: OffsetRange) -> str:
+        return f"{self._uri}/{RECORDS}/{WRITING}/{range.directory}"
+
+    def _delete(self, range: OffsetRange) -> None:
+        """Delete the records of a range. It does not count any more once its marker is deleted."""
+        records = self._directory(RECORDS, range)
+        self._files.delete(f"{records}/{MARKER}")
+        self._files.delete(records)
 
     def _merge(
         self, table: str, group: list[OffsetRange], merged: OffsetRange, markers: list[Marker]
@@ -292,10 +320,13 @@ class Archive(ArchiveReader):
         ]
         if paths:
             frame = self._rows(*paths).coalesce(1).sortWithinPartitions("offset")
+            unfinished = self._unfinished(merged)
+            target = unfinished if table == RECORDS else self._directory(table, merged)
             with _in_words(f"{merged.directory} of {self._uri} is not merged"):
-                frame.write.mode("overwrite").parquet(self._directory(table, merged))
-            if self._local is not None:
-                seal_all(self._local / table / merged.directory)
+                frame.write.mode("overwrite").parquet(target)
+            local = self._files.local_path(target)
+            if self._local is not None and local is not None:
+                seal_all(local)
 
     def _merge_deltas(self, group: list[OffsetRange], merged: OffsetRange) -> int:
         """Compose the deltas of adjacent directories; return the number of rows."""
@@ -307,51 +338,6 @@ class Archive(ArchiveReader):
             stages, [root / each.directory for each in group], root / merged.directory
         )
 
-    def _range_of(self, batch_id: int) -> OffsetRange:
-        """Return the offsets of a micro batch from the checkpoint: written before the batch begins, never changed."""
-        text = self._files.read(f"{self._checkpoint}/offsets/{batch_id}")
-        if text is None:
-            raise PipelineError(
-                f"{self._checkpoint} has lost the offsets of micro batch {batch_id}"
-            )
-        offsets = json.loads(text.splitlines()[-1])
-        return OffsetRange(int(offsets["from"]), int(offsets["offset"]))
-
-    # -- resuming
-
-    def _prepare_checkpoint(self) -> None:
-        """Create the checkpoint's directory: Spark's own error would not have the reason. Raises PipelineError."""
-        local = self._files.local_path(self._checkpoint)
-        if local is None:
-            return
-        try:
-            local.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise PipelineError(
-                f"the directory {local} can't be created: {error.strerror}"
-            ) from None
-        self._session.conf.set(*_CHECKPOINT_FILES)
-
-    def _resume(self) -> int | None:
-        """Return the offset at which an archive without a checkpoint resumes; None: the checkpoint has it. Raises PipelineError."""
-        archived = self.contents()
-        planned = [int(n) for n in self._files.list(f"{self._checkpoint}/offsets") if n.isdigit()]
-        if not planned:
-            return archived.end if archived.ranges else None
-        done = [int(n) for n in self._files.list(f"{self._checkpoint}/commits") if n.isdigit()]
-        if not done and not archived.ranges:
-            return None
-        last = self._range_of(max(planned))
-        # A batch in the commit log has been written; one that is only planned may have been.
-        ends = (last.end,) if max(planned) in done else (last.start, last.end)
-        if archived.end not in ends and (archived.ranges or len(last)):
-            raise PipelineError(
-                f"the checkpoint {self._checkpoint} is at offsets {last.start} to {last.end}, but the archive "
-                f"{self._uri} ends at {archived.end}: it belongs to another archive, or directories of this one were "
-                "removed. Use the right checkpoint, or an empty directory to continue from the end of the archive"
-            )
-        return None
-
     # -- reading
 
     def _rows(self, *directories: str) -> DataFrame:
@@ -359,13 +345,27 @@ class Archive(ArchiveReader):
         return self._session.read.schema(_COLUMNS).parquet(*directories)
 
 
+def _complete_here(root: Path, range: OffsetRange, text: str) -> None:
+    """Complete a range of a mounted archive, so that a power failure leaves it complete or without its name. Raises OSError."""
+    records = root / RECORDS
+    unfinished = records / WRITING / range.directory
+    write_marker_text(unfinished, text)
+    written = (root / table / range.directory for table in (QUARANTINE, DELTAS))
+    for each in (unfinished, *filter(Path.is_dir, written)):
+        sync_directory(each)
+    os.rename(unfinished, records / range.directory)
+    sync_directory(records)
+
+
 @contextmanager
 def _in_words(what: str) -> Iterator[None]:
-    """Convert Spark's errors to a PipelineError of one line: `what`, then the cause."""
+    """Convert Spark's and the system's errors to a PipelineError of one line: `what`, then the cause."""
     try:
         yield
     except SparkError as error:
         raise PipelineError(f"{what}: {reason_of(error)}") from None
+    except OSError as error:
+        raise PipelineError(f"{what}: {error}") from None
 
 
 def _check_complete(wanted: OffsetRange, written: _Written) -> None:

@@ -1,32 +1,33 @@
-"""One run of the archive's streaming query, monitored until it ends."""
+"""One run of an archive: range after range, monitored until the end of the log or a signal."""
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Thread
 
-from pyspark.sql.streaming.query import StreamingQuery
-
+from quorum_pipeline.archive.layout import OffsetRange
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.log_directory import LogDirectory
 from quorum_pipeline.files.snapshot_file import first_snapshot
 from quorum_pipeline.live.controllers import Controllers
 from quorum_pipeline.spark.archive import Archive
-from quorum_pipeline.spark.reason import SparkError, reason_of
 from quorum_pipeline.spark.standstill import Standstill
 
 SPAN_BYTES = 32 << 20
 _LOOK_SECONDS = 1
-_TRIES = 5
-_NO_WORKER = "Python worker failed to connect back"
-"""Spark's timeout for the start of the process that requests new offsets is ten seconds: too short on a busy machine."""
-_RESTING = "Waiting for "
-"""Prefix of the status of a query that waits for its next trigger or for records."""
+_END_SECONDS = 30
+"""Time for a canceled job to end."""
+
+
+def _never(seconds: float) -> bool:
+    """Wait; there is no signal that stops the job."""
+    time.sleep(seconds)
+    return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,58 +48,68 @@ class ArchiveJob:
         self,
         progress: Callable[[int], None],
         say: Callable[[str], None],
-        is_stopped: Callable[[], bool] = lambda: False,
+        is_stopped: Callable[[float], bool] = _never,
+        expect: Callable[[int], None] = lambda end: None,
     ) -> None:
-        """Run until the query ends or `is_stopped` returns True. Raises PipelineError."""
+        """Run until the end of the log, or until `is_stopped`, which waits a number of seconds, returns True.
+
+        `progress` gets the offset up to which records are archived, `expect` the one up to which there are records.
+
+        Raises PipelineError.
+        """
         if not self.archive.contents().ranges:
             self._keep_snapshot()
-        for left in reversed(range(_TRIES)):
-            try:
-                self._run(progress, say, is_stopped)
-            except PipelineError as error:
-                if _NO_WORKER not in str(error) or not left:
-                    raise
-                say("Spark's Python process did not start within ten seconds: retrying")
-            else:
+        origin, at = self.archive.begin(self._options())
+        last = None if self.every_seconds is not None else origin.bounds()[1]
+        while not is_stopped(0):
+            end = origin.bounds()[1] if last is None else last
+            expect(end)
+            # The log may end before the archive: that of a replica which is behind.
+            stop = min(end, at + self.max_rows)
+            if stop > at:
+                if not self._write(OffsetRange(at, stop), say, is_stopped):
+                    break
+                at = stop
+                progress(at)
+                continue
+            origin.check_end()
+            if self.every_seconds is None:
                 return
+            is_stopped(self.every_seconds)
+        say("stopping: incomplete parts are written again by the next run")
 
-    def _run(
-        self,
-        progress: Callable[[int], None],
-        say: Callable[[str], None],
-        is_stopped: Callable[[], bool],
-    ) -> None:
-        query = self.archive.follow(
-            "metadata_log", self._options(), every_seconds=self.every_seconds
-        )
+    def _write(
+        self, wanted: OffsetRange, say: Callable[[str], None], is_stopped: Callable[[float], bool]
+    ) -> bool:
+        """Write a range; return False if it was interrupted. Raises PipelineError."""
+        writing = _Writing(self.archive, wanted)
         standstill = Standstill(say, time.monotonic())
+        writing.start()
         try:
-            while not query.awaitTermination(_LOOK_SECONDS):
-                progress(_end_offset(query))
-                standstill.look(
-                    time.monotonic(), self._steps(query), lambda: self._whereabouts(query)
-                )
-                if is_stopped():
-                    say("stopping: incomplete parts are written again by the next run")
-                    query.stop()
-        except SparkError as error:
-            raise PipelineError(reason_of(error)) from None
+            while writing.is_alive():
+                writing.join(_LOOK_SECONDS)
+                standstill.look(time.monotonic(), self._steps(), self._whereabouts)
+                if writing.is_alive() and is_stopped(0):
+                    self.archive.cancel()
+                    writing.join(_END_SECONDS)
+                    return writing.error is None and not writing.is_alive()
+        except PipelineError:
+            self.archive.cancel()
+            raise
+        if writing.error is not None:
+            raise writing.error
+        return True
 
-    def _steps(self, query: StreamingQuery) -> object:
-        """Return a value that changes with each step of the query; None while it waits for records."""
-        if str(query.status["message"]).startswith(_RESTING):
-            return None
-        last = query.lastProgress
-        return last and last.batchId, [(each.id, each.done) for each in self.archive.stages()]
+    def _steps(self) -> object:
+        """Return a value that changes with each step."""
+        return [(each.id, each.done) for each in self.archive.stages()]
 
-    def _whereabouts(self, query: StreamingQuery) -> str:
+    def _whereabouts(self) -> str:
         stages = [
             f"{each.done} of {each.tasks} tasks are done, {each.at_work} are running"
             for each in self.archive.stages()
         ]
-        return (
-            f"Spark says “{query.status['message']}”, {', '.join(stages) or 'no task is running'}"
-        )
+        return ", ".join(stages) or "no task is running"
 
     def _options(self) -> dict[str, str]:
         options = {"maxRows": str(self.max_rows)}
@@ -125,8 +136,17 @@ class ArchiveJob:
                 self.archive.begin_behind(download_snapshot(quorum, Path(scratch)))
 
 
-def _end_offset(query: StreamingQuery) -> int:
-    """Return the end offset of the last micro batch, or 0 if there was none."""
-    last = query.lastProgress
-    text = last.sources[0].endOffset if last is not None and last.sources else None
-    return int(json.loads(text)["offset"]) if text else 0
+class _Writing(Thread):
+    """Writes a range beside the thread that receives signals: one would interrupt a call to Java."""
+
+    def __init__(self, archive: Archive, wanted: OffsetRange) -> None:
+        super().__init__(daemon=True)
+        self._archive, self._wanted = archive, wanted
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        """See Thread."""
+        try:
+            self._archive.write(self._wanted)
+        except BaseException as error:
+            self.error = error

@@ -12,9 +12,7 @@ Columns: those of `metadata_log` without `data`. Options:
     startOffset, endOffset   first offset, and end (exclusive); by default everything
     onProblem                fail (default): a record in quarantine fails the query; keep: it is a row with a `problem`
     maxRows                  streaming: maximum number of offsets in one micro batch; 1 000 000
-
-and the names of Spark's Kafka source for startOffset, endOffset and maxRows: startingOffsets (earliest, or a number),
-endingOffsets (latest, or a number) and maxOffsetsPerTrigger.
+    failOnDataLoss, minPartitions, and names of Spark's Kafka source: as for `metadata_log`
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.types import StructType
 
 from quorum_pipeline.errors import PipelineError
-from quorum_pipeline.files.archive_reader import ArchiveReader
+from quorum_pipeline.files.archive_reader import Archived, ArchiveReader
 from quorum_pipeline.files.local_files import LocalFiles
 from quorum_pipeline.spark.log_source import LogReader, LogStreamReader
 from quorum_pipeline.spark.options import archive_options
@@ -38,7 +36,6 @@ from quorum_pipeline.spark.requested_columns import requested_columns
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from quorum_pipeline.archive.layout import OffsetRange
     from quorum_pipeline.files.archived_batch import BatchIdentity
 
 _NOT_ARCHIVED = "data"
@@ -95,16 +92,20 @@ class ArchiveOrigin:
         self._root = root
 
     def bounds(self) -> tuple[int, int]:
-        """See Origin."""
-        ranges = self._ranges()
-        return ranges[0].start, ranges[-1].end
+        """See Origin. The start is that of the first directory, also if it was removed: reading it is an error then."""
+        found = self._contents()
+        return min(found.start, self._reader().known_end()), found.end
 
-    def tasks(self, start: int, end: int) -> Sequence[LogTask]:
-        """See Origin. One for each directory."""
+    def tasks(self, start: int, end: int, least: int = 1) -> Sequence[LogTask]:
+        """See Origin. At least one for each directory. Raises PipelineError if the first ones were removed."""
+        found = self._contents()
+        if start < found.start:
+            self._reader().check_beginning(found, start)
+        step = -(-(end - start) // least)
         return [
-            ArchiveTask(self._root, max(each.start, start), min(each.end, end))
-            for each in self._ranges()
-            if each.start < end and each.end > start
+            ArchiveTask(self._root, begin, min(begin + step, each.end, end))
+            for each in found.ranges
+            for begin in range(max(each.start, start), min(each.end, end), step)
         ]
 
     def batch_at(self, offset: int) -> BatchIdentity | None:
@@ -114,11 +115,11 @@ class ArchiveOrigin:
     def check_end(self) -> None:
         """See Origin. Nothing to check: only valid records are archived."""
 
-    def _ranges(self) -> Sequence[OffsetRange]:
-        ranges = self._reader().ranges()
-        if not ranges:
+    def _contents(self) -> Archived:
+        found = self._reader().contents()
+        if not found.ranges:
             raise PipelineError(f"{self._root} is not an archive, or is empty")
-        return ranges
+        return found
 
     def _reader(self) -> ArchiveReader:
         return ArchiveReader(LocalFiles(), str(self._root))

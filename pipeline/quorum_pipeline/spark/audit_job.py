@@ -179,7 +179,7 @@ def audit_logs(stages: Stages, replicas: Sequence[Replica]) -> LogAudit:
         for each in mine
         for finding in _damage(replica.name, each.found)
     ]
-    findings += [each for replica in replicas for each in _lost(replica)]
+    findings += [each for replica in replicas for each in (*_lost(replica), *_beginning(replica))]
     return LogAudit(
         matched,
         (*findings, *matched.findings),
@@ -201,6 +201,18 @@ def _lost(replica: Replica) -> Iterator[Finding]:
     damage = None if replica.log is None else lost_records(replica.log)
     if damage is not None:
         yield Finding(replica.name, damage.path, damage.position, damage.offset, damage.reason)
+
+
+def _beginning(replica: Replica) -> Iterator[Finding]:
+    """Yield a finding if the first records are missing, and no snapshot has the state before the others."""
+    known = 0
+    if replica.log is not None and replica.log.snapshots:
+        known = replica.log.snapshots[-1].end_offset
+    elif replica.reader is not None:
+        known = replica.reader.known_end()
+    if known < replica.start_offset:
+        what = f"the records of offsets {known} to {replica.start_offset} are missing, and no snapshot has their state"
+        yield Finding(replica.name, "", None, known, what)
 
 
 def _range(replica: Replica, reads: Sequence[Read]) -> ReplicaRange:

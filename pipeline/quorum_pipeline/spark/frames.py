@@ -57,7 +57,7 @@ def changes_frame(session: SparkSession, **options: str) -> DataFrame:
 
 @contextmanager
 def _opened(options: TableOptions, stages: SparkStages) -> Iterator[JobHistory]:
-    if options.path is not None:
+    if options.path is not None or options.controllers is not None:
         with opened(options, stages) as history:
             yield history
         return

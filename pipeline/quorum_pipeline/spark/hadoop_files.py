@@ -96,6 +96,13 @@ class HadoopFiles:
         if not self._call(file, system.rename, part, path):
             raise PipelineError(f"{file} can't be written: the name already exists")
 
+    def rename(self, directory: str, name: str) -> None:
+        """Rename a directory; `name` must not exist, its parent has to. Raises PipelineError."""
+        path, system = self._path(directory)
+        target, _ = self._path(name)
+        if not self._call(directory, system.rename, path, target):
+            raise PipelineError(f"{directory} can't be renamed to {name}")
+
     def delete(self, directory: str) -> None:
         """Delete a file or a directory with its content; do nothing if it does not exist."""
         path, system = self._path(directory)
@@ -130,6 +137,8 @@ class HadoopFiles:
                     " add it with spark.jars.packages, see docs/how-to/archive-in-a-store.md"
                 ) from None
             raise PipelineError(f"{text}: {thrown.getMessage()}") from None
+        except PySparkException as error:
+            raise PipelineError(f"{text}: {reason_of(error)}") from None
 
     @staticmethod
     def _call(what: str, function: Any, *arguments: Any) -> Any:

@@ -16,13 +16,16 @@ read where a task runs, so they have to exist on each executor.
 Columns: `rows/table.py`. Only those of the query's schema are made, so a long log is read faster with
 `.schema("offset bigint, type string")`. Other options:
 
-    startOffset, endOffset   first offset, and end (exclusive); by default everything
+    startOffset, endOffset   first offset, and end (exclusive); by default everything. Offsets that the log does not have are
+                             an error. A stream ends at endOffset
+    failOnDataLoss           true (default), or false: read what there is of the requested offsets
+    minPartitions            number of tasks of a query or micro batch, if it has as many batches
     onProblem                fail (default), or keep: a record that can't be decoded is a row with a `problem`
     spanBytes                size of the piece of a segment that one task reads; 8 MiB
     maxRows                  streaming: maximum number of offsets in one micro batch; 1 000 000
 
-and the names of Spark's Kafka source for startOffset, endOffset and maxRows: startingOffsets (earliest, or a number),
-endingOffsets (latest, or a number) and maxOffsetsPerTrigger.
+and the names of Spark's Kafka source for startOffset, endOffset and maxRows: startingOffsets (earliest, a number, or in
+streams latest), endingOffsets (latest, or a number) and maxOffsetsPerTrigger. The default of startingOffsets is earliest in streams, too.
 
 A directory may end with records that are not committed yet. Without an endOffset, reading ends after the last record that the
 directory records as committed. A directory of stock Kafka does not record this, and is read to its end.
@@ -45,7 +48,7 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTri
 from pyspark.sql.types import StructType
 
 from quorum_pipeline.errors import PipelineError
-from quorum_pipeline.spark.options import LogOptions, log_options
+from quorum_pipeline.spark.options import EARLIEST, LATEST, NO_END, LogOptions, log_options
 from quorum_pipeline.spark.origins import LogTask, Origin, check_start, origin_of
 
 if TYPE_CHECKING:
@@ -97,18 +100,27 @@ class LogReader(_Tasks, DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """Return the tasks of the query. Raises PipelineError if the log has none of the requested offsets."""
+        options = self._options
+        if options.start_offset == LATEST:
+            raise PipelineError("a batch query can't start at latest: it would have no records")
         start, end = self._origin.bounds()
-        wanted, limit = self._options.start_offset, min(self._options.end_offset, end)
-        if wanted:
+        wanted, limit = options.start_offset, min(options.end_offset, end)
+        if wanted != EARLIEST and options.fail_on_data_loss:
             check_start(self._origin, wanted)
-        if wanted > end or self._options.end_offset < start:
+        if wanted > end or options.end_offset < start:
             raise PipelineError(
                 f"{self._origin.name} has offsets {start} to {end}, and none of those that were asked for"
             )
-        if self._options.end_offset > end:
+        if end < options.end_offset < NO_END and options.fail_on_data_loss:
+            raise PipelineError(
+                f"{self._origin.name} has offsets {start} to {end}, and not those up to {options.end_offset}"
+            )
+        if options.end_offset > end:
             self._origin.check_end()
         begin = max(wanted, start)
-        return [*self._origin.tasks(begin, limit)] if begin < limit else []
+        if begin >= limit:
+            return []
+        return [*self._origin.tasks(begin, limit, options.min_partitions)]
 
 
 class LogStreamReader(_Tasks, DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -117,8 +129,12 @@ class LogStreamReader(_Tasks, DataSourceStreamReader, SupportsTriggerAvailableNo
     _target: int | None = None
 
     def initialOffset(self) -> dict[str, Any]:
-        """Return the greater of the log's start offset and the requested one."""
-        start = max(self._options.start_offset, self._origin.bounds()[0])
+        """Return the requested start offset. Raises PipelineError if the log no longer has it."""
+        begin, end = self._origin.bounds()
+        wanted = self._options.start_offset
+        if wanted >= 0 and self._options.fail_on_data_loss:
+            check_start(self._origin, wanted)
+        start = end if wanted == LATEST else max(wanted, begin)
         return {"offset": start, "from": start}
 
     def getDefaultReadLimit(self) -> ReadLimit:
@@ -148,8 +164,13 @@ class LogStreamReader(_Tasks, DataSourceStreamReader, SupportsTriggerAvailableNo
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """Return the tasks of an offset range. Raises PipelineError if records were deleted before they were read."""
-        check_start(self._origin, int(start["offset"]))
-        return [*self._origin.tasks(int(start["offset"]), int(end["offset"]))]
+        begin, stop = int(start["offset"]), int(end["offset"])
+        if self._options.fail_on_data_loss:
+            check_start(self._origin, begin)
+        begin = max(begin, self._origin.bounds()[0])
+        if begin >= stop:
+            return []
+        return [*self._origin.tasks(begin, stop, self._options.min_partitions)]
 
     def _end(self) -> int:
         return min(self._origin.bounds()[1], self._options.end_offset)

@@ -11,11 +11,16 @@ from quorum_pipeline.state.moment import Moment, parsed_time_ms
 from quorum_pipeline.state.tables import StateTable, table_named
 
 NO_END = (1 << 63) - 1
+EARLIEST, LATEST = -2, -1
+"""In place of a start offset: the first offset of the log, or (streams) its end when the query starts. As in Kafka's ListOffsets."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogOptions:
-    """Either `path` or `controllers` is set. `end_offset` is exclusive; `max_rows` bounds one micro batch."""
+    """Either `path` or `controllers` is set. `start_offset` may be EARLIEST or LATEST, `end_offset` is exclusive; `max_rows`
+    bounds one micro batch. `fail_on_data_loss`: offsets that the log does not have are an error. `min_partitions`: number of
+    tasks of a query, if it has as many records.
+    """
 
     path: Path | None
     controllers: Controllers | None
@@ -24,6 +29,8 @@ class LogOptions:
     span_bytes: int
     max_rows: int
     keep_problems: bool
+    fail_on_data_loss: bool = True
+    min_partitions: int = 1
 
     @property
     def named_path(self) -> Path:
@@ -32,10 +39,11 @@ class LogOptions:
         return self.path
 
 
-_LOG_OPTIONS = (
-    "path", "bootstrap", "tls", "commandConfig", "startOffset", "endOffset", "spanBytes", "maxRows", "onProblem",
-    "startingOffsets", "endingOffsets", "maxOffsetsPerTrigger",
+_RANGE_OPTIONS = (
+    "startOffset", "endOffset", "maxRows", "onProblem", "startingOffsets", "endingOffsets", "maxOffsetsPerTrigger",
+    "failOnDataLoss", "minPartitions",
 )  # fmt: skip
+_LOG_OPTIONS = ("path", "bootstrap", "tls", "commandConfig", "spanBytes", *_RANGE_OPTIONS)
 
 
 def log_options(given: Mapping[str, str]) -> LogOptions:
@@ -54,10 +62,7 @@ def log_options(given: Mapping[str, str]) -> LogOptions:
     )
 
 
-_ARCHIVE_OPTIONS = (
-    "path", "startOffset", "endOffset", "maxRows", "onProblem",
-    "startingOffsets", "endingOffsets", "maxOffsetsPerTrigger",
-)  # fmt: skip
+_ARCHIVE_OPTIONS = ("path", *_RANGE_OPTIONS)
 
 
 def archive_options(given: Mapping[str, str]) -> LogOptions:
@@ -74,7 +79,12 @@ def _range_options(
     on_problem = options.get("onproblem", "fail").lower()
     if on_problem not in ("fail", "keep"):
         raise PipelineError(f"onProblem is {on_problem!r}; it is fail or keep")
-    start, end = _number(options, "startOffset", 0), _number(options, "endOffset", NO_END)
+    fail = options.get("failondataloss", "true").lower()
+    if fail not in ("true", "false"):
+        raise PipelineError(f"failOnDataLoss is {fail!r}; it is true or false")
+    word = _START_WORDS.get(options.get("startoffset", "earliest").lower())
+    start = _number(options, "startOffset", 0) if word is None else word
+    end = _number(options, "endOffset", NO_END)
     if start > end:
         raise PipelineError(f"startOffset {start} is greater than endOffset {end}")
     return LogOptions(
@@ -85,6 +95,8 @@ def _range_options(
         span_bytes=_number(options, "spanBytes", 8 << 20, least=1),
         max_rows=_number(options, "maxRows", 1_000_000, least=1),
         keep_problems=on_problem == "keep",
+        fail_on_data_loss=fail == "true",
+        min_partitions=_number(options, "minPartitions", 1, least=1),
     )
 
 
@@ -113,8 +125,9 @@ def path_in(options: Mapping[str, str]) -> Path:
     return found
 
 
+_START_WORDS = {"earliest": EARLIEST, "latest": LATEST}
 _KAFKA_OPTIONS = {
-    "startingoffsets": ("startoffset", {"earliest": "0"}),
+    "startingoffsets": ("startoffset", {}),
     "endingoffsets": ("endoffset", {"latest": str(NO_END)}),
     "maxoffsetspertrigger": ("maxrows", {}),
 }  # fmt: skip
@@ -139,6 +152,7 @@ class TableOptions:
     """Options of `metadata_state` and `metadata_changes`.
 
     `uri`: a log or an archive, as it was given. `path`: the same in this machine's file system, None if it is not mounted.
+    `controllers`: a running quorum instead of both.
     `moments`: one of a state; two of changes, in order.
     """
 
@@ -146,18 +160,22 @@ class TableOptions:
     path: Path | None
     table: StateTable
     moments: tuple[Moment, ...]
+    controllers: Controllers | None = None
+
+
+_TABLE_OPTIONS = ("path", "bootstrap", "tls", "commandConfig", "table")
 
 
 def state_options(given: Mapping[str, str], *, anywhere: bool = False) -> TableOptions:
     """Parse the options of `metadata_state`. `anywhere`: allow an archive that is not mounted. Raises PipelineError."""
-    options = _known(given, ("path", "table", "versionAsOf", "timestampAsOf"))
+    options = _known(given, (*_TABLE_OPTIONS, "versionAsOf", "timestampAsOf"))
     moment = _moment(options, "versionAsOf", "timestampAsOf")
     return _table_options(options, (moment,), anywhere=anywhere)
 
 
 def changes_options(given: Mapping[str, str], *, anywhere: bool = False) -> TableOptions:
     """Parse the options of `metadata_changes`. `anywhere`: allow an archive that is not mounted. Raises PipelineError."""
-    options = _known(given, ("path", "table", "startingVersion", "endingVersion"))
+    options = _known(given, (*_TABLE_OPTIONS, "startingVersion", "endingVersion"))
     start = _moment(options, "startingVersion")
     end = _moment(options, "endingVersion")
     if start.offset is None:
@@ -181,15 +199,22 @@ def _known(given: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
 def _table_options(
     options: Mapping[str, str], moments: tuple[Moment, ...], *, anywhere: bool
 ) -> TableOptions:
-    uri = options.get("path")
+    uri, bootstrap = options.get("path"), options.get("bootstrap")
+    if bool(uri) == bool(bootstrap):
+        raise PipelineError(
+            "specify either the path of a metadata log's directory, or of an archive, or bootstrap: host:port of controllers"
+        )
+    check_credentials(options)
+    table = table_named(options.get("table", ""))
     if not uri:
-        raise PipelineError("specify the path of a metadata log's directory, or of an archive")
+        found = controllers_in(options)
+        return TableOptions(found.name, None, table, moments, found)
     path = local_path(uri)
     if path is None and not anywhere:
         raise PipelineError(
             f"{uri} is not in a mounted file system: use state_frame or changes_frame of quorum_pipeline.spark.frames"
         )
-    return TableOptions(uri, path, table_named(options.get("table", "")), moments)
+    return TableOptions(uri, path, table, moments)
 
 
 def _moment(options: Mapping[str, str], version: str, timestamp: str = "") -> Moment:

@@ -67,8 +67,8 @@ class Origin(Protocol):
     def bounds(self) -> tuple[int, int]:
         """Return the current start offset, and end offset (exclusive). Raises PipelineError."""
 
-    def tasks(self, start: int, end: int) -> Sequence[LogTask]:
-        """Return tasks that together read these offsets."""
+    def tasks(self, start: int, end: int, least: int = 1) -> Sequence[LogTask]:
+        """Return tasks that together read these offsets: at least `least`, if there are as many batches or records."""
 
     def batch_at(self, offset: int) -> BatchIdentity | None:
         """Return the batch with this offset, or None if it can't be read. Raises PipelineError."""
@@ -135,9 +135,14 @@ class DirectoryOrigin:
             log.end_offset() if self._uncommitted else log.readable_end_offset(),
         )
 
-    def tasks(self, start: int, end: int) -> Sequence[LogTask]:
+    def tasks(self, start: int, end: int, least: int = 1) -> Sequence[LogTask]:
         """See Origin."""
-        spans = open_log(self._path).spans(start, self._span_bytes)
+        log, span_bytes = open_log(self._path), self._span_bytes
+        if least > 1:
+            # of the bytes of these offsets at most, so there may be more tasks
+            size_bytes = sum(each.end_position - each.position for each in log.spans(start, 1, end))
+            span_bytes = min(span_bytes, max(size_bytes // least, 1))
+        spans = log.spans(start, span_bytes)
         return [
             SpanTask(span, start, end)
             for span in takewhile(lambda span: span.base_offset < end, spans)
@@ -175,11 +180,12 @@ class QuorumOrigin:
             found = quorum.committed()
         return found.start_offset, found.end_offset
 
-    def tasks(self, start: int, end: int) -> Sequence[LogTask]:
+    def tasks(self, start: int, end: int, least: int = 1) -> Sequence[LogTask]:
         """See Origin."""
+        step = min(_OFFSETS_OF_A_TASK, -(-(end - start) // least)) or 1
         return [
-            FetchTask(self._controllers, begin, min(begin + _OFFSETS_OF_A_TASK, end))
-            for begin in range(start, end, _OFFSETS_OF_A_TASK)
+            FetchTask(self._controllers, begin, min(begin + step, end))
+            for begin in range(start, end, step)
         ]
 
     def batch_at(self, offset: int) -> BatchIdentity | None:
@@ -187,7 +193,10 @@ class QuorumOrigin:
         from quorum_pipeline.files.archived_batch import BatchIdentity
 
         with closing(self._controllers.open()) as quorum:
-            header = quorum.read(offset, offset + 1)[0].header
+            batches = quorum.read(offset, offset + 1)
+        if not batches:
+            return None
+        header = batches[0].header
         return BatchIdentity(header.leader_epoch, header.crc)
 
     def check_end(self) -> None:

@@ -56,6 +56,10 @@ class RemoteStages:
         self._session.clearTags()
         self._session.addTag(text.replace(",", ";"))
 
+    def doing(self) -> str | None:
+        """See Stages. A client does not learn how many tasks are done."""
+        return None
+
 
 class RemoteRows:
     """The part of the interface of PySpark's RDD that jobs use, with the same names and meaning."""

@@ -17,13 +17,8 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from quorum_pipeline.errors import PipelineError
-from quorum_pipeline.spark.archive_source import MetadataArchive
 from quorum_pipeline.spark.kept_classes import classes_file, options_to_make, options_to_use
-from quorum_pipeline.spark.log_source import MetadataLog
-from quorum_pipeline.spark.range_source import MetadataLogRanges
 from quorum_pipeline.spark.reason import SparkError, reason_of
-from quorum_pipeline.spark.snapshot_source import MetadataSnapshot
-from quorum_pipeline.spark.state_source import MetadataChanges, MetadataState
 from quorum_pipeline.spark.workers import start_workers
 
 _LOCAL = {
@@ -51,14 +46,6 @@ _ALWAYS_REPORTED = (
 """Loggers that are silenced: the errors that they log with long Java stacks are also raised, and commands report them in one line."""
 # A JVM started from Python assumes a shell and would show progress bars.
 _AT_BIRTH = {"spark.ui.showConsoleProgress": "false"}
-_SOURCES = (
-    MetadataArchive,
-    MetadataChanges,
-    MetadataLog,
-    MetadataLogRanges,
-    MetadataSnapshot,
-    MetadataState,
-)
 SPARK_HOME = Path(pyspark.__file__).parent
 """Home of the Spark in PySpark's package."""
 _LITTLE_TO_COMPILE = "-XX:TieredStopAtLevel=1"
@@ -79,7 +66,7 @@ def open_session(
     workers_at_once: bool = False,
     keep_classes: Path | None = None,
 ) -> SparkSession:
-    """Open a session with the data sources registered; settings in `more` take precedence. Raises PipelineError if there is no Java.
+    """Open a session; settings in `more` take precedence. Raises PipelineError if there is no Java.
 
     Without `rows_in_jvm` the driver's JVM handles no rows: it only schedules, so no code in it needs optimized compilation.
     `workers_at_once`: Python workers start while the session is created. `keep_classes` is a file that the JVM writes when it
@@ -105,11 +92,7 @@ def open_session(
         raise PipelineError(f"Spark can't start with the master {chosen}: {why}") from None
     if workers_at_once:
         start_workers(context)
-    session = SparkSession.builder.config(conf=conf).getOrCreate()
-    _know_no_other_sources(session.sparkContext)
-    for source in _SOURCES:
-        session.dataSource.register(source)
-    return session
+    return SparkSession.builder.config(conf=conf).getOrCreate()
 
 
 def end_session(session: SparkSession) -> None:
@@ -125,10 +108,11 @@ def _given(more: Mapping[str, str], java_options: str) -> SparkConf:
     first = SparkConf(loadDefaults=False)
     for key, value in {**_AT_BIRTH, **more}.items():
         first.set(key, value)
-    # The last entry is for the processes that Java starts.
+    # The last two are for the processes that Java starts: with this Python the driver searches for data sources.
     at_birth = {
         "SPARK_SUBMIT_OPTS": java_options,
         "SPARK_LAUNCHER_OPTS": _LITTLE_TO_COMPILE,
+        "PYSPARK_PYTHON": sys.executable,
         "QUORUM_PIPELINE_PYTHON": sys.executable,
     }
     with _environment(at_birth):
@@ -164,15 +148,6 @@ def _name_python() -> None:
     if os.access(script, os.X_OK) and "SPARK_HOME" not in os.environ:
         os.environ.setdefault("PYSPARK_PYTHON", str(script))
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-
-
-def _know_no_other_sources(context: SparkContext) -> None:
-    """Skip Spark's search for installed data sources, for which it would start two Python processes."""
-    jvm: Any = context._jvm  # noqa: SLF001 - as above
-    manager = getattr(jvm.org.apache.spark.sql.execution.datasources, "DataSourceManager$")
-    none = getattr(jvm.scala.collection.immutable, "Map$")
-    found = jvm.scala.Option.apply(getattr(none, "MODULE$").empty())
-    getattr(getattr(manager, "MODULE$"), "dataSourceBuilders_$eq")(found)
 
 
 def _log_no_stacks() -> None:

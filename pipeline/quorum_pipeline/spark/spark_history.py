@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.span_tasks import LogTasks, tasks_of
 from quorum_pipeline.plain_form import Unusual
 from quorum_pipeline.spark.squeezed_job import SqueezedDone, SqueezedLog
@@ -17,6 +18,8 @@ from quorum_pipeline.spark.state_job import LogPlan, ReducedLog, SparkState, Tas
 from quorum_pipeline.state.difference import Difference
 from quorum_pipeline.state.moment import Moment
 
+_TRIES = 5
+"""Each further try means that files were merged since the last one."""
 WORTH_BYTES = 4 << 20
 """Shorter logs are reduced record by record, as loading the compiled loops would take longer."""
 
@@ -32,6 +35,17 @@ class Source(Protocol):
 
     def buckets(self, slots: int) -> int:
         """Return the number of buckets in which a state is merged."""
+
+
+class MergedSource(Source, Protocol):
+    """A source whose files may be replaced by others with the same records, while they are read."""
+
+    def version(self) -> object:
+        """Return a value that changes when files are replaced. Raises PipelineError, OSError."""
+
+
+def _version(source: Source) -> object:
+    return source.version() if hasattr(source, "version") else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +105,18 @@ class JobHistory:
 
         Raises PipelineError, and Spark's errors.
         """
+        for left in reversed(range(_TRIES)):
+            version = _version(self._source)
+            try:
+                return self._states(moments)
+            except PipelineError:
+                # Files that were merged meanwhile are missing.
+                if not left or _version(self._source) == version:
+                    raise
+                self._open.close()
+        raise AssertionError("the last try returns or raises")
+
+    def _states(self, moments: Sequence[Moment]) -> list[SparkState]:
         slots = self._stages.slots
         buckets = self._source.buckets(slots)
         plan = self._source.plan(moments, slots, compiled=True)

@@ -78,7 +78,12 @@ class SqueezedLog:
         """Return the state at one of the planned moments. Raises PipelineError, Unusual."""
         done = self._until(self._plan.cuts[cut])
         last = joined_up([each.summary for each in done], self._plan)
-        order, is_open = _order(done)
+        order, dropped, is_open = _order(done)
+        if dropped:
+            # The records of an aborted transaction over several spans have no effect, but a node decodes them.
+            aborted = self._reduced.filter(partial(_is_among, dropped))
+            if any(aborted.map(_undecodable).collect()):
+                raise Unusual
         self._stages.describe(f"merge deltas up to offset {last.end_offset} of {self._plan.name}")
         mine = self._reduced.filter(partial(_counts, order))
         of_topics = mine.filter(partial(_is, TOPICS)).map(partial(_placed, order))
@@ -109,18 +114,15 @@ class SqueezedLog:
         return kept
 
 
-def _order(done: list[SqueezedDone]) -> tuple[dict[Piece, int], bool]:
-    """Return the position of each piece that takes effect, and whether a transaction is open at the end.
-
-    Raises Unusual if an aborted piece has records: they were not checked.
+def _order(done: list[SqueezedDone]) -> tuple[dict[Piece, int], frozenset[Piece], bool]:
+    """Return the position of each piece that takes effect, the aborted ones with records, and whether a transaction is open
+    at the end.
     """
     from quorum_pipeline.deltas.pieces import counted
 
     found, dropped, is_open = counted([(each.boundary, each.is_open) for each in done])
-    for number, piece in dropped:
-        if piece in done[number].pieces:
-            raise Unusual
-    return {each: place for place, each in enumerate(found)}, is_open
+    aborted = frozenset(each for each in dropped if each[1] in done[each[0]].pieces)
+    return {each: place for place, each in enumerate(found)}, aborted, is_open
 
 
 # -- on executors
@@ -165,6 +167,21 @@ def _squeeze(buckets: int, numbered: Numbered) -> Iterator[tuple[Any, Any]]:
 
 def _counts(order: Mapping[Piece, int], keyed: tuple[Any, Any]) -> bool:
     return keyed[0][2:] in order
+
+
+def _is_among(pieces: frozenset[Piece], keyed: tuple[Any, Any]) -> bool:
+    return not is_summary(keyed) and keyed[0][2:] in pieces
+
+
+def _undecodable(keyed: tuple[Any, bytes]) -> bool:
+    from quorum_pipeline.compaction.offset_runs import unpacked as unpacked_run
+    from quorum_pipeline.state.compiled_span import check_aborted
+
+    try:
+        check_aborted(unpacked_run(keyed[1]))
+    except Unusual:
+        return True
+    return False
 
 
 def _is(kind: int, keyed: tuple[Any, Any]) -> bool:

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from threading import Lock
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol
 
 from quorum_pipeline.spark.fetched_rows import fetched_in, fetched_rows
@@ -36,6 +38,45 @@ class Stages(Protocol):
     def describe(self, text: str) -> None:
         """Set the description of the next steps."""
 
+    def doing(self) -> str | None:
+        """Describe the current step, and how many of its tasks are done; None between two steps. For another thread."""
+
+
+class Step:
+    """The step at which a job is. Threads may use it."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._text = ""
+        self._tasks = self._done = 0
+        self._began = monotonic()
+
+    def describe(self, text: str) -> None:
+        """Begin a step."""
+        with self._lock:
+            self._text, self._began, self._tasks, self._done = text, monotonic(), 0, 0
+
+    def begin(self, tasks: int) -> None:
+        """Begin a part of the step."""
+        with self._lock:
+            self._tasks, self._done, self._began = tasks, 0, monotonic()
+
+    def end_task(self) -> None:
+        """Count a task."""
+        with self._lock:
+            self._done += 1
+
+    def told(self, tasks: int | None = None, done: int = 0) -> str | None:
+        """Describe the step; by default with its own counts. None if no task is running."""
+        with self._lock:
+            if tasks is None:
+                tasks, done = self._tasks, self._done
+            seconds = monotonic() - self._began
+            if not self._text or done >= tasks:
+                return None
+            left = f", about {seconds * (tasks - done) / done:,.0f} s left" if done else ""
+            return f"{self._text}: {done:,} of {tasks:,} tasks{left}"
+
 
 class SparkStages:
     """Stages on the executors of a context."""
@@ -44,6 +85,7 @@ class SparkStages:
         self.context = context
         self.slots = max(context.defaultParallelism, 1)
         self.place = f"on Spark ({context.master})"
+        self._step = Step()
 
     def rows(self, items: list[Any]) -> Rows:
         """See Stages. Files of an archive that is not mounted are copied to their tasks."""
@@ -62,7 +104,16 @@ class SparkStages:
 
     def describe(self, text: str) -> None:
         """See Stages. Spark's UI shows the text."""
+        self._step.describe(text)
         self.context.setJobDescription(text)
+
+    def doing(self) -> str | None:
+        """See Stages."""
+        tracker = self.context.statusTracker()
+        found = [tracker.getStageInfo(each) for each in tracker.getActiveStageIds()]
+        stages = [each for each in found if each is not None]
+        tasks = sum(each.numTasks for each in stages)
+        return self._step.told(tasks, sum(each.numCompletedTasks for each in stages))
 
 
 class _Mixed:
@@ -85,33 +136,47 @@ class StagesHere:
 
     def __init__(self, slots: int = 2) -> None:
         self.slots = slots
+        self._step = Step()
 
     def rows(self, items: list[Any]) -> Rows:
         """See Stages."""
-        return RowsHere(items, self.slots)
+        return RowsHere(items, self.slots, self._step)
 
     def keep(self, rows: Rows) -> Rows:
         """See Stages. Rows are always stored."""
         return rows
 
     def describe(self, text: str) -> None:
-        """See Stages. Does nothing, as there is no UI."""
+        """See Stages."""
+        self._step.describe(text)
+
+    def doing(self) -> str | None:
+        """See Stages."""
+        return self._step.told()
 
 
 class RowsHere:
     """The part of the interface of PySpark's RDD that jobs use, with the same names and meaning."""
 
-    def __init__(self, items: Iterable[Any], slots: int) -> None:
+    def __init__(self, items: Iterable[Any], slots: int, step: Step | None = None) -> None:
         self._items = list(items)
         self._slots = slots
+        self._step = step or Step()
 
     def flatMap(self, function: Callable[[Any], Iterable[Any]]) -> RowsHere:  # noqa: N802
         """See RDD. Tasks run in parallel, on threads."""
+        self._step.begin(len(self._items))
+
+        def done(item: Any) -> list[Any]:
+            found = list(function(item))
+            self._step.end_task()
+            return found
+
         if len(self._items) < 2:
-            return self._with(each for item in self._items for each in function(item))
+            return self._with(each for item in self._items for each in done(item))
         with ThreadPoolExecutor(self._slots) as pool:
-            found = list(pool.map(lambda item: list(function(item)), self._items))
-        return self._with(each for part in found for each in part)
+            parts = list(pool.map(done, self._items))
+        return self._with(each for part in parts for each in part)
 
     def map(self, function: Callable[[Any], Any]) -> RowsHere:
         """See RDD."""
@@ -162,4 +227,4 @@ class RowsHere:
         """See RDD."""
 
     def _with(self, items: Iterable[Any]) -> RowsHere:
-        return RowsHere(items, self._slots)
+        return RowsHere(items, self._slots, self._step)

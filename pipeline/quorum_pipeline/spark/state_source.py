@@ -8,6 +8,7 @@
 Options, named as in Delta:
 
     path            the directory of a replica's log, or an archive that every executor mounts
+    bootstrap       instead of a path: controllers of a running quorum; tls and commandConfig as for `metadata_log`
     table           brokers, topics, partitions, configs, voters, acls, features or quotas
     versionAsOf     the state before the record at this offset
     timestampAsOf   the state after the last record up to this time, such as 2026-01-31T12:00:00Z
@@ -58,7 +59,7 @@ class MetadataState(DataSource):
 class MetadataChanges(DataSource):
     """The data source `metadata_changes`: the changes of a table between two offsets, as rows of Delta's change feed.
 
-    Options: `path` and `table` as for `metadata_state`; `startingVersion` and `endingVersion`: the states before these
+    Options: `path` or `bootstrap`, and `table`, as for `metadata_state`; `startingVersion` and `endingVersion`: the states before these
     offsets are compared; without `endingVersion`, the newest state is the later one. `_change_type` is insert, delete,
     update_preimage or update_postimage.
     """

@@ -52,7 +52,7 @@ def keep_state(stages: Stages, reader: ArchiveReader, least_rows: int) -> int | 
         source = ArchiveSource(reader, Path(scratch))
         with JobHistory(stages, source) as history:
             state = history.at(Moment(offset=found.end))
-            if history.one_by_one or state.in_transaction or state.left_out:
+            if history.one_by_one or state.in_transaction:
                 return None
             stages.describe(f"write the state at offset {state.end_offset} of {root}")
             return _write(state, root)
@@ -77,11 +77,13 @@ def _write(state: SparkState, root: Path) -> int:
 
 def _write_bucket(directory: Path, head: DeltaHead, keyed: tuple[int, bytes]) -> tuple[str, int]:
     """Write one bucket, on an executor; return the file's name and number of rows. Each name is used once."""
+    from quorum_pipeline.compaction.offset_runs import joined, left_out_run
     from quorum_pipeline.deltas.pieces import HEAD
     from quorum_pipeline.files.delta_file import write_delta
 
     found = unpacked(keyed[1])
-    records = getattr(found, "state", found).records()
+    state = getattr(found, "state", found)
+    records = joined([state.records(), left_out_run(state.left_out)])
     pieces = [(HEAD, records)] if len(records) else []
     return write_delta(directory, f"part-{uuid4()}", head, pieces)
 

@@ -36,12 +36,16 @@ def table_ddl(table: StateTable, more: dict[str, str] | None = None) -> str:
 
 @contextmanager
 def opened(options: TableOptions, stages: Stages) -> Iterator[JobHistory]:
-    """Open the history of the archive or log at a path. Raises PipelineError."""
+    """Open the history of the archive or log at a path, or of a running quorum. Raises PipelineError."""
     from quorum_pipeline.files.archive_reader import ArchiveReader
     from quorum_pipeline.files.archive_tasks import ArchiveSource
     from quorum_pipeline.files.local_files import LocalFiles
+    from quorum_pipeline.live.live_tasks import LiveSource
     from quorum_pipeline.spark.spark_history import DirectorySource, JobHistory
 
+    if options.controllers is not None:
+        yield JobHistory(stages, LiveSource(options.controllers))
+        return
     path = options.path
     assert path is not None, "its options were checked"
     with TemporaryDirectory(prefix="quorum-pipeline-") as scratch:

@@ -8,6 +8,7 @@ decodes the control records, which are few. It has all events in memory, as they
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -25,6 +26,7 @@ from quorum_pipeline.files.log_span import check_end
 from quorum_pipeline.files.snapshot_file import SnapshotFile
 from quorum_pipeline.files.span_tasks import LEAST_BYTES, MOST_BYTES, TASKS_PER_SLOT
 from quorum_pipeline.files.timeline_span import KnownTask, LogTask, RangeTask
+from quorum_pipeline.live.live_history import LiveKnownTask, LiveTimelineTask
 from quorum_pipeline.rows.content import control_content, metadata_content
 from quorum_pipeline.spark.distribution import distribution
 from quorum_pipeline.spark.state_job import where
@@ -36,10 +38,11 @@ from quorum_pipeline.timeline.span import Part, Told
 
 if TYPE_CHECKING:
     from quorum_pipeline.files.archive_reader import ArchiveReader
+    from quorum_pipeline.live.controllers import Controllers
     from quorum_pipeline.spark.stages import Stages
 
 _SUMMARY = -1
-Task = LogTask | RangeTask | KnownTask | Fetched
+Task = LogTask | RangeTask | KnownTask | Fetched | LiveTimelineTask | LiveKnownTask
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +105,24 @@ def log_source(path: Path, slots: int, span_bytes: int | None = None) -> Timelin
     snapshot = SnapshotFile(log.path / named.file_name, named)
     tasks.insert(place, KnownTask(snapshot))
     return TimelineSource(str(log.path), log.start_offset, tuple(tasks), place, snapshot)
+
+
+def quorum_source(controllers: Controllers, slots: int, scratch: Path) -> TimelineSource:
+    """Return a running quorum as a source. `scratch`: directory for the snapshot with which its log begins. Raises PipelineError."""
+    from quorum_pipeline.live.live_tasks import LiveSource
+    from quorum_pipeline.live.snapshots import fetch_snapshot
+
+    source = LiveSource(controllers)
+    start, base, end = source.history()
+    ranges = list(source.ranges(start, end, slots))
+    tasks: list[Any] = [LiveTimelineTask(controllers, *each) for each in ranges]
+    if base is None:
+        return TimelineSource(controllers.name, start, tuple(tasks))
+    place = sum(begin < base.end_offset for begin, _ in ranges)
+    tasks.insert(place, LiveKnownTask(controllers, base))
+    with closing(controllers.open()) as quorum:
+        snapshot = fetch_snapshot(quorum, base, scratch)
+    return TimelineSource(controllers.name, start, tuple(tasks), place, snapshot)
 
 
 def archive_source(reader: ArchiveReader, scratch: Path) -> TimelineSource:

@@ -9,9 +9,11 @@ transaction, whose records take effect at its end.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Protocol
 from zlib import crc32
 
@@ -27,6 +29,7 @@ from quorum_pipeline.files.log_directory import open_log
 from quorum_pipeline.files.log_span import check_end
 from quorum_pipeline.files.version_files import WrittenFile, write_versions
 from quorum_pipeline.files.version_spans import (
+    SPAN_RECORDS,
     Beginning,
     VersionTask,
     archive_tasks,
@@ -42,6 +45,7 @@ from quorum_pipeline.state.versions import Version, VersionedBucket, VersionedVo
 
 if TYPE_CHECKING:
     from quorum_pipeline.files.archive_reader import ArchiveReader
+    from quorum_pipeline.live.controllers import Controllers
     from quorum_pipeline.spark.spark_history import JobHistory, Source
     from quorum_pipeline.spark.stages import Rows, Stages
     from quorum_pipeline.spark.state_job import SparkState
@@ -113,6 +117,42 @@ class ArchiveVersions:
     def tasks(self, start: int, end: int) -> list[VersionTask]:
         """See VersionSource."""
         return archive_tasks(self._reader, self._root, start, end)
+
+
+class QuorumVersions:
+    """A running quorum. Only committed records are read."""
+
+    def __init__(self, controllers: Controllers) -> None:
+        from quorum_pipeline.live.live_tasks import LiveSource
+
+        self.name = f"the quorum at {controllers.name}"
+        self._live = LiveSource(controllers)
+        self.states: Source = self._live
+        self._controllers = controllers
+
+    def begin(self) -> Beginning:
+        """See VersionSource."""
+        from quorum_pipeline.live.snapshots import fetch_snapshot
+
+        base = self._live.history().base
+        if base is None:
+            return Beginning(0, None)
+        with (
+            closing(self._controllers.open()) as quorum,
+            TemporaryDirectory(prefix="quorum-pipeline-") as scratch,
+        ):
+            return beginning(fetch_snapshot(quorum, base, Path(scratch)))
+
+    def end_offset(self) -> int:
+        """See VersionSource."""
+        return self._live.history().end
+
+    def tasks(self, start: int, end: int) -> list[VersionTask]:
+        """See VersionSource."""
+        from quorum_pipeline.live.live_history import LiveRecords
+
+        steps = range(start, end, SPAN_RECORDS)
+        return [LiveRecords(self._controllers, n, min(n + SPAN_RECORDS, end)) for n in steps]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from threading import Event
 from typing import TYPE_CHECKING
 
 from quorum_pipeline.archive.layout import OffsetRange
@@ -36,14 +37,15 @@ def add_versions(
     store: VersionStore,
     max_rows: int,
     progress: Callable[[int], None],
+    is_stopped: Callable[[], bool] = lambda: False,
 ) -> Added:
-    """Add versions up to the current end of the source. Raises PipelineError, OSError, and Spark's errors."""
+    """Add versions up to the current end of the source, or until `is_stopped`. Raises PipelineError, OSError, and Spark's errors."""
     stored, first = store.stored(), source.begin()
     at, end = (stored[-1].offsets.end if stored else first.offset), source.end_offset()
     if stored:
         _check_same(stages, source, store, stored[-1])
     versions, how, rows = 0, "", max_rows
-    while at < end:
+    while at < end and not is_stopped():
         known_ms = first.time_ms if at == first.offset and not stored else None
         step = step_at(stages, source, at, min(at + rows, end), known_ms)
         how = step.how(stages.place)
@@ -63,6 +65,24 @@ def add_versions(
         at, rows = step.end, max_rows
         progress(at)
     return Added(versions, None, how)
+
+
+def follow_versions(
+    stages: Stages,
+    source: VersionSource,
+    store: VersionStore,
+    max_rows: int,
+    progress: Callable[[int], None],
+    stopped: Event,
+    every_seconds: float,
+) -> Added:
+    """Add versions until `stopped` is set, which ends it between two steps. Raises like `add_versions`."""
+    found = Added(0, None, "")
+    while not stopped.is_set():
+        added = add_versions(stages, source, store, max_rows, progress, stopped.is_set)
+        found = Added(found.versions + added.versions, added.open_at, added.how or found.how)
+        stopped.wait(every_seconds)
+    return found
 
 
 def step_at(

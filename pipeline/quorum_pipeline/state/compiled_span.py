@@ -15,7 +15,7 @@ from quorum_node.records import metadata as md
 from quorum_node.schema.primitives import MalformedRecord
 from quorum_pipeline.compaction.compaction import BOUNDARY_KINDS, RecordRun, decoded
 from quorum_pipeline.compaction.offset_runs import NO_RECORDS, OffsetRun, squeezed
-from quorum_pipeline.compaction.sums import SUM
+from quorum_pipeline.compaction.sums import LEFT_OUT_NAME, SUM
 from quorum_pipeline.compiled import Bytes, Numbers
 from quorum_pipeline.deltas.pieces import BODY, HEAD, PIECES, TAIL
 from quorum_pipeline.deltas.span import Boundary
@@ -107,11 +107,16 @@ class CompiledSpan:
                 self._pieces[BODY].add(before)
                 route[held] = BODY
             else:
-                _check(before.some(np.flatnonzero(before.run.kinds != SUM)))
+                check_aborted(before)
                 _check(records.some(held))
                 route[held] = _DROPPED
             self._pieces[TAIL] = _Growing()
         self.is_open = kind == _BEGIN
+
+
+def check_aborted(records: OffsetRun) -> None:
+    """Raise Unusual if a remaining record of an aborted transaction can't be decoded: a node decodes it, too."""
+    _check(records.some(np.flatnonzero(~np.isin(records.run.kinds, (SUM, LEFT_OUT_NAME)))))
 
 
 def _check(records: OffsetRun) -> None:

@@ -90,9 +90,10 @@ def names_bucket(parts: Sequence[bytes], told: Sequence[ToldNames]) -> StateBuck
         raise Unusual
     runs = [unpacked(each) for each in parts]
     configs = merged_configs(runs, [unpacked(each.removed) for each in told])
+    left_out = frozenset[str]().union(*(each.left_out() for each in runs))
     others = joined([each.others() for each in runs])
     if not len(others):
-        return StateBucket(configs.packed())
+        return StateBucket(configs.packed(), left_out)
     chain = Chain()
     try:
         for offset, record in zip(others.offsets.tolist(), decoded(others.run), strict=True):
@@ -107,7 +108,7 @@ def names_bucket(parts: Sequence[bytes], told: Sequence[ToldNames]) -> StateBuck
         for each in records_of(delta)
     ]
     left = OffsetRun(run_of_values(values), np.zeros(len(values), np.int64))
-    return StateBucket(joined([configs, left]).packed(), frozenset(delta.left_out))
+    return StateBucket(joined([configs, left]).packed(), left_out | delta.left_out)
 
 
 def _told(found: MergedTopics, buckets: int) -> list[ToldNames]:

@@ -121,3 +121,22 @@ def test_difference_requires_ascending_offsets(
     log(tmp_path / "node", 4)
     assert main(["diff", "--log", str(tmp_path / "node"), "--from", "4", "--to", "2"]) == 2
     assert "--from 4 is greater than --to 2" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("--max-rows", "0"), ("--span-bytes", "-1"), ("--compact-rows", "x"), ("--state-rows", "0"),
+        ("--every", "-3"), ("--every", "nan"), ("--every", "soon"),
+    ],
+)  # fmt: skip
+def test_numbers_that_are_none_are_rejected_before_spark_starts(
+    option: str, value: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log(tmp_path / "node", 4)
+    with pytest.raises(SystemExit) as exited:
+        main(
+            ["archive", "--log", str(tmp_path / "node"), "--to", str(tmp_path / "a"), option, value]
+        )
+    assert exited.value.code == 2
+    assert f"argument {option}: {value!r} is not a number" in capsys.readouterr().err

@@ -19,6 +19,7 @@ from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files import archived_rows as module
 from quorum_pipeline.files.archive_part import WORTH_FILES_ROWS
 from quorum_pipeline.files.archived_rows import archived_rows
+from quorum_pipeline.files.log_directory import open_log
 from quorum_pipeline.rows.column_types import arrow_schema
 from quorum_pipeline.rows.table import table_columns
 from quorum_pipeline.spark.archive_source import MetadataArchive
@@ -290,5 +291,44 @@ def test_stream_follows_the_archive_through_growth_merges_and_a_restart(
 def test_stream_that_would_skip_records_fails(writer: LogWriter, root: Path) -> None:
     write_archive(root, writer.directory, 7, writer.end_offset)
     reader = stream_reader(root)
-    with pytest.raises(PipelineError, match="has no offset 3: it begins at 7"):
+    with pytest.raises(PipelineError, match=f"{root} lacks offsets 3 to 7"):
         reader.partitions({"offset": 3, "from": 3}, {"offset": 9, "from": 3})
+
+
+@pytest.mark.requirement("SP-01")
+def test_lost_beginning_is_reported_unless_only_later_offsets_are_selected(
+    tmp_path: Path, root: Path
+) -> None:
+    writer = LogWriter(tmp_path / "long", segment_bytes=300)
+    write_history(writer)
+    named = writer.snapshot(drop_log=True)
+    for number in range(9):
+        writer.elect(number)
+    writer.close()
+    start, end = open_log(writer.directory).start_offset, writer.end_offset
+    assert 0 < start <= named.end_offset
+    first, *_ = write_archive(root, writer.directory, start, start + 3, end)
+    with pytest.raises(PipelineError, match=f"{root} lacks offsets 0 to {start}"):
+        batch_reader(root).partitions()
+    (root / "snapshots").mkdir()
+    (root / "snapshots" / named.file_name).write_bytes(b"")
+    assert offsets_of(batch_reader(root)) == list(range(start, end))
+    shutil.rmtree(first)
+    (root / "snapshots" / named.file_name).unlink()
+    with pytest.raises(PipelineError, match=f"{root} lacks offsets 0 to {start + 3}"):
+        batch_reader(root).partitions()
+    at = stream_reader(root).initialOffset()
+    with pytest.raises(PipelineError, match=f"{root} lacks offsets 0 to {start + 3}"):
+        stream_reader(root).partitions(at, {"offset": end, "from": 0})
+    rest = batch_reader(root, startOffset=str(start + 3))
+    assert offsets_of(rest) == list(range(start + 3, end))
+
+
+def test_ranges_are_divided_into_the_requested_number_of_tasks(
+    writer: LogWriter, root: Path
+) -> None:
+    end = writer.end_offset
+    write_archive(root, writer.directory, 0, 7, end)
+    reader = batch_reader(root, minPartitions="6")
+    assert len(reader.partitions()) >= 6
+    assert offsets_of(reader) == list(range(end))

@@ -1,7 +1,11 @@
 """Deltas and whole states in an archive: the same states, and a question costs what changed since the last one. In this process, by the same functions as on Spark."""
 
 import json
+import shutil
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -11,11 +15,12 @@ from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.archive_reader import ArchiveReader
 from quorum_pipeline.files.archive_tasks import ArchiveSource, states
 from quorum_pipeline.files.local_files import LocalFiles
-from quorum_pipeline.spark.spark_history import JobHistory
+from quorum_pipeline.spark.spark_history import DirectorySource, JobHistory
 from quorum_pipeline.spark.stages import StagesHere
 from quorum_pipeline.spark.stored_states import compose_deltas, keep_state
 from quorum_pipeline.state.difference import differences
 from quorum_pipeline.state.moment import Moment
+from quorum_pipeline.state.tables import TABLES_BY_NAME
 from support.replayed_directory import replay_directory
 from support.timelines import archived_timeline
 from support.written_archive import write_archive
@@ -178,7 +183,8 @@ def test_damaged_delta_is_detected_and_records_give_the_same_state(
     path.write_bytes(data)
     with history(root, tmp_path) as found:
         assert b"".join(found.at(Moment()).snapshot()) == images[writer.end_offset]
-        assert found.one_by_one
+        assert not found.one_by_one, "only the records of this delta are read instead"
+        assert sum(each.summary.records for each in found.done) == writer.end_offset
 
 
 def refused(root: Path, scratch: Path, moment: Moment) -> str:
@@ -205,7 +211,8 @@ def test_records_replace_a_delta_that_cannot_be_opened(
     path.mkdir()
     with history(root, tmp_path) as found:
         assert b"".join(found.at(Moment()).snapshot()) == images[writer.end_offset]
-        assert found.one_by_one
+        assert not found.one_by_one, "only the records of this delta are read instead"
+        assert sum(each.summary.records for each in found.done) == writer.end_offset
 
 
 @pytest.mark.requirement("SP-02")
@@ -247,3 +254,95 @@ def test_archive_with_a_missing_beginning_is_reported(
         assert b"".join(state.snapshot()) == images[end], (
             "a complete state needs no earlier records"
         )
+
+
+def newer(number: int) -> md.PartitionChangeRecord:
+    """A change with a field that this version does not know."""
+    return md.PartitionChangeRecord(
+        partition_id=number, topic_id=TOPIC_ID, leader=2, tagged_fields=((900, b"newer"),)
+    )
+
+
+@pytest.mark.requirement("SP-03")
+def test_fields_of_a_newer_version_do_not_make_a_query_read_the_whole_history(
+    writer: LogWriter, root: Path, tmp_path: Path
+) -> None:
+    """Deltas and states are kept also behind such a record, and say that the state lacks something."""
+    writer.append(md.TopicRecord(name="t", topic_id=TOPIC_ID))
+    writer.append(*(partition(number, (1, 2)) for number in range(50)), newer(7))
+    write_archive(root, writer.directory, 0, writer.end_offset, deltas=True)
+    read = []
+    for number in range(3):
+        start = writer.end_offset
+        write_archive(root, writer.directory, start, writer.append(newer(number)), deltas=True)
+        growing(root, writer, 4)
+        with history(root, tmp_path) as found:
+            state = found.at(Moment())
+            expected = replay_directory(writer.directory, Moment())
+            assert not found.one_by_one
+            assert list(differences(state, expected)) == []
+            assert state.left_out == {"PartitionChangeRecord with fields of a newer version"}
+            with pytest.raises(PipelineError, match="would lose unknown records: PartitionChange"):
+                next(state.snapshot())
+            read.append(found.rows_read)
+    assert sum(1 for _ in states(reader(root))) > 1
+    assert max(read) <= 220 < writer.end_offset / 8
+    writer.close()
+
+
+@pytest.mark.requirement("SP-03")
+def test_aborted_transaction_over_several_spans_is_left_to_compiled_loops(
+    writer: LogWriter, root: Path, tmp_path: Path
+) -> None:
+    images = write_history(writer)
+    first = writer.end_offset
+    begin, abort = md.BeginTransactionRecord(name="t"), md.AbortTransactionRecord(reason=None)
+    other = UUID(int=78)
+    for records in (
+        [begin, md.TopicRecord(name="aborted", topic_id=other)],
+        *([partition(number, (1, 2), other)] for number in range(5)),
+        [md.PartitionChangeRecord(partition_id=0, topic_id=other, leader=2), abort],
+    ):
+        writer.append(*records)
+    writer.close()
+    source = DirectorySource(writer.directory, span_bytes=100, worth_bytes=0)
+    with JobHistory(STAGES, source) as found:
+        state = found.at(Moment())
+        assert len(found.done) > 5
+        assert not found.one_by_one
+        assert [row["name"] for row in state.rows(TABLES_BY_NAME["topics"])] == []
+        assert list(differences(state, replay_directory(writer.directory, Moment()))) == []
+    write_archive(root, writer.directory, 0, first, first + 3, writer.end_offset, deltas=True)
+    assert kept(root) == writer.end_offset
+    with history(root, tmp_path) as found:
+        assert b"".join(found.at(Moment(offset=first)).snapshot()) == images[first]
+        assert b"".join(found.at(Moment()).snapshot()) == writer.image_bytes()
+        assert sum(each.summary.records for each in found.done) == 0
+
+
+@pytest.mark.requirement("SP-03")
+@pytest.mark.parametrize("deltas", [True, False])
+def test_ranges_merged_while_a_state_is_computed_give_the_same_state(
+    writer: LogWriter, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deltas: bool
+) -> None:
+    """Between planning and reading: the files of the tasks are gone."""
+    images = write_history(writer)
+    writer.close()
+    end = writer.end_offset
+    write_archive(root, writer.directory, 0, 7, 30, end, deltas=deltas)
+    plan, merges = ArchiveSource.plan, [(0, 30, end), (0, 7, 30)]
+
+    def and_then_merged(self: ArchiveSource, *given: Any, **more: Any) -> Any:
+        found = plan(self, *given, **more)
+        if merges:
+            borders = merges.pop()
+            write_archive(root, writer.directory, borders[0], borders[-1], deltas=deltas)
+            for each in pairwise(borders):
+                shutil.rmtree(root / RECORDS / OffsetRange(*each).directory)
+                shutil.rmtree(root / DELTAS / OffsetRange(*each).directory, ignore_errors=True)
+        return found
+
+    monkeypatch.setattr(ArchiveSource, "plan", and_then_merged)
+    with history(root, tmp_path) as found:
+        assert b"".join(found.at(Moment()).snapshot()) == images[end]
+    assert not merges

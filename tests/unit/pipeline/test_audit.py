@@ -243,6 +243,32 @@ def test_missing_segment_is_reported(replicas: list[Path]) -> None:
     assert len(found) == 1
 
 
+@pytest.mark.requirement("SP-04")
+def test_log_without_its_beginning_and_without_a_snapshot_is_reported(replicas: list[Path]) -> None:
+    log = open_log(replicas[1])
+    log.segments[0].path.unlink()
+    assert audit([replicas[1]]).findings == (), "a snapshot has the state"
+    for each in log.snapshots:
+        (log.path / each.file_name).unlink()
+    (found,) = audit([replicas[1]]).findings
+    start = log.segments[1].base_offset
+    assert (found.replica, found.offset) == (str(replicas[1]), 0)
+    assert f"offsets 0 to {start} are missing, and no snapshot has their state" in found.what
+    assert str(found).startswith(f"{replicas[1]}: offset 0: ")
+
+
+@pytest.mark.requirement("SP-04")
+def test_replica_does_not_agree_with_itself(
+    replicas: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Given twice it would be a majority."""
+    link = tmp_path / "link"
+    link.symlink_to(replicas[0])
+    for again in (replicas[0], replicas[0] / "__cluster_metadata-0", link):
+        assert main(["audit", *map(str, replicas), str(again)]) == 2
+        assert "are the same directory: specify each replica once" in capsys.readouterr().err
+
+
 def test_audit_command(replicas: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
     names = [str(each) for each in replicas]
     assert main(["audit", *names]) == 0

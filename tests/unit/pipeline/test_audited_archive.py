@@ -100,6 +100,18 @@ def test_quarantined_records_are_reported(node: Path, tmp_path: Path) -> None:
     assert "checksum differs" in found.what
 
 
+@pytest.mark.requirement("SP-04")
+def test_lost_beginning_of_an_archive_is_reported(node: Path, tmp_path: Path) -> None:
+    """The other replicas have the records; an archive that is audited alone has nothing to be compared with."""
+    root, log = tmp_path / "archive", open_log(node)
+    first, *_ = write_archive(root, log.path, 0, 5, log.end_offset())
+    shutil.rmtree(first)
+    for found in (audit([node], (root,)), audit([], (root,))):
+        (lost,) = found.findings
+        assert (lost.replica, lost.offset) == (str(root), 0)
+        assert "offsets 0 to 5 are missing, and no snapshot has their state" in lost.what
+
+
 def test_archive_audit_command(
     node: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -7,10 +7,19 @@ import pytest
 
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.live.controllers import Controllers
-from quorum_pipeline.spark.options import NO_END, LogOptions, log_options, state_options
+from quorum_pipeline.spark.options import (
+    EARLIEST,
+    LATEST,
+    NO_END,
+    LogOptions,
+    log_options,
+    state_options,
+)
 from quorum_pipeline.spark.snapshot_source import snapshot_tasks
 
-DEFAULTS = LogOptions(Path("/node"), None, 0, NO_END, 8 << 20, 1_000_000, keep_problems=False)
+DEFAULTS = LogOptions(
+    Path("/node"), None, EARLIEST, NO_END, 8 << 20, 1_000_000, keep_problems=False
+)
 
 
 @pytest.mark.requirement("SP-01")
@@ -26,6 +35,9 @@ def test_defaults_and_given_options() -> None:
     words = {"path": "/node", "startingOffsets": "earliest", "endingOffsets": "Latest"}
     assert log_options(words) == DEFAULTS
     assert log_options({"path": "/node", "maxOffsetsPerTrigger": "7"}).max_rows == 7
+    assert log_options({"path": "/node", "startingOffsets": "latest"}).start_offset == LATEST
+    loose = {"path": "/node", "failOnDataLoss": "FALSE", "minPartitions": "4"}
+    assert log_options(loose) == replace(DEFAULTS, fail_on_data_loss=False, min_partitions=4)
     found = log_options({"bootstrap": "a:1,[::1]:2"})
     assert (found.path, found.controllers) == (None, Controllers((("a", 1), ("::1", 2))))
     secured = log_options({"bootstrap": "a:1", "tls": "/tls", "commandConfig": "/c"}).controllers
@@ -44,7 +56,9 @@ def test_defaults_and_given_options() -> None:
             "maxRows is '0'; it has to be an integer of at least 1",
         ),
         ({"path": "/node", "onProblem": "skip"}, "it is fail or keep"),
-        ({"path": "/node", "startingOffsets": "latest"}, "startOffset is 'latest'"),
+        ({"path": "/node", "startingOffsets": "newest"}, "startOffset is 'newest'"),
+        ({"path": "/node", "failOnDataLoss": "no"}, "failOnDataLoss is 'no'; it is true or false"),
+        ({"path": "/node", "minPartitions": "0"}, "minPartitions is '0'"),
         ({"path": "/node", "startingOffsets": "1", "startOffset": "1"}, "specify one of them"),
         ({"bootstrap": "a"}, "'a' is not host:port"),
         ({"bootstrap": "a:65536"}, "'65536' in 'a:65536' is not a port"),

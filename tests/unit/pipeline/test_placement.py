@@ -204,6 +204,28 @@ def test_placement_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert "no column 'bytes'" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (b"topic,partition,bytes\norders,0\n", "line 2: "),
+        (b"topic,partition,bytes\norders,0,-5\n", "line 2: -5 is not a number of bytes"),
+        (b"topic,partition,bytes\norders,0,1\norders,x,1\n", "line 3: "),
+        (b"\xff\xfe,partition,bytes\n", "line 0: 'utf-8' codec can't decode"),
+        (b"", "has no column 'bytes' in its first line"),
+    ],
+)
+def test_sizes_that_can_not_be_read_are_reported(
+    text: bytes, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sizes = tmp_path / "sizes.csv"
+    sizes.write_bytes(text)
+    plan = ["plan", "--log", str(tmp_path), "--output", str(tmp_path / "plan.json")]
+    assert main([*plan, "--sizes", str(sizes)]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"quorum-pipeline plan: {sizes}")
+    assert says in line
+
+
 def test_racks_sizes_and_running_moves_come_from_the_state(tmp_path: Path) -> None:
     """Two racks with two brokers each: replicas have to be apart. What is being removed is not counted any more."""
     writer = LogWriter(tmp_path)

@@ -14,8 +14,9 @@ from pyspark.sql.types import (
 )
 
 from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.files.log_directory import open_log
 from quorum_pipeline.rows.table import table_columns
-from quorum_pipeline.spark.log_source import LogReader, MetadataLog
+from quorum_pipeline.spark.log_source import LogReader, LogStreamReader, MetadataLog
 from quorum_pipeline.spark.options import log_options
 from quorum_pipeline.spark.requested_columns import requested_columns
 from quorum_pipeline.spark.snapshot_source import MetadataSnapshot
@@ -87,6 +88,12 @@ def test_offsets_outside_of_the_log_are_reported(tmp_path: Path) -> None:
 
     assert tasks(startOffset=str(end - 1)) == 1
     assert tasks(startOffset=str(end)) == tasks(endOffset="0") == 0
+    assert tasks(minPartitions="4") >= 4
+    with pytest.raises(PipelineError, match=rf"has offsets 0 to {end}, and not those up to 1000"):
+        tasks(endOffset="1000")
+    assert tasks(endOffset="1000", failOnDataLoss="false") == tasks()
+    with pytest.raises(PipelineError, match="can't start at latest"):
+        tasks(startingOffsets="latest")
     for start in (end + 1, 10**40):
         with pytest.raises(PipelineError, match=rf"has offsets 0 to {end}, and none of those that"):
             tasks(startOffset=str(start), endOffset=str(10**41))
@@ -95,3 +102,30 @@ def test_offsets_outside_of_the_log_are_reported(tmp_path: Path) -> None:
     writer.close()
     with pytest.raises(PipelineError, match="and none of those that were asked for"):
         tasks(endOffset="3")
+    begin = open_log(tmp_path).start_offset
+    assert begin > 0
+    with pytest.raises(PipelineError, match=f"has no offset 0: it begins at {begin}"):
+        tasks(startOffset="0")
+    assert tasks(startOffset="0", failOnDataLoss="False") == tasks(startingOffsets="earliest") > 0
+
+
+@pytest.mark.requirement("SP-01")
+def test_stream_begins_at_the_requested_offset_or_fails(tmp_path: Path) -> None:
+    """It would otherwise leave out records without an error."""
+    writer = LogWriter(tmp_path, segment_bytes=300)
+    write_history(writer)
+    writer.snapshot(drop_log=True)
+    writer.elect(1)
+    writer.close()
+    begin, end = open_log(tmp_path).start_offset, writer.end_offset
+
+    def start(**options: str) -> int:
+        reader = LogStreamReader(log_options({"path": str(tmp_path), **options}), StructType([]))
+        return int(reader.initialOffset()["offset"])
+
+    assert start() == start(startingOffsets="Earliest") == begin
+    assert start(startingOffsets="latest") == end
+    assert start(startOffset=str(begin + 1)) == begin + 1
+    with pytest.raises(PipelineError, match=f"has no offset 1: it begins at {begin}"):
+        start(startOffset="1")
+    assert start(startOffset="1", failOnDataLoss="false") == begin

@@ -30,6 +30,7 @@ from support.metadata_histories import histories
 from support.metadata_records import config
 from support.replayed_directory import replay_directory
 from support.replayed_state import Replayed
+from support.written_archive import write_archive
 from support.written_log import (
     BEGAN_MS,
     TOPIC_ID,
@@ -365,3 +366,64 @@ def test_state_commands(
     assert "it has offsets 0 to" in capsys.readouterr().err
     assert main([*arguments, "--output", str(out)]) == 2
     assert "already exists" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("time_ms", [1 << 60, -(1 << 60)])
+def test_time_outside_of_the_calendar_is_shown_as_a_number(
+    time_ms: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A controller's clock may be wrong."""
+    writer = LogWriter(tmp_path / "node")
+    writer.time_ms = time_ms
+    write_history(writer)
+    writer.close()
+    log = ["--log", str(tmp_path / "node")]
+    assert main(["state", *log]) == 0
+    assert f"{time_ms + 9_000} ms after 1970" in capsys.readouterr().out
+    assert main(["versions", *log, "--to", str(tmp_path / "versions")]) == 0
+    (path,) = (tmp_path / "versions").glob("offsets=*/features/*.parquet")
+    assert pq.read_table(path).column("valid_from_time").to_pylist() == [None]
+
+
+def test_nothing_is_written_into_the_directory_of_a_log(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A node would take a snapshot there for its own."""
+    writer = LogWriter(tmp_path / "node")
+    write_history(writer)
+    writer.close()
+    before = sorted(tmp_path.rglob("*"))
+    for inside in (writer.directory, tmp_path / "node", tmp_path / "node" / "new"):
+        for command in (["state", "--snapshot"], ["state", "--output"], ["versions", "--to"]):
+            assert main([*command, str(inside), "--log", str(tmp_path / "node")]) == 2
+            assert "which must not be changed: use another" in capsys.readouterr().err
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_nothing_is_written_into_an_archive(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    writer = LogWriter(tmp_path / "node")
+    write_history(writer)
+    writer.close()
+    root = tmp_path / "archive"
+    write_archive(root, writer.directory, 0, writer.end_offset)
+    before = sorted(tmp_path.rglob("*"))
+    for command in (["state", "--output"], ["versions", "--to"]):
+        assert main([*command, str(root / "new"), "--archive", str(root)]) == 2
+        assert f"is inside the directory of the archive {root}" in capsys.readouterr().err
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_files_of_a_result_are_checked_before_the_job(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A log that does not exist shows that nothing was read."""
+    nowhere = ["--log", str(tmp_path / "no log")]
+    for command in ("timeline --html", "timeline --parquet", "plan --output"):
+        for path, says in (
+            (tmp_path / "no" / "file", f"{tmp_path}/no is not a directory: create it first"),
+            (tmp_path, f"{tmp_path} is a directory; specify a file"),
+        ):
+            assert main([*command.split(), str(path), *nowhere]) == 2
+            assert says in capsys.readouterr().err

@@ -76,10 +76,12 @@ def test_changes_as_rows_of_a_change_feed(places: list[Path]) -> None:
 @pytest.mark.parametrize(
     ("given", "reported"),
     [
-        ({}, "specify the path"),
+        ({}, "specify either the path"),
+        ({"path": "/x", "bootstrap": "h:1", "table": "topics"}, "specify either the path"),
+        ({"path": "/x", "tls": "/tls", "table": "topics"}, "specify them with bootstrap"),
         ({"path": "/x"}, "there are brokers, topics"),
         ({"path": "/x", "table": "topic"}, "table is 'topic'"),
-        ({"path": "/x", "table": "topics", "asOf": "1"}, "there are path, table, versionAsOf"),
+        ({"path": "/x", "table": "topics", "asOf": "1"}, "there are path, bootstrap, tls, "),
         ({"path": "/x", "table": "topics", "versionAsOf": "-1"}, "versionAsOf is '-1'"),
         ({"path": "/x", "table": "topics", "timestampAsOf": "now"}, "'now' is not a valid time"),
         (

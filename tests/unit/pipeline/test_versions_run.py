@@ -1,7 +1,9 @@
 """`quorum-pipeline versions`: stored versions of a log or an archive, added to by later runs."""
 
 import os
+import signal
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -21,11 +23,12 @@ from quorum_pipeline.files.version_files import WRITING, VersionStore
 from quorum_pipeline.spark.stages import StagesHere
 from quorum_pipeline.spark.stored_states import keep_state
 from quorum_pipeline.spark.versions_job import LogVersions
-from quorum_pipeline.spark.versions_run import Added, add_versions
+from quorum_pipeline.spark.versions_run import Added, add_versions, follow_versions
 from quorum_pipeline.state.moment import Moment
 from quorum_pipeline.state.tables import STATE_TABLES, Row
 from quorum_pipeline.state.versions import columns_of
 from support.delta_checks import SHORT
+from support.local_quorum import wait_until
 from support.metadata_histories import histories
 from support.metadata_records import config
 from support.replayed_directory import replay_directory
@@ -306,3 +309,46 @@ def test_partition_has_a_version_for_each_change(writer: LogWriter, to: Path) ->
     assert [row["valid_from"] for row in rows] == [2, 3, 4, 5]
     seconds = [row["valid_from_time"].timestamp() for row in rows]
     assert [each - seconds[0] for each in seconds] == [0, 1, 2, 3]
+
+
+@pytest.mark.requirement("SP-03")
+def test_versions_follow_a_growing_log_until_they_are_stopped(writer: LogWriter, to: Path) -> None:
+    write_history(writer)
+    first, stopped, told = writer.end_offset, Event(), list[int]()
+
+    def progress(end: int) -> None:
+        told.append(end)
+        if end == first:
+            writer.append(config(TOPIC, "new", "a", "1"))
+        elif end == writer.end_offset:
+            stopped.set()
+
+    source, store = LogVersions(writer.directory), VersionStore(to)
+    added = follow_versions(STAGES, source, store, 1_000_000, progress, stopped, 0.0)
+    assert told == [first, first + 1]
+    assert added.versions == sum(map(len, stored(to).values()))
+    as_a_node(writer, to)
+    again = follow_versions(STAGES, source, store, 1_000_000, progress, stopped, 0.0)
+    assert again == Added(0, None, ""), "it was stopped before"
+    writer.close()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_signal_ends_the_command_that_follows(
+    writer: LogWriter, to: Path, number: signal.Signals, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_history(writer)
+    writer.close()
+
+    def stop() -> None:
+        wait_until(lambda: any(to.glob(f"offsets=*/{MARKER}")), "the first step", 60)
+        os.kill(os.getpid(), number)
+
+    stopping = Thread(target=stop)
+    stopping.start()
+    follow = ["versions", "--log", str(writer.directory), "--to", str(to), "--follow"]
+    assert main([*follow, "--every", "0.01"]) == 0
+    stopping.join()
+    reported = capsys.readouterr()
+    assert "stopping" in reported.err
+    assert f"offsets 0 to {writer.end_offset}" in reported.out
