@@ -177,6 +177,7 @@ REFUSED = (
         (
             "unstable.broker.role.enable",
             "log.dirs",
+            "log.dir.failure.timeout.ms",
             "broker.rack",
             "broker.heartbeat.interval.ms",
             "replica.lag.time.max.ms",

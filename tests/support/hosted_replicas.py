@@ -27,7 +27,9 @@ from quorum_node.records.identity import Endpoint
 from quorum_node.schema.schema import Message
 from quorum_node.security.caller import Caller
 from quorum_node.server.broker.assigned_replicas import AssignedReplicas
+from quorum_node.server.broker.data_directories import DataDirectories, DirectoryRecord
 from quorum_node.server.broker.data_directory import OpenDataDirectory
+from quorum_node.server.broker.directory_assignments import DirectoryAssignments
 from quorum_node.server.broker.events import BrokerEvents
 from quorum_node.server.broker.fetchers import Fetchers
 from quorum_node.server.broker.hosted_replica import HostedReplica
@@ -78,7 +80,12 @@ class SilentPeers:
         return set()
 
 
-class _SilentController:
+class SilentController:
+    """The active controller: what it was asked, and never an answer unless the test gives one."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[Message, Callable[[Message | FailureReason], None]]] = []
+
     def ask(
         self,
         api: Api,
@@ -86,7 +93,8 @@ class _SilentController:
         answered: Callable[[Message | FailureReason], None],
         *,
         timeout_ms: float | None = None,
-    ) -> None: ...
+    ) -> None:
+        self.asked.append((body, answered))
 
 
 def broker_config() -> BrokerConfig:
@@ -116,15 +124,32 @@ def position_of(follower: HostedReplica) -> FetchPosition:
 
 
 class HostedReplicas:
-    """Broker ME. Create it within a loop. `failures`: of its storage, which would end the process."""
+    """Broker ME. Create it within a loop. `failures`: of its storage, which would end the process.
+
+    `second`: path of another log directory, with `second_files`; `record` is told of failures of one of both.
+    """
 
     def __init__(
-        self, root: Path, cluster: ControlledCluster | None = None, files: FileSystem = POSIX
+        self,
+        root: Path,
+        cluster: ControlledCluster | None = None,
+        files: FileSystem = POSIX,
+        second: Path | None = None,
+        second_files: FileSystem = POSIX,
+        record: DirectoryRecord | None = None,
     ) -> None:
         self.cluster = cluster or ControlledCluster((ME, OTHER))
         self.failures: list[StorageFailure | DiskFull] = []
         self.peers = SilentPeers()
+        self.controller = SilentController()
         self.directory = LogDirectory(root, node_id=ME, cluster_id="c", files=files)
+        self.opened = [OpenDataDirectory(self.directory)]
+        if second is not None:
+            other = LogDirectory(second, node_id=ME, cluster_id="c", files=second_files)
+            self.opened.append(OpenDataDirectory(other))
+        self.directories = DataDirectories(
+            self.opened, BrokerEvents(), self.failures.append, record=record
+        )
         config = broker_config()
 
         def own() -> tuple[int, int]:
@@ -132,16 +157,16 @@ class HostedReplicas:
 
         self.replicas = AssignedReplicas(
             ME,
-            OpenDataDirectory(self.directory),
+            self.directories,
             TopicValues(ME, {}, config.lag_time_max_ms),
             Fetchers(
                 self.peers, config, own, lambda _: Endpoint("P", "other", 9092), BrokerEvents()
             ),
-            IsrRequests(_SilentController(), own),  # type: ignore[arg-type]
+            IsrRequests(self.controller, own),  # type: ignore[arg-type]
+            DirectoryAssignments(self.controller, own),  # type: ignore[arg-type]
             BrokerEvents(),
             config.lag_time_max_ms,
             config.retention_check_ms,
-            self.failures.append,
         )
         self.replicas.start(self.cluster.image)
 

@@ -33,11 +33,12 @@ class AssignmentChanges:
 
 @dataclass(frozen=True, slots=True)
 class FoundLog:
-    """A log on the disk. `topic_id`: None if its directory has none."""
+    """A log on the disk. `topic_id`: None if its directory has none. `directory_id`: of the log directory."""
 
     topic_name: str
     partition_id: int
     topic_id: UUID | None
+    directory_id: UUID | None = None
 
 
 def assignment_changes(

@@ -23,7 +23,8 @@ from quorum_node.security.tls.listener_security import ListenerSecurity, read_li
 class BrokerConfig:
     """Checked values."""
 
-    log_dir: Path
+    log_dirs: tuple[Path, ...]
+    directory_failure_timeout_ms: int
     rack: str | None
     heartbeat_interval_ms: int
     lag_time_max_ms: int
@@ -59,19 +60,13 @@ def read_broker_config(properties: Properties) -> BrokerConfig | None:
     is_member = has_both_roles(properties)
     if not is_member:
         _refuse_what_brokers_lack(properties)
-    log_dir = properties.get(broker.LOG_DIRS)
-    if log_dir is None:
+    log_dirs = properties.get(broker.LOG_DIRS)
+    if log_dirs is None:
         raise ConfigError(f"{broker.LOG_DIRS.name} is not set; it is required for a broker")
-    metadata_dir = properties.get(node.DATA_DIR)
-    if (
-        log_dir == metadata_dir
-        or metadata_dir in log_dir.parents
-        or log_dir in metadata_dir.parents
-    ):
-        why = f"must be separate from {node.DATA_DIR.name}={metadata_dir}: neither inside nor a parent of it"
-        raise properties.wrong(broker.LOG_DIRS, why)
+    _refuse_nested(properties, log_dirs)
     return BrokerConfig(
-        log_dir=log_dir,
+        log_dirs=log_dirs,
+        directory_failure_timeout_ms=properties.get(broker.DIRECTORY_FAILURE_TIMEOUT),
         rack=properties.get(broker.RACK),
         heartbeat_interval_ms=properties.get(broker.HEARTBEAT_INTERVAL),
         lag_time_max_ms=properties.get(broker.REPLICA_LAG_TIME),
@@ -86,6 +81,25 @@ def read_broker_config(properties: Properties) -> BrokerConfig | None:
         controllers=_controllers(properties),
         is_member=is_member,
     )
+
+
+def _refuse_nested(properties: Properties, log_dirs: tuple[Path, ...]) -> None:
+    """Refuse directories that contain each other or the directory of the metadata log."""
+    metadata_dir = properties.get(node.DATA_DIR)
+    for number, each in enumerate(log_dirs):
+        if _overlap(each, metadata_dir):
+            why = f"must be separate from {node.DATA_DIR.name}={metadata_dir}: neither inside nor a parent of it"
+            raise properties.wrong(broker.LOG_DIRS, why)
+        for other in log_dirs[:number]:
+            if _overlap(each, other):
+                why = (
+                    f"{each} and {other} must be separate: neither inside nor a parent of the other"
+                )
+                raise properties.wrong(broker.LOG_DIRS, why)
+
+
+def _overlap(one: Path, other: Path) -> bool:
+    return one == other or one in other.parents or other in one.parents
 
 
 def _cleaner(properties: Properties) -> dict[str, str]:

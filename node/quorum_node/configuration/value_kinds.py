@@ -199,6 +199,22 @@ class AbsolutePath:
 
 
 @dataclass(frozen=True, slots=True)
+class AbsolutePaths:
+    """Absolute paths, separated by commas. None of them is listed twice."""
+
+    def parse(self, text: str) -> tuple[Path, ...]:
+        """See `Kind`."""
+        found = tuple(AbsolutePath().parse(item) for item in _items(text))
+        if len(set(found)) < len(found):
+            raise WrongValue("a path is listed twice")
+        return found
+
+    def describe(self) -> str:
+        """See `Kind`."""
+        return "absolute paths, separated by commas"
+
+
+@dataclass(frozen=True, slots=True)
 class Url:
     """SCHEME://host:port with one of these schemes."""
 

@@ -21,6 +21,7 @@ from quorum_node.controller.broker_state import (
 )
 from quorum_node.controller.decision import Decision
 from quorum_node.controller.leases import Lease
+from quorum_node.controller.offline_directories import remove_replicas_in
 from quorum_node.controller.registered_values import MAX_DIRECTORIES
 from quorum_node.controller.view import View
 from quorum_node.protocol.broker_registration import (
@@ -137,19 +138,25 @@ def _transition(
 def _directory_changes(
     view: View, broker: RegisterBrokerRecord, request: BrokerHeartbeatRequest
 ) -> tuple[MetadataMessage, ...]:
-    """Failed directories are removed from the registration; cordoned ones are recorded."""
+    """Failed directories are removed from the registration, after their replicas from ISRs; cordoned ones are recorded."""
     level = view.image.features.metadata_version
     online, cordoned = broker.log_dirs, broker.cordoned_log_dirs
-    if level >= DIRECTORIES_LEVEL and request.offline_log_dirs:
-        failed = set(request.offline_log_dirs)
-        online = tuple(each for each in broker.log_dirs if each not in failed)
+    removed: tuple[MetadataMessage, ...] = ()
+    if level >= DIRECTORIES_LEVEL:
+        failed = set(broker.log_dirs).intersection(request.offline_log_dirs)
+        complete = True
+        if failed:
+            removed, complete = remove_replicas_in(view, broker.broker_id, failed)
+        if complete:
+            online = tuple(each for each in broker.log_dirs if each not in failed)
     if level >= CORDONED_DIRECTORIES_LEVEL and request.cordoned_log_dirs is not None:
         cordoned = tuple(each or _ZERO for each in request.cordoned_log_dirs)
     changed_online = online != broker.log_dirs
     changed_cordoned = set(cordoned or ()) != set(broker.cordoned_log_dirs or ())
     if not changed_online and not changed_cordoned:
-        return ()
+        return removed
     return (
+        *removed,
         _change(
             broker,
             log_dirs=online if changed_online else (),

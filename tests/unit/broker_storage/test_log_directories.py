@@ -134,7 +134,7 @@ def test_failed_directory_takes_all_its_replicas_offline(tmp_path: Path) -> None
         LogDirectory(path, node_id=1, cluster_id="c", files=files) for path in (dead, healthy)
     )
     reported: list[StorageFailure] = []
-    failed.on_failure = reported.append
+    failed.watch(reported.append)
     logs = [failed.open_log(("t", number), TOPIC, LogSettings()) for number in range(2)]
     kept = other.open_log(("t", 2), TOPIC, LogSettings())
     files.is_dead = True

@@ -61,7 +61,8 @@ def test_each_pod_starts_a_broker_with_a_valid_configuration(tmp_path: Path) -> 
         assert config.broker.groups.replication_factor <= brokers["spec"]["replicas"]
         (container,) = brokers["spec"]["template"]["spec"]["containers"]
         mounted = {each["mountPath"] for each in container["volumeMounts"]}
-        assert any(config.broker.log_dir.is_relative_to(each) for each in mounted - {"/tmp"})
+        for log_dir in config.broker.log_dirs:
+            assert any(log_dir.is_relative_to(each) for each in mounted - {"/tmp"})
 
 
 def test_pods_equal_those_of_stock_brokers_except_for_tls() -> None:

@@ -147,4 +147,4 @@ def test_log_cleaner_properties_and_the_isr_lag_limit_in_bytes_are_parsed() -> N
     nothing = checked().broker
     assert nothing is not None
     assert (nothing.static_configs, nothing.lag_max_bytes) == ({}, None)
-    assert nothing.log_dir == Path("/var/lib/broker/logs")
+    assert nothing.log_dirs == (Path("/var/lib/broker/logs"),)

@@ -1,5 +1,6 @@
 """DescribeProducers of a broker: state of producers, and the error code of each partition as a stock broker has it."""
 
+import asyncio
 import errno
 import os
 from pathlib import Path
@@ -185,6 +186,7 @@ async def test_replica_on_a_failed_disk_describes_no_producers(tmp_path: Path) -
     assert produce(replica, bytes_of(batch))
     files.fails = True
     produce(replica, bytes_of(data_batch(0)))
+    await asyncio.sleep(0)
     assert len(hosted.failures) == 1
     topics = described(hosted, ("t", 0))
     assert codes(topics) == [[ErrorCode.KAFKA_STORAGE_ERROR]]

@@ -100,9 +100,7 @@ async def test_offset_fetch_has_each_committed_offset_once(tmp_path: Path, versi
     hosted.create("t")
     hosted.create(OFFSETS_TOPIC)
     settings = broker_config().groups.settings
-    groups = GroupCoordinators(
-        hosted.replicas, settings, 1000, BrokerEvents(), hosted.failures.append
-    )
+    groups = GroupCoordinators(hosted.replicas, settings, 1000, BrokerEvents())
     groups.image_changed()
     await asyncio.sleep(1)
     (led,) = groups.led()

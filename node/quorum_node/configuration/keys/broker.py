@@ -13,7 +13,7 @@ from quorum_node.configuration.keys import listeners
 from quorum_node.configuration.value_kinds import (
     HOUR_MS,
     MANY,
-    AbsolutePath,
+    AbsolutePaths,
     Boolean,
     Integer,
     Listeners,
@@ -27,11 +27,17 @@ ENABLED = Key(
     False,
     "ours: enables `process.roles=broker`, which is in development: its behaviour and its file formats can still change",
 )
-LOG_DIRS: Key[Path | None] = Key(
+LOG_DIRS: Key[tuple[Path, ...] | None] = Key(
     "log.dirs",
-    AbsolutePath(),
+    AbsolutePaths(),
     None,
-    "of a broker: directory of the partitions of topics; one directory, separate from `metadata.log.dir`",
+    "of a broker: directories of the partitions of topics, one for each disk, separate from each other and from `metadata.log.dir`",
+)
+DIRECTORY_FAILURE_TIMEOUT = Key(
+    "log.dir.failure.timeout.ms",
+    Integer(1, HOUR_MS),
+    30_000,
+    "of a broker: if no controller could be informed of a failed log directory within this time, the process ends",
 )
 BETWEEN_BROKERS: Key[str | None] = Key(
     "inter.broker.listener.name",
@@ -137,6 +143,7 @@ SECTIONS: Mapping[str, tuple[Key[Any], ...]] = {
     "The broker (in development)": (
         ENABLED,
         LOG_DIRS,
+        DIRECTORY_FAILURE_TIMEOUT,
         BETWEEN_BROKERS,
         RACK,
         HEARTBEAT_INTERVAL,

@@ -7,17 +7,25 @@ Source: the replication design V3, "Broker"; KIP-631; KIP-516.
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from uuid import UUID
 
-from quorum_node.broker.assignments import AssignedPartition, assignment_changes, strays
-from quorum_node.broker.events import MetadataChanged, ReplicaStopped, StartOffsetMoved
+from quorum_node.broker.assignments import (
+    AssignedPartition,
+    FoundLog,
+    assignment_changes,
+    strays,
+)
+from quorum_node.broker.events import MetadataChanged, ReplicaStopped
 from quorum_node.broker.outputs import AskRange, ProposeIsr
+from quorum_node.broker.placement import Offline, directory_of_replica, superseded_logs
 from quorum_node.image.brokers import BrokersImage
 from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.image.topics import PartitionKey, TopicsImage
 from quorum_node.server.broker.cleaning import Cleaning, HighWatermarks
-from quorum_node.server.broker.data_log import DataDirectory
+from quorum_node.server.broker.data_directories import DataDirectories
+from quorum_node.server.broker.directory_assignments import DirectoryAssignments
 from quorum_node.server.broker.events import BrokerEvents
 from quorum_node.server.broker.fetchers import Fetchers
 from quorum_node.server.broker.hosted_replica import HostedReplica
@@ -31,6 +39,8 @@ replica.lag.time.max.ms.
 """
 _LAG_SHARE = 0.25
 _CHECKPOINT_SECONDS = 5.0
+_MOST_PREFERRED = 10_000
+"""Maximum number of preferred directories of replicas that are not assigned to this broker; the oldest ones are forgotten."""
 _MAINTENANCE_SECONDS = 60.0
 _PRODUCERS_SECONDS = 600.0
 """Interval between two checks of a replica for expired producers, in seconds (a stock broker's producer.id.expiration.check.interval.ms)."""
@@ -42,18 +52,18 @@ class AssignedReplicas:
     def __init__(
         self,
         broker_id: int,
-        directory: DataDirectory,
+        directories: DataDirectories,
         values: TopicValues,
         fetchers: Fetchers,
         isr_requests: IsrRequests,
+        assignments: DirectoryAssignments,
         events: BrokerEvents,
         lag_time_max_ms: int,
         retention_check_ms: int,
-        storage_failed: Callable[[StorageFailure | DiskFull], None],
     ) -> None:
-        self._storage_failed = storage_failed
         self._broker_id = broker_id
-        self._directory = directory
+        self._directories = directories
+        self._assignments = assignments
         self._values = values
         self._fetchers = fetchers
         self._isr_requests = isr_requests
@@ -61,16 +71,21 @@ class AssignedReplicas:
         self._full_tick_seconds = max(_TICK_SECONDS, lag_time_max_ms * _LAG_SHARE / 1000)
         self._loop = asyncio.get_running_loop()
         self._replicas: dict[PartitionKey, HostedReplica] = {}
+        self._offline: set[PartitionKey] = set()
+        self._found: dict[tuple[str, int], UUID] = {}
+        self._preferred: dict[tuple[str, int], UUID] = {}
         self._to_forget: list[PartitionKey] = []
         self._image = ClusterImage()
         self._ticked_at = self._checkpointed_at = self._loop.time()
         self._retained_at = self._maintained_at = self._forgotten_at = self._ticked_at
         self._retention_seconds = retention_check_ms / 1000
         self._maintenance: asyncio.Future[None] | None = None
-        self._cleaning = Cleaning(directory, events, storage_failed)
+        self._cleaning = Cleaning(directories, events)
         self._cleaner_values = values.cleaner(self._image.configs)
+        self._is_started = False
         self._closed = False
         self._timer: asyncio.TimerHandle | None = None
+        directories.watch(self._directory_failed)
 
     # -- queries
 
@@ -86,17 +101,52 @@ class AssignedReplicas:
     def __iter__(self) -> Iterator[HostedReplica]:
         return iter(self._replicas.values())
 
+    def is_offline(self, topic_id: UUID, partition_id: int) -> bool:
+        """Whether this broker has the replica in a directory that is offline."""
+        return PartitionKey(topic_id, partition_id) in self._offline
+
+    def prefer(self, topic_name: str, partition_id: int, directory_id: UUID) -> None:
+        """Create the log in this directory, if the replica is assigned to this broker later (KIP-113)."""
+        if len(self._preferred) >= _MOST_PREFERRED:
+            del self._preferred[next(iter(self._preferred))]
+        self._preferred[topic_name, partition_id] = directory_id
+
     # -- metadata
 
     def start(self, image: ClusterImage) -> None:
-        """Apply the first image. Logs on the disk that are not assigned to this broker are set aside before any log is opened."""
-        found = strays(self._broker_id, self._directory.found(), image.topics)
-        for stray in found:
-            self._directory.set_aside(stray)
+        """Apply the first image. Logs on the disk that are not assigned to this broker are set aside before any log is opened.
+
+        Raises AmbiguousReplica.
+        """
+        found = self._directories.found()
+        foreign = strays(self._broker_id, found, image.topics)
+        for stray in foreign:
+            self._set_aside(stray)
             self._events.set_aside(f"{stray.topic_name}-{stray.partition_id}")
+        own = [each for each in found if each not in foreign]
+        old = superseded_logs(self._broker_id, own, image.topics)
+        for each in old:
+            directory = self._directories.get(each.directory_id)
+            if directory is not None:
+                name = f"{each.topic_name}-{each.partition_id}"
+                self._events.duplicate_set_aside(name, directory.path)
+            self._set_aside(each)
+        self._found = {
+            (each.topic_name, each.partition_id): each.directory_id
+            for each in own
+            if each not in old and each.directory_id is not None
+        }
         self.apply(image)
-        self._events.opened(len(self._replicas), len(found))
+        self._found = {}
+        self._is_started = True
+        self._events.opened(len(self._replicas), len(foreign) + len(old))
         self._tick()
+
+    def _set_aside(self, log: FoundLog) -> None:
+        directory = self._directories.get(log.directory_id)
+        if directory is not None:
+            with suppress(StorageFailure, DiskFull):  # the directory is offline then
+                directory.set_aside(log)
 
     def apply(self, image: ClusterImage) -> None:
         """Apply a later image, which may differ from the previous one by any number of changes."""
@@ -117,6 +167,7 @@ class AssignedReplicas:
         self._cleaning.close()
         self._fetchers.close()
         self._isr_requests.close()
+        self._assignments.close()
         for replica in self._replicas.values():
             replica.take(ReplicaStopped(delete=False))
         self._checkpoint()
@@ -126,12 +177,16 @@ class AssignedReplicas:
     ) -> None:
         changes = assignment_changes(self._broker_id, before, image.topics)
         for key in changes.stopped:
+            self._offline.discard(key)
+            self._assignments.forget(key)
             replica = self._replicas.pop(key, None)
             if replica is not None:
                 replica.take(ReplicaStopped(delete=True))
         for assigned in changes.changed:
             replica = self._replicas.get(assigned.key) or self._open(assigned, image)
-            replica.take(MetadataChanged(assigned.partition, active))
+            if replica is not None:
+                replica.take(MetadataChanged(assigned.partition, active))
+        self._assignments.image_changed(image, changes.changed)
 
     def _brokers_changed(self, before: BrokersImage, image: ClusterImage) -> None:
         """Pass a change in the set of brokers that may join an ISR to all leaders, even if their partitions did not change."""
@@ -151,20 +206,64 @@ class AssignedReplicas:
             if settings != replica.settings:
                 replica.configure(settings)
 
-    def _open(self, assigned: AssignedPartition, image: ClusterImage) -> HostedReplica:
+    def _open(self, assigned: AssignedPartition, image: ClusterImage) -> HostedReplica | None:
+        """Open or create the log; None if the replica is offline."""
         key, name = assigned.key, assigned.topic_name
+        if key in self._offline:
+            return None
+        replica = (name, key.partition_id)
+        place = directory_of_replica(
+            self._broker_id,
+            assigned.partition,
+            self._found.get(replica),
+            self._directories.log_counts,
+            is_new=self._is_started,
+            has_offline=bool(self._directories.offline),
+            preferred=self._preferred.pop(replica, None),
+        )
+        if isinstance(place, Offline):
+            self._events.replica_offline(f"{name}-{key.partition_id}")
+            self._note_offline(key, place.directory_id)
+            return None
+        return self._open_in(place, key, name, image)
+
+    def _open_in(
+        self, directory_id: UUID, key: PartitionKey, name: str, image: ClusterImage
+    ) -> HostedReplica | None:
+        directory = self._directories.get(directory_id)
+        assert directory is not None, "it was online in this turn of the loop"
         settings = self._values.log_settings(image.configs, name)
-        log = self._directory.open(name, key.topic_id, key.partition_id, settings)
+        try:
+            log = directory.open(name, key.topic_id, key.partition_id, settings)
+        except (StorageFailure, DiskFull):
+            if not self._directories.online:
+                raise
+            self._note_offline(key, directory_id)
+            return None
+        self._assignments.placed(key, directory_id)
         replica = self._replicas[key] = HostedReplica(
             key,
             name,
             self._broker_id,
+            directory_id,
             log,
             self,
             self._values.settings(image.configs, name),
             self._values.limits(image.configs, name),
         )
         return replica
+
+    def _note_offline(self, key: PartitionKey, directory_id: UUID) -> None:
+        self._offline.add(key)
+        self._assignments.placed(key, directory_id)
+
+    def _directory_failed(self, directory_id: UUID) -> None:
+        """Take the replicas in a failed directory offline. They stay so in this process; the metadata moves their leaderships."""
+        for key, replica in list(self._replicas.items()):
+            if replica.directory_id == directory_id:
+                del self._replicas[key]
+                self._note_offline(key, directory_id)
+                replica.fail()
 
     # -- timers
 
@@ -187,7 +286,7 @@ class AssignedReplicas:
         self._cleaning.look(self._cleaner_values, self._compacting)
         if now - self._maintained_at >= _MAINTENANCE_SECONDS and self._maintenance is None:
             self._maintained_at = now
-            self._maintenance = self._loop.run_in_executor(None, self._directory.maintain)
+            self._maintenance = self._loop.run_in_executor(None, self._directories.maintain)
             self._maintenance.add_done_callback(self._maintained)
 
     def _forget_producers(self) -> None:
@@ -213,32 +312,22 @@ class AssignedReplicas:
     def _retain(self) -> None:
         """Delete old segments of leaders and followers, by the clock of this broker. Uncommitted records are never deleted."""
         now_ms = time.time_ns() // 1_000_000
-        try:
-            for replica in self._replicas.values():
-                start_offset = replica.log.retain(replica.core.high_watermark, now_ms)
-                if start_offset is not None and start_offset > replica.core.start_offset:
-                    replica.take(StartOffsetMoved(start_offset))
-        except (StorageFailure, DiskFull) as failure:
-            self._storage_failed(failure)
+        for replica in self._replicas.values():
+            replica.retain(now_ms)
 
     def _maintained(self, done: "asyncio.Future[None]") -> None:
         self._maintenance = None
         failure = done.exception()
-        if self._closed:
-            return  # the logs were closed meanwhile, and closing a log syncs it
-        if isinstance(failure, StorageFailure | DiskFull):
-            self._storage_failed(failure)
-        elif failure is not None:
+        if failure is not None and not self._closed:
             raise failure
 
     def _checkpoint(self) -> None:
-        try:
-            self._directory.checkpoint(
+        by_directory: dict[UUID, list[tuple[str, int, int]]] = {}
+        for each in self._replicas.values():
+            by_directory.setdefault(each.directory_id, []).append(
                 (each.topic_name, each.key.partition_id, each.core.high_watermark)
-                for each in self._replicas.values()
             )
-        except (StorageFailure, DiskFull) as failure:
-            self._storage_failed(failure)
+        self._directories.checkpoint(by_directory)
 
     # -- called by the replicas
 
@@ -262,17 +351,15 @@ class AssignedReplicas:
         """See `ReplicaPort`."""
         self._isr_requests.propose(replica, output)
 
-    def storage_failed(self, failure: StorageFailure | DiskFull) -> None:
-        """See `ReplicaPort`."""
-        self._storage_failed(failure)
-
     def maintain_soon(self) -> None:
         """See `ReplicaPort`."""
         self._maintained_at = float("-inf")
 
     def delete_log(self, replica: HostedReplica) -> None:
         """See `ReplicaPort`."""
-        self._directory.delete(replica.topic_name, replica.key.partition_id)
+        directory = self._directories.get(replica.directory_id)
+        if directory is not None:
+            directory.delete(replica.topic_name, replica.key.partition_id)
 
 
 def _active_brokers(brokers: BrokersImage) -> dict[int, int]:

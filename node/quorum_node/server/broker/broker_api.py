@@ -47,7 +47,7 @@ from quorum_node.security.rights.request_authorizer import Denial
 from quorum_node.server.broker import group_rights
 from quorum_node.server.broker.assigned_replicas import AssignedReplicas
 from quorum_node.server.broker.coordinator_lookup import CoordinatorLookup
-from quorum_node.server.broker.data_log import DataDirectory
+from quorum_node.server.broker.data_directories import DataDirectories
 from quorum_node.server.broker.delete_records_api import DeleteRecordsApi
 from quorum_node.server.broker.fetch_api import FetchApi
 from quorum_node.server.broker.forwarding import Forwarding
@@ -79,7 +79,7 @@ class BrokerApi:
         forwarding: Forwarding,
         producer_ids: ProducerIds,
         static: Mapping[str, str],
-        directory: DataDirectory,
+        directories: DataDirectories,
         coordinators: CoordinatorLookup,
         groups: GroupApi,
         verification: TransactionVerification,
@@ -98,7 +98,7 @@ class BrokerApi:
         self._fetch = FetchApi(replicas, metadata.endpoint_to)
         self._offsets = OffsetsApi(replicas)
         self._deletions = DeleteRecordsApi(replicas)
-        self._log_dirs = LogDirsApi(replicas, directory)
+        self._log_dirs = LogDirsApi(replicas, directories)
 
     def close(self) -> None:
         """Stop appending batches."""

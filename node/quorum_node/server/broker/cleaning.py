@@ -8,10 +8,11 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-from quorum_node.server.broker.data_log import Compacted, DataDirectory
+from quorum_node.server.broker.data_directories import DataDirectories
+from quorum_node.server.broker.data_log import Compacted
 from quorum_node.server.broker.events import BrokerEvents
 from quorum_node.server.broker.topic_values import CleanerValues
-from quorum_node.storage.errors import DiskFull, StorageFailure
+from quorum_node.storage.errors import DiskFull
 
 HighWatermarks = dict[tuple[str, int], int]
 """The high watermark of each log that may be compacted, by topic and partition."""
@@ -20,15 +21,9 @@ HighWatermarks = dict[tuple[str, int], int]
 class Cleaning:
     """Starts compaction rounds. `look` has to be called often, on the loop's thread."""
 
-    def __init__(
-        self,
-        directory: DataDirectory,
-        events: BrokerEvents,
-        storage_failed: Callable[[StorageFailure | DiskFull], None],
-    ) -> None:
-        self._directory = directory
+    def __init__(self, directories: DataDirectories, events: BrokerEvents) -> None:
+        self._directories = directories
         self._events = events
-        self._storage_failed = storage_failed
         self._loop = asyncio.get_running_loop()
         self._ended_at = self._loop.time()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="cleaner")
@@ -45,7 +40,7 @@ class Cleaning:
             self._ended_at = self._loop.time()
             return
         self._round = self._loop.run_in_executor(
-            self._thread, self._directory.compact, found, values.limits, self._told
+            self._thread, self._directories.compact, found, values.limits, self._told
         )
         self._round.add_done_callback(self._ended)
 
@@ -68,7 +63,5 @@ class Cleaning:
             return
         if isinstance(failure, DiskFull):
             self._events.no_room_to_compact(str(failure))
-        elif isinstance(failure, StorageFailure):
-            self._storage_failed(failure)
         else:
             raise failure

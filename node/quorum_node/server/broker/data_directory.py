@@ -1,12 +1,12 @@
-"""The implementation of `DataDirectory` for the directory in `log.dirs`.
+"""The implementation of `DataDirectory` for one directory in `log.dirs`.
 
 Adapts the files of `quorum_node.storage.broker` to the protocols of `data_log.py`.
 """
 
 import shutil
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from pathlib import Path
 from uuid import UUID
 
 from quorum_node.broker.assignments import FoundLog
@@ -14,7 +14,7 @@ from quorum_node.broker.batch import Batch
 from quorum_node.broker.log_shape import OpenedLog
 from quorum_node.broker.producers import ProducerEntry
 from quorum_node.schema.primitives import Buffer
-from quorum_node.server.broker.data_log import Compacted, CompactionLimits, TimedOffset
+from quorum_node.server.broker.data_log import Compacted, CompactionLimits, Failed, TimedOffset
 from quorum_node.storage.broker.cleaner import (
     CPU_SHARE,
     Cleaned,
@@ -33,10 +33,7 @@ from quorum_node.storage.broker.timestamp_search import (
     offset_for_timestamp,
     offset_of_newest,
 )
-from quorum_node.storage.directory_lock import lock_directory
-from quorum_node.storage.errors import WrongDirectory
-from quorum_node.storage.meta_properties import FILE_NAME as META_PROPERTIES
-from quorum_node.storage.meta_properties import read_meta_properties
+from quorum_node.storage.errors import DiskFull, StorageFailure
 
 NO_EPOCH = -1
 UNKNOWN_BYTES = -1
@@ -44,16 +41,36 @@ _STRAY_DELAY_MS = 3_600_000
 """How long a log that the metadata does not assign to this broker is kept, in milliseconds, so that a mistake can be noticed."""
 
 
+class _Watch:
+    """`with watch:` reports a storage error inside the block, and raises it."""
+
+    __slots__ = ("_failed",)
+
+    def __init__(self, failed: Failed) -> None:
+        self._failed = failed
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if isinstance(error, StorageFailure | DiskFull):
+            self._failed(error)
+
+
 class OpenLog:
     """The `DataLog` of one partition."""
 
     def __init__(
-        self, log: PartitionLog, high_watermark: int, was_cut: Callable[[PartitionLog], None]
+        self,
+        log: PartitionLog,
+        high_watermark: int,
+        was_cut: Callable[[PartitionLog], None],
+        failed: Failed = lambda failure: None,
     ) -> None:
-        """`was_cut` is called after the end of the log was truncated."""
+        """`was_cut` is called after the end of the log was truncated. `failed`: before an error is raised."""
         self._log = log
         self._high_watermark = high_watermark
         self._was_cut = was_cut
+        self._watch = _Watch(failed)
 
     @property
     def size_bytes(self) -> int:
@@ -62,7 +79,8 @@ class OpenLog:
 
     def bytes_from(self, offset: int) -> int:
         """See `DataLog`."""
-        return self._log.searched(lambda: self._log.bytes_from(offset))
+        with self._watch:
+            return self._log.searched(lambda: self._log.bytes_from(offset))
 
     @property
     def settings(self) -> LogSettings:
@@ -79,11 +97,13 @@ class OpenLog:
 
     def append(self, batches: Iterable[Batch]) -> None:
         """See `DataLog`."""
-        self._log.append(tuple(batches))
+        with self._watch:
+            self._log.append(tuple(batches))
 
     def read(self, offset: int, end_offset: int, max_bytes: int) -> Buffer:
         """See `DataLog`."""
-        return self._log.read(offset, max_bytes, end_offset)
+        with self._watch:
+            return self._log.read(offset, max_bytes, end_offset)
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
         """See `DataLog`."""
@@ -100,49 +120,77 @@ class OpenLog:
 
     def truncate_to(self, end_offset: int) -> tuple[ProducerEntry, ...]:
         """See `DataLog`."""
-        self._log.truncate_to(end_offset)
-        self._was_cut(self._log)
-        return self._log.producers()
+        with self._watch:
+            self._log.truncate_to(end_offset)
+            self._was_cut(self._log)
+            return self._log.producers()
 
     def restart_at(self, start_offset: int) -> None:
         """See `DataLog`."""
-        self._log.restart_at(start_offset)
-        self._was_cut(self._log)
+        with self._watch:
+            self._log.restart_at(start_offset)
+            self._was_cut(self._log)
 
     def save_epochs(self, starts: tuple[tuple[int, int], ...]) -> None:
         """See `DataLog`."""
-        self._log.save_epochs(starts)
+        with self._watch:
+            self._log.save_epochs(starts)
 
     def delete_below(self, start_offset: int) -> None:
         """See `DataLog`."""
-        self._log.delete_records_below(start_offset)
+        with self._watch:
+            self._log.delete_records_below(start_offset)
 
     def retain(self, high_watermark: int, now_ms: int) -> int | None:
         """See `DataLog`."""
-        return (
-            self._log.start_offset if enforce_retention(self._log, high_watermark, now_ms) else None
-        )
+        with self._watch:
+            deleted = enforce_retention(self._log, high_watermark, now_ms)
+            return self._log.start_offset if deleted else None
 
     def offset_at(self, timestamp_ms: int, end_offset: int) -> TimedOffset | None:
         """See `DataLog`."""
         log = self._log
-        return _timed(log.searched(lambda: offset_for_timestamp(log, timestamp_ms, end_offset)))
+        with self._watch:
+            return _timed(log.searched(lambda: offset_for_timestamp(log, timestamp_ms, end_offset)))
 
     def newest(self, end_offset: int) -> TimedOffset | None:
         """See `DataLog`."""
-        return _timed(self._log.searched(lambda: offset_of_newest(self._log, end_offset)))
+        with self._watch:
+            return _timed(self._log.searched(lambda: offset_of_newest(self._log, end_offset)))
 
 
 class OpenDataDirectory:
-    """The `DataDirectory` of the process."""
+    """An open directory. `failure`: why it is offline, or None; it never comes back in this process."""
 
     def __init__(self, directory: LogDirectory) -> None:
         self._directory = directory
         self._cleaner = Cleaner(directory, time_of_day_ms, Throttle(None, cpu_share=CPU_SHARE))
+        self._lock = threading.Lock()
+        self._told: Failed = lambda failure: None
+        self.failure: StorageFailure | DiskFull | None = None
         self.path = str(directory.path)
         self.directory_id = directory.directory_id
         closed = directory.closed_epoch
         self.previous_broker_epoch = NO_EPOCH if closed is None else closed
+        directory.watch(self.fail)
+
+    def watch(self, failed: Failed) -> None:
+        """See `DataDirectory`."""
+        self._told = failed
+
+    def fail(self, failure: StorageFailure | DiskFull) -> None:
+        """See `DataDirectory`."""
+        with self._lock:
+            if self.failure is not None:
+                return
+            self.failure = failure
+        self._directory.fail(StorageFailure(str(failure)))
+        self._told(failure)
+
+    @property
+    def log_count(self) -> int:
+        """See `DataDirectory`."""
+        return len(self._directory.logs)
 
     def volume_bytes(self) -> tuple[int, int]:
         """See `DataDirectory`."""
@@ -154,43 +202,50 @@ class OpenDataDirectory:
 
     def found(self) -> tuple[FoundLog, ...]:
         """See `DataDirectory`."""
-        return tuple(
-            FoundLog(topic, partition, topic_id)
-            for (topic, partition), topic_id in self._directory.replicas().items()
-        )
+        with self._watched():
+            return tuple(
+                FoundLog(topic, partition, topic_id, self.directory_id)
+                for (topic, partition), topic_id in self._directory.replicas().items()
+            )
 
     def open(
         self, topic_name: str, topic_id: UUID, partition_id: int, settings: LogSettings
     ) -> OpenLog:
         """See `DataDirectory`."""
         replica = (topic_name, partition_id)
-        log = self._directory.open_log(replica, topic_id, settings)
+        with self._watched():
+            log = self._directory.open_log(replica, topic_id, settings)
         return OpenLog(
             log,
             self._directory.high_watermarks.get(replica, 0),
             lambda log: self._directory.note_cut(replica, log),
+            self.fail,
         )
 
     def set_aside(self, stray: FoundLog) -> None:
         """See `DataDirectory`."""
-        self._directory.set_aside((stray.topic_name, stray.partition_id), _STRAY_DELAY_MS)
+        with self._watched():
+            self._directory.set_aside((stray.topic_name, stray.partition_id), _STRAY_DELAY_MS)
 
     def delete(self, topic_name: str, partition_id: int) -> None:
         """See `DataDirectory`."""
-        self._directory.delete((topic_name, partition_id))
+        with self._watched():
+            self._directory.delete((topic_name, partition_id))
 
     def checkpoint(self, high_watermarks: Iterable[tuple[str, int, int]]) -> None:
         """See `DataDirectory`."""
-        self._directory.write_high_watermarks(
-            {(topic, partition): offset for topic, partition, offset in high_watermarks}
-        )
+        with self._watched():
+            self._directory.write_high_watermarks(
+                {(topic, partition): offset for topic, partition, offset in high_watermarks}
+            )
 
     def maintain(self) -> None:
         """See `DataDirectory`."""
-        for log in tuple(self._directory.logs.values()):
-            log.flush()
-        self._directory.write_recovery_points()
-        self._directory.remove_due()
+        with self._watched():
+            for log in tuple(self._directory.logs.values()):
+                log.flush()
+            self._directory.write_recovery_points()
+            self._directory.remove_due()
 
     def compact(
         self,
@@ -200,31 +255,23 @@ class OpenDataDirectory:
     ) -> None:
         """See `DataDirectory`."""
         self._cleaner.limit(limits.bytes_per_second, limits.map_bytes)
-        with suppress(Stopped):
-            self._cleaner.clean_due(high_watermarks, lambda outcome: told(_compacted(outcome)))
+        try:
+            with suppress(Stopped):
+                self._cleaner.clean_due(high_watermarks, lambda outcome: told(_compacted(outcome)))
+        except StorageFailure as failure:
+            self.fail(failure)
+            raise
 
     def close(self, broker_epoch: int | None) -> None:
         """See `DataDirectory`."""
         self._cleaner.stop()
         epoch = NO_EPOCH if broker_epoch is None else broker_epoch
-        self._directory.close(epoch, cleanly=broker_epoch is not None)
+        is_clean = broker_epoch is not None and self.failure is None
+        with self._watched():
+            self._directory.close(epoch, cleanly=is_clean)
 
-
-def open_data_directory(
-    path: Path, metadata_path: Path, node_id: int, cluster_id: str
-) -> OpenDataDirectory:
-    """Open the directory; an empty one is initialized for this broker. `metadata_path`: the directory of the metadata log.
-
-    Raises WrongDirectory, StorageFailure or DiskFull.
-    """
-    lock_directory(path)
-    meta, metadata = read_meta_properties(path), read_meta_properties(metadata_path)
-    if meta is not None and metadata is not None and meta.directory_id == metadata.directory_id:
-        raise WrongDirectory(
-            f"{path / META_PROPERTIES} has the same directory.id as {metadata_path / META_PROPERTIES}: one is a copy of"
-            " the other. Restore the file in log.dirs, or empty that directory: its replicas are then fetched again. Nothing was changed"
-        )
-    return OpenDataDirectory(LogDirectory(path, node_id=node_id, cluster_id=cluster_id))
+    def _watched(self) -> _Watch:
+        return _Watch(self.fail)
 
 
 def _compacted(outcome: Cleaned | LeftOut) -> Compacted:

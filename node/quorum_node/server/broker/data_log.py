@@ -14,6 +14,10 @@ from quorum_node.broker.log_shape import OpenedLog
 from quorum_node.broker.producers import ProducerEntry
 from quorum_node.schema.primitives import Buffer
 from quorum_node.storage.broker.log_settings import LogSettings
+from quorum_node.storage.errors import DiskFull, StorageFailure
+
+Failed = Callable[[StorageFailure | DiskFull], None]
+"""Called with the failure of a directory; possibly on another thread than the loop's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +109,7 @@ class DataLog(Protocol):
 
 
 class DataDirectory(Protocol):
-    """One directory of `log.dirs`."""
+    """One directory of `log.dirs`. A method that raises StorageFailure or DiskFull has taken the directory offline, except `compact`."""
 
     @property
     def directory_id(self) -> UUID:
@@ -118,6 +122,20 @@ class DataDirectory(Protocol):
     @property
     def path(self) -> str:
         """The path as configured in log.dirs."""
+
+    @property
+    def failure(self) -> StorageFailure | DiskFull | None:
+        """Why the directory is offline; None if it is online. Never online again in this process."""
+
+    def watch(self, failed: Failed) -> None:
+        """Call `failed` once when the directory fails, on the thread that detects it."""
+
+    def fail(self, failure: StorageFailure | DiskFull) -> None:
+        """Take the directory offline: no log in it can be read or written any more."""
+
+    @property
+    def log_count(self) -> int:
+        """Number of open logs."""
 
     def volume_bytes(self) -> tuple[int, int]:
         """Total and usable bytes of the volume; -1 where unknown."""
@@ -153,7 +171,8 @@ class DataDirectory(Protocol):
     ) -> None:
         """Compact each of these logs that is due. When the directory is closed, this returns early and drops the unfinished work.
 
-        Runs on a separate thread, concurrently with the other methods, and calls `told` on it. Raises StorageFailure or DiskFull.
+        Runs on a separate thread, concurrently with the other methods, and calls `told` on it. Raises StorageFailure, or DiskFull, which
+        does not take the directory offline.
         """
 
     def close(self, broker_epoch: int | None) -> None:

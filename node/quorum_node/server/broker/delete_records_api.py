@@ -43,7 +43,11 @@ class _Part:
             return True
         low_watermark = self.replica.core.low_watermark
         if low_watermark is None:
-            self.error, self.low_watermark = ErrorCode.NOT_LEADER_OR_FOLLOWER, NO_LOW_WATERMARK
+            failed = self.replica.has_failed
+            self.error = (
+                ErrorCode.KAFKA_STORAGE_ERROR if failed else ErrorCode.NOT_LEADER_OR_FOLLOWER
+            )
+            self.low_watermark = NO_LOW_WATERMARK
             self.replica = None
             return True
         self.low_watermark = low_watermark

@@ -34,6 +34,29 @@ class BrokerEvents:
             " records, copy it"
         )
 
+    def directory_offline(self, path: str, why: str) -> None:
+        """Log that a directory can't be opened at the start; its replicas are offline until a later start."""
+        _LOG.error(f"log directory {path} stays offline with its replicas: {why}")
+
+    def directory_failed(self, path: str, why: str, left: int) -> None:
+        """Log that a directory failed. `left`: number of directories that are still online."""
+        _LOG.error(
+            f"log directory {path} failed: {why}. Its replicas are offline; directories that are online: {left}"
+        )
+
+    def duplicate_set_aside(self, name: str, path: str) -> None:
+        """Log that a directory has an old log of a replica that is in another directory now."""
+        _LOG.warning(
+            f"{name} in {path} is an old copy: this replica is in another log directory now. It is renamed (-stray),"
+            " and deleted in an hour"
+        )
+
+    def replica_offline(self, name: str) -> None:
+        """Log that a replica is offline, because its log is in no online directory and must not be created."""
+        _LOG.warning(
+            f"{name} is offline: its log may be in a log directory that is offline. It is not created elsewhere"
+        )
+
     def registered(self, broker_epoch: int) -> None:
         """Log that the active controller has registered this process."""
         _LOG.info(f"registered as a broker in epoch {broker_epoch}", brokerEpoch=broker_epoch)

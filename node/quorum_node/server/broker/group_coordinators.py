@@ -104,7 +104,7 @@ class LedGroups:
 
 
 class GroupCoordinators:
-    """The coordinators of all led partitions. `storage_failed`: called when a log fails; the process ends soon after."""
+    """The coordinators of all led partitions."""
 
     def __init__(
         self,
@@ -112,13 +112,11 @@ class GroupCoordinators:
         settings: GroupSettings,
         commit_timeout_ms: int,
         events: BrokerEvents,
-        storage_failed: Callable[[StorageFailure | DiskFull], None],
     ) -> None:
         self._replicas = replicas
         self._settings = settings
         self._commit_timeout_ms = commit_timeout_ms
         self._events = events
-        self._storage_failed = storage_failed
         self._led: dict[int, LedGroups] = {}
         self._loading: set[asyncio.Task[None]] = set()
         self._topics: TopicsImage | None = None
@@ -137,6 +135,10 @@ class GroupCoordinators:
         self._look_at_leaderships(topics)
         if before is not None and before.ids is not topics.ids:
             self._look_at_deletions(before, topics)
+
+    def replicas_changed(self) -> None:
+        """Stop the coordinators of replicas whose log directory failed."""
+        self._look_at_leaderships(self._replicas.image.topics)
 
     def close(self) -> None:
         """Stop all coordinators."""
@@ -186,8 +188,8 @@ class GroupCoordinators:
     async def _load(self, number: int, led: LedGroups) -> None:
         try:
             size_bytes = await led.log.load(led.table)
-        except (StorageFailure, DiskFull) as failure:
-            self._storage_failed(failure)
+        except (StorageFailure, DiskFull):
+            led.replica.fail()
             return
         except UnreadableLog as error:
             # Groups of an unreadable log stay unavailable: without the unread offsets, consumers would resume elsewhere.
@@ -200,11 +202,8 @@ class GroupCoordinators:
 
     def _tick(self) -> None:
         self._timer = self._loop.call_later(_TICK_SECONDS, self._tick)
-        try:
-            for led in list(self._led.values()):
-                led.tick()
-        except (StorageFailure, DiskFull) as failure:
-            self._storage_failed(failure)
+        for led in list(self._led.values()):
+            led.tick()
 
     # -- requests
 

@@ -7,6 +7,7 @@ made by the core (`quorum_node.broker`). Everything runs on the loop's thread.
 from collections import deque
 from collections.abc import Callable
 from typing import Protocol
+from uuid import UUID
 
 from quorum_node.broker import outputs as out
 from quorum_node.broker.batch import Batch
@@ -18,6 +19,7 @@ from quorum_node.broker.events import (
     Produced,
     SettingsChanged,
     StartOffsetMoved,
+    StorageFailed,
     Ticked,
     Truncated,
     Written,
@@ -30,7 +32,7 @@ from quorum_node.broker.settings import PartitionSettings
 from quorum_node.broker.waiting_produces import ACKS_ALL
 from quorum_node.image.topics import PartitionKey
 from quorum_node.schema.primitives import Buffer
-from quorum_node.server.broker.data_log import DataLog
+from quorum_node.server.broker.data_log import DataLog, TimedOffset
 from quorum_node.server.partition.port import clock_ms
 from quorum_node.storage.errors import DiskFull, StorageFailure
 
@@ -63,18 +65,19 @@ class ReplicaPort(Protocol):
     def delete_log(self, replica: "HostedReplica") -> None:
         """Delete the log: the partition was deleted."""
 
-    def storage_failed(self, failure: StorageFailure | DiskFull) -> None:
-        """Report that the disk failed. The core's state is not on the disk, so the process has to end."""
-
 
 class HostedReplica:
-    """A replica of one partition. `topic_name`: the topic's name when the replica was created; topics are never renamed."""
+    """A replica of one partition. `topic_name`: the topic's name when the replica was created; topics are never renamed.
+
+    `directory_id`: of the log directory that contains the log. A failure of the log takes this whole directory offline.
+    """
 
     def __init__(
         self,
         key: PartitionKey,
         topic_name: str,
         broker_id: int,
+        directory_id: UUID,
         log: DataLog,
         port: ReplicaPort,
         settings: PartitionSettings,
@@ -82,6 +85,7 @@ class HostedReplica:
     ) -> None:
         self.key = key
         self.topic_name = topic_name
+        self.directory_id = directory_id
         self.core = PartitionReplica(broker_id, log.opened(), settings)
         self.log = log
         self.settings = settings
@@ -105,6 +109,8 @@ class HostedReplica:
     def refuses_producers(self, acks: int) -> BrokerError:
         """The error for any batch with these acks, independent of its content; NONE if batches are accepted."""
         role = self.core.role
+        if self._has_failed:
+            return BrokerError.KAFKA_STORAGE_ERROR
         if not isinstance(role, Leader):
             return BrokerError.NOT_LEADER_OR_FOLLOWER
         if acks == ACKS_ALL and role.is_under_min_isr:
@@ -132,6 +138,9 @@ class HostedReplica:
         self, batch: Batch, acks: int, timeout_ms: float, done: ProduceDone, guard: int = NO_GUARD
     ) -> None:
         """Append a batch whose content was validated. `done` is called once, possibly before this returns."""
+        if self._has_failed:
+            done(BrokerError.KAFKA_STORAGE_ERROR, -1)
+            return
         request_id = self._new_id()
         self._producers[request_id] = done
         self.take(Produced(request_id, batch, acks, timeout_ms, guard))
@@ -176,17 +185,34 @@ class HostedReplica:
         """Whole batches from the range of the answer; at least one, unless the range is empty. Empty if the disk fails."""
         try:
             return self.log.read(answer.fetch_offset, answer.end_offset, max_bytes)
-        except (StorageFailure, DiskFull) as failure:
-            self._failed(failure)
+        except (StorageFailure, DiskFull):
+            self.fail()
             return b""
 
     def bytes_from(self, offset: int) -> int:
         """Approximate number of bytes from `offset` to the end of the log; 0 if the disk fails."""
         try:
             return self.log.bytes_from(offset)
-        except (StorageFailure, DiskFull) as failure:
-            self._failed(failure)
+        except (StorageFailure, DiskFull):
+            self.fail()
             return 0
+
+    def offset_at(self, timestamp_ms: int, end_offset: int) -> TimedOffset | BrokerError | None:
+        """See `DataLog`. An error if the disk fails."""
+        return self._searched(lambda: self.log.offset_at(timestamp_ms, end_offset))
+
+    def newest(self, end_offset: int) -> TimedOffset | BrokerError | None:
+        """See `DataLog`. An error if the disk fails."""
+        return self._searched(lambda: self.log.newest(end_offset))
+
+    def _searched(
+        self, search: Callable[[], TimedOffset | None]
+    ) -> TimedOffset | BrokerError | None:
+        try:
+            return search()
+        except (StorageFailure, DiskFull):
+            self.fail()
+            return BrokerError.KAFKA_STORAGE_ERROR
 
     def delete_records(self, start_offset: int) -> None:
         """Advance the start offset to `start_offset`, which is committed. Earlier records are no longer served."""
@@ -194,11 +220,23 @@ class HostedReplica:
             return
         try:
             self.log.delete_below(start_offset)
-        except (StorageFailure, DiskFull) as failure:
-            self._failed(failure)
+        except (StorageFailure, DiskFull):
+            self.fail()
             return
         self._port.maintain_soon()
         self.take(StartOffsetMoved(start_offset))
+
+    def retain(self, now_ms: int) -> None:
+        """Delete old segments that retention allows to delete. `now_ms`: since 1970."""
+        if self._has_failed:
+            return
+        try:
+            start_offset = self.log.retain(self.core.high_watermark, now_ms)
+        except (StorageFailure, DiskFull):
+            self.fail()
+            return
+        if start_offset is not None and start_offset > self.core.start_offset:
+            self.take(StartOffsetMoved(start_offset))
 
     def forget_producers(self, now_ms: int) -> None:
         """Drop the state of producers that have not written for a day (the default of a stock broker). `now_ms`: since 1970."""
@@ -215,6 +253,15 @@ class HostedReplica:
         self._watchers.discard(moved)
 
     # -- events
+
+    def fail(self) -> None:
+        """The directory of the log failed. The state of the core may differ from the state on the disk, so it is not used any more."""
+        if self._has_failed:
+            return
+        self._has_failed = True
+        self._events.clear()
+        if not self._is_stepping:
+            self._end()
 
     def configure(self, settings: PartitionSettings) -> None:
         """Apply a changed configuration."""
@@ -241,10 +288,13 @@ class HostedReplica:
             while self._events:
                 for output in self.core.step(self._events.popleft(), clock_ms()):
                     self._carry_out(output)
-        except (StorageFailure, DiskFull) as failure:
-            self._failed(failure)
+        except (StorageFailure, DiskFull):
+            self._events.clear()
+            self._has_failed = True
         finally:
             self._is_stepping = False
+        if self._has_failed:
+            self._end()
 
     def _ask(self, event: FollowerFetched | ConsumerFetched) -> FetchAnswer:
         assert not self._is_stepping, "a fetch is not allowed within a step"
@@ -255,11 +305,14 @@ class HostedReplica:
         assert answer is not None, "a fetch is answered at once"
         return answer
 
-    def _failed(self, failure: StorageFailure | DiskFull) -> None:
-        """Stop answering, because the core's state differs from the state on the disk."""
-        self._has_failed = True
-        self._events.clear()
-        self._port.storage_failed(failure)
+    def _end(self) -> None:
+        """Answer everything that waits with KAFKA_STORAGE_ERROR. Nothing is appended or read any more."""
+        for output in self.core.step(StorageFailed(), clock_ms()):
+            self._carry_out(output)
+        # Requests whose event or answer was dropped with the failed step.
+        producers, self._producers = self._producers, {}
+        for done in producers.values():
+            done(BrokerError.KAFKA_STORAGE_ERROR, -1)
 
     def _carry_out(self, output: out.Output) -> None:
         match output:

@@ -70,7 +70,8 @@ class Lifecycle:
     """Registers and sends heartbeats. `applied_offset`: returns the offset of the last metadata record that the replicas have applied.
 
     `registered`: called after each registration. `superseded`: called once, when a later process has registered with this id: this process
-    has to end then (KIP-631, "Broker ID Conflicts").
+    has to end then (KIP-631, "Broker ID Conflicts"). `failed_ids`: returns the ids of log directories that failed in this process.
+    `unreported`: called once, when the controller was not informed of such a failure within `failure_timeout_ms`.
     """
 
     def __init__(
@@ -82,7 +83,15 @@ class Lifecycle:
         interval_ms: int,
         registered: Callable[[], None],
         superseded: Callable[[], None],
+        failed_ids: Callable[[], tuple[UUID, ...]] = tuple,
+        failure_timeout_ms: int = 30_000,
+        unreported: Callable[[], None] = lambda: None,
     ) -> None:
+        self._failed_ids = failed_ids
+        self._failure_timeout_seconds = failure_timeout_ms / 1000
+        self._unreported = unreported
+        self._reported: frozenset[UUID] = frozenset()
+        self._failure_timer: asyncio.TimerHandle | None = None
         self._reported_registered = registered
         self._superseded = superseded
         self._own = own
@@ -114,10 +123,20 @@ class Lifecycle:
         self._events.leaves()
         self._beat_now()
 
+    def directory_failed(self) -> None:
+        """Report the failed log directory with a heartbeat at once."""
+        if self._failure_timer is None:
+            self._failure_timer = self._loop.call_later(
+                self._failure_timeout_seconds, self._not_reported
+            )
+        if self.broker_epoch != NO_EPOCH:
+            self._beat_now()
+
     def close(self) -> None:
         """Stop the heartbeats."""
         self._closed = True
         self._stop_timer()
+        self._stop_failure_timer()
 
     # -- registration
 
@@ -126,7 +145,10 @@ class Lifecycle:
         if self._closed or self._in_flight:
             return
         self._in_flight = True
-        self._channel.ask(BROKER_REGISTRATION, self._own, self._registered)
+        failed = self._failed_ids()
+        online = tuple(each for each in self._own.log_dirs if each not in failed)
+        body = replace(self._own, log_dirs=online)
+        self._channel.ask(BROKER_REGISTRATION, body, self._registered)
 
     def _registered(self, outcome: Message | FailureReason) -> None:
         self._in_flight = False
@@ -163,17 +185,20 @@ class Lifecycle:
         if self._closed or self._in_flight:
             return
         self._in_flight = True
-        applied = self._applied_offset()
+        applied, failed = self._applied_offset(), self._failed_ids()
         request = BrokerHeartbeatRequest(
             broker_id=self._own.broker_id,
             broker_epoch=self.broker_epoch,
             current_metadata_offset=applied,
             want_fence=applied < self.broker_epoch,
             want_shut_down=self._left is not None,
+            offline_log_dirs=failed,
         )
-        self._channel.ask(BROKER_HEARTBEAT, request, self._answered)
+        self._channel.ask(
+            BROKER_HEARTBEAT, request, lambda outcome: self._answered(frozenset(failed), outcome)
+        )
 
-    def _answered(self, outcome: Message | FailureReason) -> None:
+    def _answered(self, failed: frozenset[UUID], outcome: Message | FailureReason) -> None:
         self._in_flight = False
         if self._closed:
             return
@@ -190,6 +215,7 @@ class Lifecycle:
                 self._register()
                 return
             if not outcome.error_code:
+                self._note_reported(failed)
                 if self._left is None:
                     self._note_fenced(fenced=outcome.is_fenced)
                 elif outcome.should_shut_down:
@@ -198,7 +224,7 @@ class Lifecycle:
                     self.close()
                     left()
                     return
-                if not self.is_fenced and self._left is None:
+                if not self.is_fenced and self._left is None and self._is_reported:
                     pause = self._interval_seconds
         self._timer = self._loop.call_later(pause, self._beat)
 
@@ -211,6 +237,28 @@ class Lifecycle:
             self._events.fenced()
         else:
             self._events.unfenced()
+
+    # -- failed directories
+
+    @property
+    def _is_reported(self) -> bool:
+        """Whether the controller was informed of all failed directories."""
+        return self._reported.issuperset(self._failed_ids())
+
+    def _note_reported(self, failed: frozenset[UUID]) -> None:
+        self._reported |= failed
+        if self._is_reported:
+            self._stop_failure_timer()
+
+    def _not_reported(self) -> None:
+        self._failure_timer = None
+        if not self._closed:
+            self._unreported()
+
+    def _stop_failure_timer(self) -> None:
+        if self._failure_timer is not None:
+            self._failure_timer.cancel()
+            self._failure_timer = None
 
     def _stop_timer(self) -> None:
         if self._timer is not None:

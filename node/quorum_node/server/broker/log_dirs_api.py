@@ -1,9 +1,10 @@
-"""DescribeLogDirs and AlterReplicaLogDirs: the logs in log.dirs, which has only one directory.
+"""DescribeLogDirs and AlterReplicaLogDirs: the logs in the directories of log.dirs.
 
 Source: KIP-113, KIP-827; the rules of a stock broker (`ReplicaManager`).
 """
 
 from collections.abc import Iterable
+from uuid import UUID
 
 from quorum_node.protocol.alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,
@@ -20,6 +21,7 @@ from quorum_node.protocol.describe_log_dirs import (
 )
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.server.broker.assigned_replicas import AssignedReplicas
+from quorum_node.server.broker.data_directories import DataDirectories
 from quorum_node.server.broker.data_log import DataDirectory
 from quorum_node.server.broker.hosted_replica import HostedReplica
 from quorum_node.server.broker.topic_lookup import look_up
@@ -28,31 +30,30 @@ from quorum_node.server.broker.topic_lookup import look_up
 class LogDirsApi:
     """The handler of both APIs. It answers at once."""
 
-    def __init__(self, replicas: AssignedReplicas, directory: DataDirectory) -> None:
+    def __init__(self, replicas: AssignedReplicas, directories: DataDirectories) -> None:
         self._replicas = replicas
-        self._directory = directory
+        self._directories = directories
 
     def describe(self, body: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
-        """Describe all local replicas, or those that the request names; replicas of other brokers are left out."""
+        """Describe all local replicas, or those that the request names; replicas of other brokers are left out.
+
+        A directory that is offline is described by KAFKA_STORAGE_ERROR alone.
+        """
         wanted = None
         if body.topics is not None:
             wanted = {(each.topic, index) for each in body.topics for index in each.partitions}
-        by_topic: dict[str, list[HostedReplica]] = {}
+        found: dict[UUID, list[HostedReplica]] = {}
         for replica in self._replicas:
             if wanted is None or (replica.topic_name, replica.key.partition_id) in wanted:
-                by_topic.setdefault(replica.topic_name, []).append(replica)
-        total_bytes, usable_bytes = self._directory.volume_bytes()
-        result = DescribeLogDirsResult(
-            error_code=ErrorCode.NONE,
-            log_dir=self._directory.path,
-            topics=tuple(
-                DescribeLogDirsTopic(name=name, partitions=_described(by_topic[name]))
-                for name in sorted(by_topic)
-            ),
-            total_bytes=total_bytes,
-            usable_bytes=usable_bytes,
+                found.setdefault(replica.directory_id, []).append(replica)
+        online = tuple(
+            _directory(each, found.get(each.directory_id, ())) for each in self._directories.online
         )
-        return DescribeLogDirsResponse(results=(result,))
+        offline = tuple(
+            DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=path, topics=())
+            for path in self._directories.offline
+        )
+        return DescribeLogDirsResponse(results=(*online, *offline))
 
     def alter(self, body: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse:
         """Return no error for replicas that are already in the requested directory, else an error: replicas are never moved."""
@@ -73,12 +74,38 @@ class LogDirsApi:
         return AlterReplicaLogDirsResponse(results=results)
 
     def _altered(self, path: str, name: str, index: int) -> ErrorCode:
-        if path != self._directory.path:
-            return ErrorCode.LOG_DIR_NOT_FOUND
+        directory = self._directories.at(path)
+        if directory is None:
+            is_known = path in self._directories.offline
+            return ErrorCode.KAFKA_STORAGE_ERROR if is_known else ErrorCode.LOG_DIR_NOT_FOUND
         found = look_up(self._replicas, None, name, index)
+        if found == ErrorCode.KAFKA_STORAGE_ERROR:
+            return found
         if isinstance(found, ErrorCode) or found.replica is None:
+            # The tool asks again when the replica is assigned to this broker.
+            self._replicas.prefer(name, index, directory.directory_id)
             return ErrorCode.REPLICA_NOT_AVAILABLE
-        return ErrorCode.NONE
+        is_there = found.replica.directory_id == directory.directory_id
+        return ErrorCode.NONE if is_there else ErrorCode.INVALID_REQUEST
+
+
+def _directory(
+    directory: DataDirectory, replicas: Iterable[HostedReplica]
+) -> DescribeLogDirsResult:
+    by_topic: dict[str, list[HostedReplica]] = {}
+    for each in replicas:
+        by_topic.setdefault(each.topic_name, []).append(each)
+    total_bytes, usable_bytes = directory.volume_bytes()
+    return DescribeLogDirsResult(
+        error_code=ErrorCode.NONE,
+        log_dir=directory.path,
+        topics=tuple(
+            DescribeLogDirsTopic(name=name, partitions=_described(by_topic[name]))
+            for name in sorted(by_topic)
+        ),
+        total_bytes=total_bytes,
+        usable_bytes=usable_bytes,
+    )
 
 
 def _described(replicas: Iterable[HostedReplica]) -> tuple[DescribeLogDirsPartition, ...]:

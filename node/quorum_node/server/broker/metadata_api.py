@@ -34,7 +34,7 @@ from quorum_node.protocol.metadata import (
     MetadataTopic,
 )
 from quorum_node.server.broker.internal_topics import INTERNAL_TOPICS
-from quorum_node.server.broker.topic_lookup import May, anything
+from quorum_node.server.broker.topic_lookup import May, anything, offline_replicas
 from quorum_node.server.broker.topic_partitions_api import describe_topic_partitions
 from quorum_node.server.listener.port import InboundRequest
 
@@ -155,7 +155,7 @@ class MetadataApi:
         topics = (
             map(_refused, asked)
             if by_id
-            else (_described(topic, live) for topic in image.topics if may(topic.name))
+            else (_described(image, topic, live) for topic in image.topics if may(topic.name))
             if everything
             else (_asked(image, each, live, may) for each in asked)
         )
@@ -214,7 +214,7 @@ def _asked(
                 error_code=denied, name=asked.name, topic_id=asked.topic_id, partitions=()
             )
     if topic is not None:
-        return _described(topic, live)
+        return _described(image, topic, live)
     # Topics are not created automatically: that is the administrator's decision.
     missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if by_name else ErrorCode.UNKNOWN_TOPIC_ID
     return MetadataTopic(
@@ -222,7 +222,7 @@ def _asked(
     )
 
 
-def _described(topic: Topic, live: set[int]) -> MetadataTopic:
+def _described(image: ClusterImage, topic: Topic, live: set[int]) -> MetadataTopic:
     partitions = []
     for number in sorted(topic.partitions):
         partition = topic.partitions[number]
@@ -235,7 +235,7 @@ def _described(topic: Topic, live: set[int]) -> MetadataTopic:
                 leader_epoch=partition.leader_epoch,
                 replica_nodes=partition.replicas,
                 isr_nodes=partition.isr,
-                offline_replicas=tuple(each for each in partition.replicas if each not in live),
+                offline_replicas=offline_replicas(image, partition, live),
             )
         )
     return MetadataTopic(

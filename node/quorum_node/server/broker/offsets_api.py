@@ -139,11 +139,13 @@ class OffsetsApi:
         if timestamp == LATEST_TIMESTAMP:
             return latest, _NONE_KNOWN, _epoch_at(replica, latest)
         if timestamp == MAX_TIMESTAMP:
-            found = replica.log.newest(latest)
+            found = replica.newest(latest)
         elif timestamp < 0:
             return ErrorCode.UNSUPPORTED_VERSION
         else:
-            found = replica.log.offset_at(timestamp, latest)
+            found = replica.offset_at(timestamp, latest)
+        if isinstance(found, BrokerError):
+            return code_of(found)
         if found is None:
             return _NONE_KNOWN, _NONE_KNOWN, NO_EPOCH
         return found.offset, found.timestamp_ms, _epoch_at(replica, found.offset)

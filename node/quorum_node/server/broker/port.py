@@ -32,10 +32,16 @@ class BrokerOwner(Protocol):
         """Open the listeners: the replicas are created."""
 
     def storage_failed(self, failure: StorageFailure | DiskFull) -> None:
-        """End the process soon: the data directory failed. The broker answers no more requests."""
+        """End the process soon: every log directory failed. The broker answers no more requests."""
+
+    def failure_unreported(self, path: str) -> None:
+        """End the process soon: the active controller could not be informed in time that a log directory failed.
+
+        It would not move the leaderships of the replicas in this directory while the lease of this broker is renewed.
+        """
 
     def wrong_directory(self, why: str) -> None:
-        """End the process soon: the data directory belongs to another broker or cluster."""
+        """End the process soon: the data directory belongs to another broker or cluster, or is a copy."""
 
     def superseded(self) -> None:
         """End the process: a later process has registered with this broker id."""

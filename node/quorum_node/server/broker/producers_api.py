@@ -4,6 +4,7 @@ Owns the form of the answer and its error codes. Followers answer as well, becau
 Source: KIP-664; the rules of a stock broker (`KafkaApis.handleDescribeProducersRequest`, `Partition.activeProducerState`).
 """
 
+from quorum_node.broker.errors import BrokerError
 from quorum_node.broker.producers import ProducerEntry
 from quorum_node.controller.topic_names import name_fault
 from quorum_node.protocol.describe_producers import (
@@ -55,9 +56,6 @@ def _of_partition(
     if found.replica is None:
         error = ErrorCode.NOT_LEADER_OR_FOLLOWER
         return _refused(index, error, "this broker has no replica of the partition")
-    if found.replica.has_failed:
-        error = ErrorCode.KAFKA_STORAGE_ERROR
-        return _refused(index, error, "the log directory of this replica failed")
     return DescribeProducersPartitionResult(
         partition_index=index,
         error_code=ErrorCode.NONE,
@@ -68,6 +66,7 @@ def _of_partition(
 _TEXTS = {
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: "READ on the topic is missing",
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "there is no such partition",
+    ErrorCode.KAFKA_STORAGE_ERROR: BrokerError.KAFKA_STORAGE_ERROR.value,
 }
 
 

@@ -8,15 +8,19 @@ import asyncio
 from collections.abc import Callable
 from uuid import UUID
 
+from quorum_node.broker.placement import AmbiguousReplica
 from quorum_node.configuration.node_config import NodeConfig
+from quorum_node.controller.feature_levels import METADATA_VERSION_NAMES
 from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.protocol.broker_registration import RegisteredListener
 from quorum_node.records.identity import Endpoint
+from quorum_node.records.metadata.metadata_version import DIRECTORIES_LEVEL
 from quorum_node.server.broker.assigned_replicas import AssignedReplicas
 from quorum_node.server.broker.broker_api import BrokerApi
 from quorum_node.server.broker.controller_channel import ControllerChannel
 from quorum_node.server.broker.coordinator_lookup import CoordinatorLookup
-from quorum_node.server.broker.data_log import DataDirectory
+from quorum_node.server.broker.data_directories import DataDirectories
+from quorum_node.server.broker.directory_assignments import DirectoryAssignments
 from quorum_node.server.broker.events import BrokerEvents
 from quorum_node.server.broker.fetchers import Fetchers
 from quorum_node.server.broker.forwarding import Forwarding, Refuse
@@ -37,8 +41,9 @@ from quorum_node.server.peers.port import Peers
 from quorum_node.server.rights.port import Guard
 from quorum_node.storage.errors import DiskFull, StorageFailure, WrongDirectory
 
-OpenDirectory = Callable[[str], DataDirectory]
-"""Opens the directory for a cluster id; called once, when the cluster id is known."""
+Ended = Callable[[StorageFailure | DiskFull], None]
+OpenDirectories = Callable[[str, BrokerEvents, Ended], DataDirectories]
+"""Opens the directories for a cluster id; called once, when the cluster id is known. `Ended`: see `DataDirectories`."""
 
 
 class HostedBroker(NoRole):
@@ -53,7 +58,7 @@ class HostedBroker(NoRole):
         config: NodeConfig,
         replica: MetadataReplica,
         cluster_id: Callable[[], str | None],
-        open_directory: OpenDirectory,
+        open_directories: OpenDirectories,
         controllers: Peers,
         brokers: Peers,
         owner: BrokerOwner,
@@ -74,7 +79,7 @@ class HostedBroker(NoRole):
         }
         self._replica = replica
         self._cluster_id = cluster_id
-        self._open_directory = open_directory
+        self._open_directories = open_directories
         self._brokers = brokers
         self._owner = owner
         self._refuse = refuse
@@ -83,7 +88,7 @@ class HostedBroker(NoRole):
         self._channel = ControllerChannel(
             replica, controllers, self._loop.call_soon, config.timeouts.request_timeout_ms
         )
-        self._directory: DataDirectory | None = None
+        self._directories: DataDirectories | None = None
         self._replicas: AssignedReplicas | None = None
         self._lifecycle: Lifecycle | None = None
         self._groups: GroupCoordinators | None = None
@@ -109,8 +114,9 @@ class HostedBroker(NoRole):
         assert self._api is not None, "the listeners are opened when the broker is ready"
         try:
             self._api.handle(inbound)
-        except (StorageFailure, DiskFull) as failure:
-            self._owner.storage_failed(failure)
+        except (StorageFailure, DiskFull):
+            # The log's directory is offline now. The client repeats the request on another connection.
+            inbound.leave_unanswered(failed=True)
 
     def leave(self, left: Callable[[], None]) -> None:
         """Request a controlled shutdown. `left` is called when it is completed, or at once if the broker has not begun to register."""
@@ -132,8 +138,8 @@ class HostedBroker(NoRole):
             self._groups.close()
         if self._replicas is not None:
             self._replicas.close()
-        if self._directory is not None:
-            self._directory.close(epoch)
+        if self._directories is not None:
+            self._directories.close(epoch)
 
     # -- internals
 
@@ -166,13 +172,32 @@ class HostedBroker(NoRole):
             return
         if not self._may_register(committed.image):
             return
+        level = committed.image.features.metadata_version
+        if len(self._broker.log_dirs) > 1 and level < DIRECTORIES_LEVEL:
+            self._owner.wrong_directory(
+                f"log.dirs has {len(self._broker.log_dirs)} directories, which needs metadata.version"
+                f" {METADATA_VERSION_NAMES[DIRECTORIES_LEVEL]} or later; the cluster has {METADATA_VERSION_NAMES.get(level, level)}"
+            )
+            self._closed = True
+            return
         try:
-            self._directory = self._open_directory(cluster_id)
+            self._directories = self._open_directories(
+                cluster_id, self._events, self._owner.storage_failed
+            )
         except WrongDirectory as error:
             self._owner.wrong_directory(str(error))
             return
-        self._lifecycle = self._make_lifecycle(self._directory)
+        self._lifecycle = self._make_lifecycle(self._directories)
+        self._directories.watch(lambda _: self._directory_failed())
         self._lifecycle.start(cluster_id)
+
+    def _directory_failed(self) -> None:
+        assert self._lifecycle is not None
+        self._lifecycle.directory_failed()
+
+    def _failure_unreported(self) -> None:
+        assert self._directories is not None
+        self._owner.failure_unreported(", ".join(self._directories.offline))
 
     def _join(self, lifecycle: Lifecycle) -> None:
         """Start the replicas, if this broker's registration is in the image.
@@ -184,14 +209,24 @@ class HostedBroker(NoRole):
         own = committed.image.brokers.get(self._config.node_id)
         if own is None or own.broker_epoch != lifecycle.broker_epoch:
             return
-        assert self._directory is not None
+        assert self._directories is not None
         assert cluster_id is not None
-        self._replicas = self._make_replicas(self._directory)
-        self._replicas.start(committed.image)
+        self._replicas = self._make_replicas(self._directories)
+        try:
+            self._replicas.start(committed.image)
+        except AmbiguousReplica as error:
+            self._owner.wrong_directory(
+                f"two directories of log.dirs have a log of {error}, and the metadata names neither of them. Nothing was"
+                " changed. Move the older one elsewhere, and restart the node"
+            )
+            self._replicas, self._closed = None, True
+            return
         self._applied_offset = committed.end_offset - 1
-        self._groups = self._make_groups(self._replicas)
-        self._groups.image_changed()
-        self._api = self._make_api(self._replicas, cluster_id, self._directory, self._groups)
+        groups = self._groups = self._make_groups(self._replicas)
+        groups.image_changed()
+        # After the replicas, which began to watch before.
+        self._directories.watch(lambda _: groups.replicas_changed())
+        self._api = self._make_api(self._replicas, cluster_id, self._directories, self._groups)
         self._owner.ready()
         lifecycle.image_applied()
 
@@ -233,7 +268,7 @@ class HostedBroker(NoRole):
                     return broker_id
         return None
 
-    def _make_lifecycle(self, directory: DataDirectory) -> Lifecycle:
+    def _make_lifecycle(self, directories: DataDirectories) -> Lifecycle:
         listeners = tuple(
             RegisteredListener(
                 name=each.name,
@@ -247,8 +282,8 @@ class HostedBroker(NoRole):
             self._config.node_id,
             self._broker.rack,
             listeners,
-            (directory.directory_id,),
-            directory.previous_broker_epoch,
+            directories.online_ids,
+            directories.previous_broker_epoch,
             self._incarnation_id,
         )
         return Lifecycle(
@@ -259,22 +294,25 @@ class HostedBroker(NoRole):
             self._broker.heartbeat_interval_ms,
             self._look_soon,
             self._owner.superseded,
+            lambda: directories.failed_ids,
+            self._broker.directory_failure_timeout_ms,
+            self._failure_unreported,
         )
 
-    def _make_replicas(self, directory: DataDirectory) -> AssignedReplicas:
+    def _make_replicas(self, directories: DataDirectories) -> AssignedReplicas:
         config = self._broker
         return AssignedReplicas(
             self._config.node_id,
-            directory,
+            directories,
             TopicValues(
                 self._config.node_id, self._static, config.lag_time_max_ms, config.lag_max_bytes
             ),
             Fetchers(self._brokers, config, self._own, self._endpoint_of, self._events),
             IsrRequests(self._channel, self._own),
+            DirectoryAssignments(self._channel, self._own),
             self._events,
             config.lag_time_max_ms,
             config.retention_check_ms,
-            self._owner.storage_failed,
         )
 
     def _make_groups(self, replicas: AssignedReplicas) -> GroupCoordinators:
@@ -284,14 +322,13 @@ class HostedBroker(NoRole):
             config.settings,
             config.commit_timeout_ms,
             self._events,
-            self._owner.storage_failed,
         )
 
     def _make_api(
         self,
         replicas: AssignedReplicas,
         cluster_id: str,
-        directory: DataDirectory,
+        directories: DataDirectories,
         groups: GroupCoordinators,
     ) -> BrokerApi:
         def image() -> ClusterImage:
@@ -310,7 +347,7 @@ class HostedBroker(NoRole):
             Forwarding(self._channel, self._refuse),
             ProducerIds(self._channel, self._own),
             self._static,
-            directory,
+            directories,
             CoordinatorLookup(
                 image,
                 metadata.endpoint_to,

@@ -19,7 +19,7 @@ from quorum_node.protocol.describe_topic_partitions import (
 )
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.server.broker.internal_topics import INTERNAL_TOPICS
-from quorum_node.server.broker.topic_lookup import May, anything
+from quorum_node.server.broker.topic_lookup import May, anything, offline_replicas
 
 MOST_PARTITIONS = 2000
 """Maximum number of partitions in one answer; the default of a stock broker's `max.request.partition.size.limit`."""
@@ -52,7 +52,7 @@ def describe_topic_partitions(
             numbers = [each for each in numbers if each >= start[1]]
         if numbers and limit == 0:
             return _answer(topics, PartitionCursor(topic_name=name, partition_index=numbers[0]))
-        topics.append(_described(topic, numbers[:limit], live))
+        topics.append(_described(image, topic, numbers[:limit], live))
         left = next(islice(numbers, limit, None), None)
         if left is not None:
             return _answer(topics, PartitionCursor(topic_name=name, partition_index=left))
@@ -81,17 +81,21 @@ def _refused(name: str, error: ErrorCode) -> DescribedTopic:
     return DescribedTopic(error_code=error, name=name, partitions=())
 
 
-def _described(topic: Topic, numbers: list[int], live: frozenset[int]) -> DescribedTopic:
+def _described(
+    image: ClusterImage, topic: Topic, numbers: list[int], live: frozenset[int]
+) -> DescribedTopic:
     return DescribedTopic(
         error_code=ErrorCode.NONE,
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.name in INTERNAL_TOPICS,
-        partitions=tuple(_partition(each, topic.partitions[each], live) for each in numbers),
+        partitions=tuple(_partition(image, each, topic.partitions[each], live) for each in numbers),
     )
 
 
-def _partition(number: int, now: Partition, live: frozenset[int]) -> DescribedPartition:
+def _partition(
+    image: ClusterImage, number: int, now: Partition, live: frozenset[int]
+) -> DescribedPartition:
     is_led = now.leader in live
     return DescribedPartition(
         error_code=ErrorCode.NONE if is_led else ErrorCode.LEADER_NOT_AVAILABLE,
@@ -102,5 +106,5 @@ def _partition(number: int, now: Partition, live: frozenset[int]) -> DescribedPa
         isr_nodes=now.isr,
         eligible_leader_replicas=now.eligible_leader_replicas or (),
         last_known_elr=now.last_known_elr or (),
-        offline_replicas=tuple(each for each in now.replicas if each not in live),
+        offline_replicas=offline_replicas(image, now, live),
     )

@@ -17,7 +17,7 @@ from quorum_node.protocol.errors import ErrorCode
 from quorum_node.raft.errors import RaftError
 from quorum_node.schema.schema import Message
 from quorum_node.security.rights.broker_table import BROKER_TABLE
-from quorum_node.server.broker.data_directory import open_data_directory
+from quorum_node.server.broker.opening import open_data_directories
 from quorum_node.server.broker.role import HostedBroker
 from quorum_node.server.controller.controller_api import ControllerApi
 from quorum_node.server.controller.port import Decider
@@ -60,7 +60,7 @@ class BrokerProcess(NodeProcess):
     def _make_role(self, host: ReplicaHost) -> PartitionRole:
         config = self._config
         assert config.broker is not None
-        log_dir, metadata_dir, node_id = config.broker.log_dir, config.data_dir, config.node_id
+        log_dirs, metadata_dir, node_id = config.broker.log_dirs, config.data_dir, config.node_id
         self._between_brokers = self._pool(
             f"broker-{node_id}-fetcher", self._secured.dial_brokers(self._broker_at)
         )
@@ -68,7 +68,9 @@ class BrokerProcess(NodeProcess):
             config,
             LedReplica(host),
             lambda: host.describe().cluster_id,
-            lambda cluster_id: open_data_directory(log_dir, metadata_dir, node_id, cluster_id),
+            lambda cluster_id, events, ended: open_data_directories(
+                log_dirs, metadata_dir, node_id, cluster_id, events, ended
+            ),
             self._to_controllers(host),
             self._between_brokers,
             self,
@@ -154,6 +156,11 @@ class BrokerProcess(NodeProcess):
     def storage_failed(self, failure: StorageFailure | DiskFull) -> None:
         """See `BrokerOwner`."""
         self._hosted.fail_storage(failure)
+
+    def failure_unreported(self, path: str) -> None:
+        """See `BrokerOwner`."""
+        why = f"log directory {path} failed, and no controller could be informed within log.dir.failure.timeout.ms"
+        self._die(TerminationReason.STORAGE_FAILED, why, latch=False)
 
     def wrong_directory(self, why: str) -> None:
         """See `BrokerOwner`."""

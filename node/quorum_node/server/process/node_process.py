@@ -329,8 +329,8 @@ class NodeProcess:
 
     # -- the end
 
-    def _die(self, reason: TerminationReason, message: str) -> None:
-        code = self._termination.record(reason, message)
+    def _die(self, reason: TerminationReason, message: str, *, latch: bool = True) -> None:
+        code = self._termination.record(reason, message, latch=latch)
         deadline = time.monotonic() + _LAST_SENDS_SECONDS
 
         def exit_when_requested() -> None:

@@ -81,8 +81,7 @@ class LogDirectory:
         """
         self.path = path
         self.failure: StorageFailure | None = None
-        self.on_failure: Callable[[StorageFailure], None] = lambda _: None
-        """Called once, on the thread that detected the failure."""
+        self._on_failure: Callable[[StorageFailure], None] = lambda _: None
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self._files = files
         self._clock_ms = clock_ms
@@ -267,6 +266,10 @@ class LogDirectory:
 
     # -- failure
 
+    def watch(self, failed: Callable[[StorageFailure], None]) -> None:
+        """Call `failed` once when the directory fails, on the thread that detects it."""
+        self._on_failure = failed
+
     def fail(self, failure: StorageFailure) -> None:
         """Take the directory with all its logs offline; the first reason is kept."""
         with self._lock:
@@ -275,7 +278,7 @@ class LogDirectory:
             self.failure = failure
             for log in self.logs.values():
                 log.disable(failure)
-        self.on_failure(failure)
+        self._on_failure(failure)
 
     def check_usable(self) -> None:
         """Raises StorageFailure once the directory has failed."""

@@ -1,0 +1,94 @@
+"""The log directory of each local replica (KIP-858). PURE.
+
+Owns the choice of a directory, and the reason not to create a log. Must not know paths or disks.
+
+A log that exists stays where it is. A missing log is created, unless it may be in a directory that is offline: an empty log in its place
+would be a member of the ISR that has lost acknowledged records. Stock brokers create it if the metadata names no directory yet
+(`Partition.createLogInAssignedDirectoryId`). Here a member of the ISR, or an eligible leader, is not created then.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from uuid import UUID
+
+from quorum_node.broker.assignments import FoundLog
+from quorum_node.image.partition import Partition
+from quorum_node.image.topics import TopicsImage
+from quorum_node.records.metadata import LOST, MIGRATING, UNASSIGNED
+
+_NOT_NAMED = (UNASSIGNED, MIGRATING)
+
+
+class AmbiguousReplica(Exception):
+    """Two directories have a log of the same replica, and the metadata names neither."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offline:
+    """The replica stays offline. `directory_id`: of the directory that is reported for it to the controller."""
+
+    directory_id: UUID
+
+
+def assigned_directory(broker_id: int, partition: Partition) -> UUID:
+    """The directory of this broker's replica in the metadata."""
+    return partition.directories[partition.replicas.index(broker_id)]
+
+
+def directory_of_replica(
+    broker_id: int,
+    partition: Partition,
+    found: UUID | None,
+    online: Mapping[UUID, int],
+    *,
+    is_new: bool,
+    has_offline: bool,
+    preferred: UUID | None = None,
+) -> UUID | Offline:
+    """The directory in which the log is opened or created.
+
+    `found`: the online directory that has the log, if any. `online`: number of logs in each online directory. `is_new`: the replica was
+    assigned during this run of the broker, so no directory has its log. `preferred`: the administrator's choice for a new log.
+    """
+    if found is not None:
+        return found
+    assigned = assigned_directory(broker_id, partition)
+    if has_offline and not is_new and _may_have_records(broker_id, partition):
+        return Offline(LOST if assigned in online or assigned in _NOT_NAMED else assigned)
+    if assigned in online:
+        return assigned
+    if has_offline and assigned not in _NOT_NAMED:
+        return Offline(assigned)
+    if preferred is not None and preferred in online:
+        return preferred
+    return min(online, key=lambda each: online[each])
+
+
+def superseded_logs(
+    broker_id: int, found: Iterable[FoundLog], image: TopicsImage
+) -> list[FoundLog]:
+    """Logs of replicas whose current log is in another directory, in the one that the metadata names.
+
+    A replica may have two after its directory failed, the partition was assigned again, and the directory was repaired.
+    Raises AmbiguousReplica.
+    """
+    by_replica: dict[tuple[str, int], list[FoundLog]] = {}
+    for each in found:
+        by_replica.setdefault((each.topic_name, each.partition_id), []).append(each)
+    superseded: list[FoundLog] = []
+    for (name, number), logs in by_replica.items():
+        if len(logs) == 1:
+            continue
+        topic = image.named(name)
+        assert topic is not None, "strays are set aside before"
+        assigned = assigned_directory(broker_id, topic.partitions[number])
+        if all(each.directory_id != assigned for each in logs):
+            raise AmbiguousReplica(f"{name}-{number}")
+        superseded += [each for each in logs if each.directory_id != assigned]
+    return superseded
+
+
+def _may_have_records(broker_id: int, partition: Partition) -> bool:
+    """Whether the controller may elect this replica, because it relies on the records of its log."""
+    eligible = (*(partition.eligible_leader_replicas or ()), *(partition.last_known_elr or ()))
+    return broker_id in partition.isr or broker_id in eligible

@@ -1,0 +1,99 @@
+"""In which log directory a replica is opened or created, and when it is not."""
+
+from dataclasses import replace
+from uuid import UUID
+
+import pytest
+
+from quorum_node.broker.assignments import FoundLog
+from quorum_node.broker.placement import (
+    AmbiguousReplica,
+    Offline,
+    directory_of_replica,
+    superseded_logs,
+)
+from quorum_node.controller.topics import create_topics
+from quorum_node.image.partition import Partition
+from quorum_node.protocol.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from quorum_node.records.metadata import LOST, MIGRATING, UNASSIGNED
+from support.controlled_cluster import ControlledCluster, assigned, directory_of
+
+ME, OTHER = 1, 2
+A, B, DEAD = UUID(int=1 << 80), UUID(int=1 << 81), UUID(int=1 << 82)
+ONLINE = {A: 5, B: 3}
+
+
+def partition(directory: UUID, isr: tuple[int, ...] = (ME, OTHER)) -> Partition:
+    cluster = ControlledCluster((ME, OTHER))
+    request = CreateTopicsRequest(topics=(assigned("t", (ME, OTHER)),))
+    cluster.ask(create_topics, request, CreateTopicsResponse)
+    return replace(cluster.partition("t"), directories=(directory, directory_of(OTHER)), isr=isr)
+
+
+def chosen(
+    now: Partition,
+    found: UUID | None = None,
+    *,
+    is_new: bool = False,
+    has_offline: bool = False,
+    preferred: UUID | None = None,
+) -> UUID | Offline:
+    return directory_of_replica(
+        ME, now, found, ONLINE, is_new=is_new, has_offline=has_offline, preferred=preferred
+    )
+
+
+@pytest.mark.parametrize("directory", [UNASSIGNED, MIGRATING, DEAD, LOST, B])
+@pytest.mark.parametrize("has_offline", [False, True])
+def test_existing_log_stays_where_it_is(directory: UUID, has_offline: bool) -> None:
+    assert chosen(partition(directory), A, has_offline=has_offline) == A
+
+
+def test_new_log_is_created_in_the_assigned_directory_else_where_there_are_the_fewest() -> None:
+    assert chosen(partition(A)) == A
+    for directory in (UNASSIGNED, MIGRATING, LOST, DEAD):
+        assert chosen(partition(directory)) == B
+    assert chosen(partition(UNASSIGNED), preferred=A) == A
+    assert chosen(partition(UNASSIGNED), preferred=DEAD) == B
+    assert chosen(partition(A), preferred=B) == A, "the metadata has precedence"
+
+
+def test_missing_log_is_not_created_while_it_may_be_in_an_offline_directory() -> None:
+    assert chosen(partition(DEAD), has_offline=True) == Offline(DEAD)
+    assert chosen(partition(DEAD, isr=(OTHER,)), has_offline=True) == Offline(DEAD)
+    assert chosen(partition(DEAD), is_new=True, has_offline=True) == Offline(DEAD)
+
+
+@pytest.mark.parametrize("directory", [UNASSIGNED, MIGRATING, A])
+def test_missing_log_of_an_isr_member_is_reported_as_lost_while_a_directory_is_offline(
+    directory: UUID,
+) -> None:
+    """The broker may have ended before it reported the directory, which is offline now."""
+    assert chosen(partition(directory), has_offline=True) == Offline(LOST)
+    eligible = replace(partition(directory, isr=(OTHER,)), eligible_leader_replicas=(ME,))
+    assert chosen(eligible, has_offline=True) == Offline(LOST)
+    last = replace(partition(directory, isr=(OTHER,)), last_known_elr=(ME,))
+    assert chosen(last, has_offline=True) == Offline(LOST)
+
+
+def test_replica_without_records_is_created_although_a_directory_is_offline() -> None:
+    assert chosen(partition(UNASSIGNED, isr=(OTHER,)), has_offline=True) == B
+    assert chosen(partition(UNASSIGNED), is_new=True, has_offline=True) == B
+    assert chosen(partition(A), is_new=True, has_offline=True) == A
+
+
+def test_of_two_logs_of_a_replica_the_one_in_the_assigned_directory_is_current() -> None:
+    cluster = ControlledCluster((ME, OTHER))
+    for name in ("t", "u"):
+        request = CreateTopicsRequest(topics=(assigned(name, (ME, OTHER)),))
+        cluster.ask(create_topics, request, CreateTopicsResponse)
+    current, old = directory_of(ME), DEAD
+    logs = [
+        FoundLog("t", 0, cluster.topic_id("t"), old),
+        FoundLog("t", 0, cluster.topic_id("t"), current),
+        FoundLog("u", 0, cluster.topic_id("u"), old),
+    ]
+    assert superseded_logs(ME, logs, cluster.image.topics) == logs[:1]
+    ambiguous = [logs[0], FoundLog("t", 0, cluster.topic_id("t"), A)]
+    with pytest.raises(AmbiguousReplica, match="t-0"):
+        superseded_logs(ME, ambiguous, cluster.image.topics)
