@@ -20,6 +20,7 @@ from quorum_node.broker.assignments import (
 from quorum_node.broker.events import MetadataChanged, ReplicaStopped
 from quorum_node.broker.outputs import AskRange, ProposeIsr
 from quorum_node.broker.placement import Offline, directory_of_replica, superseded_logs
+from quorum_node.broker.replication_quota import Throttled
 from quorum_node.image.brokers import BrokersImage
 from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.image.topics import PartitionKey, TopicsImage
@@ -30,6 +31,7 @@ from quorum_node.server.broker.events import BrokerEvents
 from quorum_node.server.broker.fetchers import Fetchers
 from quorum_node.server.broker.hosted_replica import HostedReplica
 from quorum_node.server.broker.isr_requests import IsrRequests
+from quorum_node.server.broker.replication_throttles import ReplicationThrottles
 from quorum_node.server.broker.topic_values import TopicValues
 from quorum_node.storage.errors import DiskFull, StorageFailure
 
@@ -85,6 +87,8 @@ class AssignedReplicas:
         self._is_started = False
         self._closed = False
         self._timer: asyncio.TimerHandle | None = None
+        self.throttles = ReplicationThrottles(self._loop.time, self._is_in_sync)
+        fetchers.throttle(self.throttles)
         directories.watch(self._directory_failed)
 
     # -- queries
@@ -198,10 +202,20 @@ class AssignedReplicas:
             if partition is not None and replica.is_leader:
                 replica.take(MetadataChanged(partition, active))
 
+    def _throttled(self, image: ClusterImage, name: str, key: PartitionKey) -> Throttled:
+        return self._values.throttled(image.configs, name, key.partition_id)
+
+    def _is_in_sync(self, replica: HostedReplica) -> bool:
+        partition = self._image.topics.partition(*replica.key)
+        return partition is not None and self._broker_id in partition.isr
+
     def _settings_changed(self, image: ClusterImage) -> None:
+        rates = self._values.rates(image.configs)
+        self.throttles.limit(rates.leader, rates.follower)
         for replica in self._replicas.values():
             settings = self._values.settings(image.configs, replica.topic_name)
             replica.limit(self._values.limits(image.configs, replica.topic_name))
+            replica.throttle(self._throttled(image, replica.topic_name, replica.key))
             replica.log.configure(self._values.log_settings(image.configs, replica.topic_name))
             if settings != replica.settings:
                 replica.configure(settings)
@@ -250,6 +264,7 @@ class AssignedReplicas:
             self,
             self._values.settings(image.configs, name),
             self._values.limits(image.configs, name),
+            self._throttled(image, name, key),
         )
         return replica
 

@@ -174,7 +174,16 @@ class FetchApi:
                 last_fetched_epoch,
                 asked.log_start_offset,
             )
-        part.answered(answer)
+        part.answered(self._held_back(body, replica, answer))
+
+    def _held_back(
+        self, body: FetchRequest, replica: HostedReplica, answer: FetchAnswer
+    ) -> FetchAnswer:
+        """The answer without records, for a throttled follower while the throttle is exceeded."""
+        throttles = self._replicas.throttles
+        if isinstance(answer, ServeFetch) and throttles.holds_back(replica, body.fetcher_id):
+            return replace(answer, end_offset=answer.fetch_offset)
+        return answer
 
     # -- waiting
 
@@ -227,15 +236,14 @@ class FetchApi:
             core, epoch = replica.core, part.asked.current_leader_epoch
             same = epoch < 0 or epoch == core.leader_epoch
             if not _is_consumer(waiting.body) and same and replica.is_leader:
-                part.answered(
-                    ServeFetch(
-                        answer.request_id,
-                        answer.fetch_offset,
-                        core.end_offset,
-                        core.high_watermark,
-                        core.start_offset,
-                    )
+                now = ServeFetch(
+                    answer.request_id,
+                    answer.fetch_offset,
+                    core.end_offset,
+                    core.high_watermark,
+                    core.start_offset,
                 )
+                part.answered(self._held_back(waiting.body, replica, now))
             else:
                 self._step(waiting.inbound, waiting.body, part, replica)
 
@@ -251,6 +259,7 @@ class FetchApi:
             records: bytes | memoryview = b""
             if isinstance(part.answer, ServeFetch) and part.replica is not None:
                 records = self._read(part.answer, part.replica, part.asked, left_bytes, is_first)
+                self._replicas.throttles.sent(part.replica, body.fetcher_id, len(records))
                 is_first = is_first and not records
                 left_bytes = max(0, left_bytes - len(records))
             answered = self._answered(body, part, records)

@@ -47,6 +47,7 @@ from quorum_node.schema.schema import Message
 from quorum_node.server.broker.events import BrokerEvents
 from quorum_node.server.broker.fetched_batches import fetched_batches
 from quorum_node.server.broker.hosted_replica import HostedReplica
+from quorum_node.server.broker.replication_throttles import ReplicationThrottles
 from quorum_node.server.peers.port import Peers
 
 _PAUSE_SECONDS = 0.1
@@ -122,6 +123,11 @@ class Fetchers:
         self._leader_of: dict[PartitionKey, int] = {}
         self._scheduled: set[int] = set()
         self._closed = False
+        self._throttles: ReplicationThrottles | None = None
+
+    def throttle(self, throttles: ReplicationThrottles) -> None:
+        """Fetch throttled replicas only as far as these throttles permit."""
+        self._throttles = throttles
 
     def start(self, replica: HostedReplica, leader_id: int) -> None:
         """Fetch this replica only from the broker `leader_id` from now on."""
@@ -160,7 +166,7 @@ class Fetchers:
         leader = self._leaders[leader_id]
         if self._closed or not leader.is_free:
             return
-        asked = self._positions(leader)
+        asked = self._positions(leader_id, leader)
         if not asked:
             return
         endpoint = self._endpoint_of(leader_id)
@@ -182,14 +188,19 @@ class Fetchers:
         self._peers.ask(endpoint, DATA_FETCH, request, answered, timeout_ms=timeout_ms)
 
     def _positions(
-        self, leader: _Leader
+        self, leader_id: int, leader: _Leader
     ) -> dict[PartitionKey, tuple[HostedReplica, FetchPosition]]:
         """The positions to fetch. They start with a different partition at each call, because the bytes of an answer are limited."""
         found = {}
         for key in leader.in_turn():
-            position = leader.replicas[key].core.fetch_position
-            if position is not None and key not in leader.resting:
-                found[key] = leader.replicas[key], position
+            replica = leader.replicas[key]
+            position = replica.core.fetch_position
+            if position is None or key in leader.resting:
+                continue
+            if self._throttles is not None and self._throttles.waits(replica):
+                self._rest(leader_id, leader, key)
+            else:
+                found[key] = replica, position
         return found
 
     def _request(self, asked: Iterable[tuple[HostedReplica, FetchPosition]]) -> FetchRequest:
@@ -236,9 +247,10 @@ class Fetchers:
                 found = asked.get(key)
                 if found is None or leader.replicas.get(key) is not found[0]:
                     continue
+                if self._throttles is not None:
+                    self._throttles.received(found[0], len(each.records or b""))
                 if not self._take_one(*found, each):
-                    leader.resting.add(key)
-                    self._loop.call_later(_PAUSE_SECONDS, self._rested, leader_id, key)
+                    self._rest(leader_id, leader, key)
 
     def _take_one(
         self, replica: HostedReplica, position: FetchPosition, answer: FetchResponsePartition
@@ -269,6 +281,10 @@ class Fetchers:
             why = f"offset {batches[0].base_offset} in epoch {batches[0].leader_epoch} does not follow {position.fetch_offset}"
             self._events.corrupt_fetch(replica, position.leader_id, why)
         return False
+
+    def _rest(self, leader_id: int, leader: _Leader, key: PartitionKey) -> None:
+        leader.resting.add(key)
+        self._loop.call_later(_PAUSE_SECONDS, self._rested, leader_id, key)
 
     def _rested(self, leader_id: int, key: PartitionKey) -> None:
         self._leaders[leader_id].resting.discard(key)

@@ -28,6 +28,7 @@ from quorum_node.broker.leader import Leader
 from quorum_node.broker.partition import PartitionReplica
 from quorum_node.broker.produced_batch import BatchLimits, place
 from quorum_node.broker.producers import NO_GUARD
+from quorum_node.broker.replication_quota import NOT_THROTTLED, Throttled
 from quorum_node.broker.settings import PartitionSettings
 from quorum_node.broker.waiting_produces import ACKS_ALL
 from quorum_node.image.topics import PartitionKey
@@ -82,6 +83,7 @@ class HostedReplica:
         port: ReplicaPort,
         settings: PartitionSettings,
         limits: BatchLimits,
+        throttled: Throttled = NOT_THROTTLED,
     ) -> None:
         self.key = key
         self.topic_name = topic_name
@@ -90,6 +92,7 @@ class HostedReplica:
         self.log = log
         self.settings = settings
         self.limits = limits
+        self.throttled = throttled
         self._port = port
         self._events: deque[Event] = deque()
         self._is_stepping = False
@@ -271,6 +274,10 @@ class HostedReplica:
     def limit(self, limits: BatchLimits) -> None:
         """Apply changed limits of batches from producers."""
         self.limits = limits
+
+    def throttle(self, throttled: Throttled) -> None:
+        """Apply changed lists of throttled replicas."""
+        self.throttled = throttled
 
     def tick(self) -> None:
         """Check timeouts."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from quorum_node.broker.produced_batch import BatchLimits
+from quorum_node.broker.replication_quota import NOT_THROTTLED, Throttled, is_listed
 from quorum_node.broker.settings import PartitionSettings
 from quorum_node.controller.topic_settings import broker_layers, effective
 from quorum_node.image.configs import ConfigsImage
@@ -46,6 +47,13 @@ _NO_LEVEL = -1
 """The gzip level that stands for the library's default, as in a stock broker."""
 _NO_LIMIT = 1e300
 """Limits from this value on mean no limit: the default is Java's largest double."""
+_OF_LEADERS = "leader.replication.throttled.replicas"
+_OF_FOLLOWERS = "follower.replication.throttled.replicas"
+_RATES = (
+    "leader.replication.throttled.rate",
+    "follower.replication.throttled.rate",
+    "replica.alter.log.dirs.io.max.bytes.per.second",
+)
 _RATIO = "min.cleanable.dirty.ratio"
 
 
@@ -56,6 +64,15 @@ class CleanerValues:
     is_enabled: bool
     backoff_ms: int
     limits: CompactionLimits
+
+
+@dataclass(frozen=True, slots=True)
+class ThrottleRates:
+    """Bytes per second of throttled leaders, throttled followers and moves between log directories; None: no limit."""
+
+    leader: float | None = None
+    follower: float | None = None
+    moves: float | None = None
 
 
 class TopicValues:
@@ -130,11 +147,29 @@ class TopicValues:
             codec_level=None if level == _NO_LEVEL else level,
         )
 
-    def cleaner(self, configs: ConfigsImage) -> CleanerValues:
-        """The settings of compaction."""
+    def throttled(self, configs: ConfigsImage, topic: str, partition_id: int) -> Throttled:
+        """Whether this broker's replica of the partition is throttled."""
+        texts = self.texts(configs, topic, (_OF_LEADERS, _OF_FOLLOWERS))
+        as_leader, as_follower = (
+            is_listed(texts.get(name, ""), partition_id, self._broker_id)
+            for name in (_OF_LEADERS, _OF_FOLLOWERS)
+        )
+        return Throttled(as_leader, as_follower) if as_leader or as_follower else NOT_THROTTLED
+
+    def rates(self, configs: ConfigsImage) -> ThrottleRates:
+        """The rates of throttled replication."""
+        texts = self._of_broker(configs)
+        return ThrottleRates(*(_rate(texts, name) for name in _RATES))
+
+    def _of_broker(self, configs: ConfigsImage) -> dict[str, str]:
         texts: dict[str, str] = {}
         for layer in reversed(broker_layers(configs, self._broker_id, self._static)):
             texts.update(layer.values)
+        return texts
+
+    def cleaner(self, configs: ConfigsImage) -> CleanerValues:
+        """The settings of compaction."""
+        texts = self._of_broker(configs)
         limit = _fraction(texts, "log.cleaner.io.max.bytes.per.second", float("inf"))
         return CleanerValues(
             texts.get("log.cleaner.enable", "true").strip().lower() != "false",
@@ -155,6 +190,12 @@ def _fraction(texts: Mapping[str, str], name: str, default: float) -> float:
         return float(texts.get(name, default))
     except ValueError:
         return default
+
+
+def _rate(texts: Mapping[str, str], name: str) -> float | None:
+    """The default is Java's largest long. Rates that are not positive mean no limit, as only the tools' checks refuse them."""
+    rate = _number(texts, name, 0)
+    return float(rate) if 0 < rate < 2**63 - 1 else None
 
 
 def _number(texts: Mapping[str, str], name: str, default: int) -> int:
