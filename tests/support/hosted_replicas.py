@@ -17,9 +17,17 @@ from quorum_node.configuration.node_config import check_config
 from quorum_node.controller.topic_deletion import delete_topics
 from quorum_node.controller.topics import create_topics
 from quorum_node.protocol.api import Api
+from quorum_node.protocol.assign_replicas_to_dirs import (
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsResponse,
+    PlacedDirectoryResult,
+    PlacedPartitionResult,
+    PlacedTopicResult,
+)
 from quorum_node.protocol.broker_apis import BROKER_APIS
 from quorum_node.protocol.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from quorum_node.protocol.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from quorum_node.protocol.errors import ErrorCode
 from quorum_node.protocol.frames import SIZE_BYTES, decode_request, decode_response, encode_request
 from quorum_node.raft.events import FailureReason
 from quorum_node.raft.messages import OutboundRequest
@@ -121,6 +129,34 @@ def position_of(follower: HostedReplica) -> FetchPosition:
     position = follower.core.fetch_position
     assert position is not None
     return position
+
+
+def accepted(
+    request: Message, *, error: ErrorCode = ErrorCode.NONE
+) -> AssignReplicasToDirsResponse:
+    """The answer to AssignReplicasToDirs, with `error` for every replica."""
+    assert isinstance(request, AssignReplicasToDirsRequest)
+    return AssignReplicasToDirsResponse(
+        error_code=0,
+        directories=tuple(
+            PlacedDirectoryResult(
+                id=directory.id,
+                topics=tuple(
+                    PlacedTopicResult(
+                        topic_id=topic.topic_id,
+                        partitions=tuple(
+                            PlacedPartitionResult(
+                                partition_index=each.partition_index, error_code=error
+                            )
+                            for each in topic.partitions
+                        ),
+                    )
+                    for topic in directory.topics
+                ),
+            )
+            for directory in request.directories
+        ),
+    )
 
 
 class HostedReplicas:

@@ -2,7 +2,6 @@
 
 import asyncio
 import errno
-import os
 from collections.abc import Callable
 from pathlib import Path
 from uuid import UUID
@@ -13,10 +12,6 @@ from quorum_node.broker.errors import BrokerError
 from quorum_node.broker.outputs import RefuseFetch
 from quorum_node.protocol.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
-    AssignReplicasToDirsResponse,
-    PlacedDirectoryResult,
-    PlacedPartitionResult,
-    PlacedTopicResult,
 )
 from quorum_node.protocol.broker_registration import (
     BrokerHeartbeatRequest,
@@ -34,35 +29,20 @@ from quorum_node.server.broker.lifecycle import Lifecycle, registration
 from quorum_node.server.broker.topic_lookup import look_up
 from quorum_node.storage.broker.failed_directories import FailedDirectories
 from quorum_node.storage.errors import StorageFailure
-from quorum_node.storage.file_system import PosixFileSystem
 from support.data_batches import data_batch
-from support.hosted_replicas import ME, OTHER, HostedReplicas, SilentController, produce
+from support.failing_files import FailingFiles
+from support.hosted_replicas import (
+    ME,
+    OTHER,
+    HostedReplicas,
+    SilentController,
+    accepted,
+    produce,
+)
 
 pytestmark = pytest.mark.virtual_time
 
 A, B = UUID(int=1 << 80), UUID(int=1 << 81)
-
-
-class FailingFiles(PosixFileSystem):
-    """Every write and sync fails with `error`, once it is set."""
-
-    error: int | None = None
-
-    def _check(self) -> None:
-        if self.error is not None:
-            raise OSError(self.error, os.strerror(self.error))
-
-    def write(self, fd: int, data: bytes | memoryview) -> int:
-        self._check()
-        return super().write(fd, data)
-
-    def pwrite(self, fd: int, data: bytes | memoryview, position: int) -> int:
-        self._check()
-        return super().pwrite(fd, data, position)
-
-    def fsync(self, fd: int) -> None:
-        self._check()
-        super().fsync(fd)
 
 
 class Record:
@@ -177,31 +157,6 @@ async def test_process_ends_with_the_last_directory(tmp_path: Path) -> None:
     assert [str(each) for each in made.hosted.failures] == ["gone"]
 
 
-def accept(request: Message, *, error: ErrorCode = ErrorCode.NONE) -> AssignReplicasToDirsResponse:
-    assert isinstance(request, AssignReplicasToDirsRequest)
-    return AssignReplicasToDirsResponse(
-        error_code=0,
-        directories=tuple(
-            PlacedDirectoryResult(
-                id=directory.id,
-                topics=tuple(
-                    PlacedTopicResult(
-                        topic_id=topic.topic_id,
-                        partitions=tuple(
-                            PlacedPartitionResult(
-                                partition_index=each.partition_index, error_code=error
-                            )
-                            for each in topic.partitions
-                        ),
-                    )
-                    for topic in directory.topics
-                ),
-            )
-            for directory in request.directories
-        ),
-    )
-
-
 def reports(controller: SilentController) -> list[set[UUID | None]]:
     return [
         {directory.id for directory in body.directories}
@@ -222,11 +177,11 @@ async def test_directories_of_replicas_are_reported_until_they_are_accepted(tmp_
     await asyncio.sleep(1)
     assert reports(controller) == [{made.a, made.b}] * 2, "also in the failed directory"
     request, answered = controller.asked[-1]
-    answered(accept(request, error=ErrorCode.UNKNOWN_TOPIC_ID))
+    answered(accepted(request, error=ErrorCode.UNKNOWN_TOPIC_ID))
     await asyncio.sleep(1)
     assert len(reports(controller)) == 3, "the controller may lag"
     request, answered = controller.asked[-1]
-    answered(accept(request))
+    answered(accepted(request))
     await asyncio.sleep(10)
     assert len(reports(controller)) == 3
 

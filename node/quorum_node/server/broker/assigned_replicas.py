@@ -31,6 +31,7 @@ from quorum_node.server.broker.events import BrokerEvents
 from quorum_node.server.broker.fetchers import Fetchers
 from quorum_node.server.broker.hosted_replica import HostedReplica
 from quorum_node.server.broker.isr_requests import IsrRequests
+from quorum_node.server.broker.replica_moves import ReplicaMoves
 from quorum_node.server.broker.replication_throttles import ReplicationThrottles
 from quorum_node.server.broker.topic_values import TopicValues
 from quorum_node.storage.errors import DiskFull, StorageFailure
@@ -84,6 +85,7 @@ class AssignedReplicas:
         self._maintenance: asyncio.Future[None] | None = None
         self._cleaning = Cleaning(directories, events)
         self._cleaner_values = values.cleaner(self._image.configs)
+        self.moves = ReplicaMoves(directories, self._replicas.get, self._moved, events)
         self._is_started = False
         self._closed = False
         self._timer: asyncio.TimerHandle | None = None
@@ -169,6 +171,7 @@ class AssignedReplicas:
         if self._timer is not None:
             self._timer.cancel()
         self._cleaning.close()
+        self.moves.close()
         self._fetchers.close()
         self._isr_requests.close()
         self._assignments.close()
@@ -212,6 +215,7 @@ class AssignedReplicas:
     def _settings_changed(self, image: ClusterImage) -> None:
         rates = self._values.rates(image.configs)
         self.throttles.limit(rates.leader, rates.follower)
+        self.moves.limit(rates.moves)
         for replica in self._replicas.values():
             settings = self._values.settings(image.configs, replica.topic_name)
             replica.limit(self._values.limits(image.configs, replica.topic_name))
@@ -271,6 +275,9 @@ class AssignedReplicas:
     def _note_offline(self, key: PartitionKey, directory_id: UUID) -> None:
         self._offline.add(key)
         self._assignments.placed(key, directory_id)
+
+    def _moved(self, replica: HostedReplica) -> None:
+        self._assignments.moved(replica.key, replica.directory_id)
 
     def _directory_failed(self, directory_id: UUID) -> None:
         """Take the replicas in a failed directory offline. They stay so in this process; the metadata moves their leaderships."""

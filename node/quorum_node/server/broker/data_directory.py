@@ -14,7 +14,14 @@ from quorum_node.broker.batch import Batch
 from quorum_node.broker.log_shape import OpenedLog
 from quorum_node.broker.producers import ProducerEntry
 from quorum_node.schema.primitives import Buffer
-from quorum_node.server.broker.data_log import Compacted, CompactionLimits, Failed, TimedOffset
+from quorum_node.server.broker.data_log import (
+    Compacted,
+    CompactionLimits,
+    DataLog,
+    Failed,
+    TimedOffset,
+)
+from quorum_node.server.broker.log_copy import FutureLog
 from quorum_node.storage.broker.cleaner import (
     CPU_SHARE,
     Cleaned,
@@ -70,7 +77,8 @@ class OpenLog:
         self._log = log
         self._high_watermark = high_watermark
         self._was_cut = was_cut
-        self._watch = _Watch(failed)
+        # A log that was deleted or moved is closed, also for a reader that still has it; its directory is intact.
+        self._watch = _Watch(lambda failure: None if log.held.is_closed else failed(failure))
 
     @property
     def size_bytes(self) -> int:
@@ -86,6 +94,16 @@ class OpenLog:
     def settings(self) -> LogSettings:
         """See `DataLog`."""
         return self._log.settings
+
+    @property
+    def start_offset(self) -> int:
+        """See `DataLog`."""
+        return self._log.start_offset
+
+    @property
+    def cuts(self) -> int:
+        """See `DataLog`."""
+        return self._log.cuts
 
     def configure(self, settings: LogSettings) -> None:
         """See `DataLog`."""
@@ -221,6 +239,13 @@ class OpenDataDirectory:
             lambda log: self._directory.note_cut(replica, log),
             self.fail,
         )
+
+    def copy(
+        self, topic_name: str, topic_id: UUID, partition_id: int, source: DataLog
+    ) -> FutureLog:
+        """See `DataDirectory`."""
+        replica = (topic_name, partition_id)
+        return FutureLog(self._directory, replica, topic_id, source.settings, source)
 
     def set_aside(self, stray: FoundLog) -> None:
         """See `DataDirectory`."""

@@ -62,6 +62,14 @@ class DataLog(Protocol):
     def settings(self) -> LogSettings:
         """The settings of the log's files, from the topic's configuration."""
 
+    @property
+    def start_offset(self) -> int:
+        """First offset that can be read."""
+
+    @property
+    def cuts(self) -> int:
+        """Number of truncations since the log was opened."""
+
     def configure(self, settings: LogSettings) -> None:
         """Apply a changed configuration. Existing files follow with the next segment or the next retention check."""
 
@@ -108,6 +116,34 @@ class DataLog(Protocol):
         """The first record below `end_offset` that has the largest timestamp, or None."""
 
 
+class LogCopy(Protocol):
+    """A copy of a log in another directory, in progress. Every method raises StorageFailure, DiskFull or CorruptBatch."""
+
+    @property
+    def end_offset(self) -> int:
+        """All batches below are copied."""
+
+    @property
+    def size_bytes(self) -> int:
+        """Size of what is copied."""
+
+    @property
+    def is_void(self) -> bool:
+        """Whether the log was truncated meanwhile: the copy has to begin again."""
+
+    def advance(self, end_offset: int) -> int:
+        """Copy some more batches below `end_offset`. Returns their bytes, 0 if there are none. May run on another thread."""
+
+    def flush(self) -> None:
+        """Make what is copied durable. May run on another thread."""
+
+    def promote(self) -> None:
+        """Complete the copy, which has all batches, so that `open` of its directory opens it as the log of the replica."""
+
+    def drop(self) -> None:
+        """Remove the copy."""
+
+
 class DataDirectory(Protocol):
     """One directory of `log.dirs`. A method that raises StorageFailure or DiskFull has taken the directory offline, except `compact`."""
 
@@ -147,6 +183,9 @@ class DataDirectory(Protocol):
         self, topic_name: str, topic_id: UUID, partition_id: int, settings: LogSettings
     ) -> DataLog:
         """The log of a partition; created if it does not exist."""
+
+    def copy(self, topic_name: str, topic_id: UUID, partition_id: int, source: DataLog) -> LogCopy:
+        """Begin a copy of a log from another directory."""
 
     def set_aside(self, stray: FoundLog) -> None:
         """Rename a log that is not assigned to this broker; it is deleted later."""

@@ -51,6 +51,14 @@ class BrokerEvents:
             " and deleted in an hour"
         )
 
+    def moved(self, name: str, path: str) -> None:
+        """Log that a replica was moved to another log directory."""
+        _LOG.info(f"{name} was moved to log directory {path}")
+
+    def not_moved(self, name: str, path: str, why: str) -> None:
+        """Log that a move failed. The replica stays in its directory."""
+        _LOG.warning(f"{name} can't be moved to log directory {path}: {why}")
+
     def replica_offline(self, name: str) -> None:
         """Log that a replica is offline, because its log is in no online directory and must not be created."""
         _LOG.warning(

@@ -63,11 +63,11 @@ class GroupLog:
 
     async def load(self, table: GroupTable) -> int:
         """Read the whole log into `table`. Returns its size in bytes. Raises UnreadableLog, StorageFailure, DiskFull."""
-        log, core = self._replica.log, self._replica.core
+        core = self._replica.core
         offset, size_bytes = core.start_offset, 0
         # Markers may be appended meanwhile, so the end is read again each time.
         while offset < core.written_offset:
-            data = bytes(log.read(offset, core.written_offset, _PIECE_BYTES))
+            data = bytes(self._replica.log.read(offset, core.written_offset, _PIECE_BYTES))
             if not data:
                 break
             size_bytes += len(data)

@@ -275,6 +275,11 @@ class HostedReplica:
         """Apply changed limits of batches from producers."""
         self.limits = limits
 
+    def moved_to(self, directory_id: UUID, log: DataLog) -> None:
+        """Use an equal log in another directory from now on."""
+        assert not self._is_stepping, "the log is not exchanged within a step"
+        self.directory_id, self.log = directory_id, log
+
     def throttle(self, throttled: Throttled) -> None:
         """Apply changed lists of throttled replicas."""
         self.throttled = throttled

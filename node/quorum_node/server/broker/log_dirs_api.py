@@ -24,6 +24,7 @@ from quorum_node.server.broker.assigned_replicas import AssignedReplicas
 from quorum_node.server.broker.data_directories import DataDirectories
 from quorum_node.server.broker.data_log import DataDirectory
 from quorum_node.server.broker.hosted_replica import HostedReplica
+from quorum_node.server.broker.replica_moves import Move
 from quorum_node.server.broker.topic_lookup import look_up
 
 
@@ -46,8 +47,13 @@ class LogDirsApi:
         for replica in self._replicas:
             if wanted is None or (replica.topic_name, replica.key.partition_id) in wanted:
                 found.setdefault(replica.directory_id, []).append(replica)
+        moves: dict[UUID, list[Move]] = {}
+        for move in self._replicas.moves:
+            if wanted is None or (move.replica.topic_name, move.replica.key.partition_id) in wanted:
+                moves.setdefault(move.directory_id, []).append(move)
         online = tuple(
-            _directory(each, found.get(each.directory_id, ())) for each in self._directories.online
+            _directory(each, found.get(each.directory_id, ()), moves.get(each.directory_id, ()))
+            for each in self._directories.online
         )
         offline = tuple(
             DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=path, topics=())
@@ -56,7 +62,7 @@ class LogDirsApi:
         return DescribeLogDirsResponse(results=(*online, *offline))
 
     def alter(self, body: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse:
-        """Return no error for replicas that are already in the requested directory, else an error: replicas are never moved."""
+        """Start moves; a replica that is in the requested directory stays there. DescribeLogDirs shows how far they are."""
         by_topic: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
         for directory in body.dirs:
             for topic in directory.topics:
@@ -85,22 +91,27 @@ class LogDirsApi:
             # The tool asks again when the replica is assigned to this broker.
             self._replicas.prefer(name, index, directory.directory_id)
             return ErrorCode.REPLICA_NOT_AVAILABLE
-        is_there = found.replica.directory_id == directory.directory_id
-        return ErrorCode.NONE if is_there else ErrorCode.INVALID_REQUEST
+        self._replicas.moves.request(found.replica, directory.directory_id)
+        return ErrorCode.NONE
 
 
 def _directory(
-    directory: DataDirectory, replicas: Iterable[HostedReplica]
+    directory: DataDirectory, replicas: Iterable[HostedReplica], moves: Iterable[Move]
 ) -> DescribeLogDirsResult:
-    by_topic: dict[str, list[HostedReplica]] = {}
+    by_topic: dict[str, list[DescribeLogDirsPartition]] = {}
     for each in replicas:
-        by_topic.setdefault(each.topic_name, []).append(each)
+        by_topic.setdefault(each.topic_name, []).append(_described(each))
+    for move in moves:
+        by_topic.setdefault(move.replica.topic_name, []).append(_copied(move))
     total_bytes, usable_bytes = directory.volume_bytes()
     return DescribeLogDirsResult(
         error_code=ErrorCode.NONE,
         log_dir=directory.path,
         topics=tuple(
-            DescribeLogDirsTopic(name=name, partitions=_described(by_topic[name]))
+            DescribeLogDirsTopic(
+                name=name,
+                partitions=tuple(sorted(by_topic[name], key=lambda each: each.partition_index)),
+            )
             for name in sorted(by_topic)
         ),
         total_bytes=total_bytes,
@@ -108,13 +119,19 @@ def _directory(
     )
 
 
-def _described(replicas: Iterable[HostedReplica]) -> tuple[DescribeLogDirsPartition, ...]:
-    return tuple(
-        DescribeLogDirsPartition(
-            partition_index=each.key.partition_id,
-            partition_size=each.log.size_bytes,
-            offset_lag=max(each.core.high_watermark - each.core.end_offset, 0),
-            is_future_key=False,
-        )
-        for each in sorted(replicas, key=lambda each: each.key.partition_id)
+def _described(replica: HostedReplica) -> DescribeLogDirsPartition:
+    return DescribeLogDirsPartition(
+        partition_index=replica.key.partition_id,
+        partition_size=replica.log.size_bytes,
+        offset_lag=max(replica.core.high_watermark - replica.core.end_offset, 0),
+        is_future_key=False,
+    )
+
+
+def _copied(move: Move) -> DescribeLogDirsPartition:
+    return DescribeLogDirsPartition(
+        partition_index=move.replica.key.partition_id,
+        partition_size=move.size_bytes,
+        offset_lag=move.lag,
+        is_future_key=True,
     )

@@ -30,6 +30,7 @@ from quorum_node.storage.broker.offset_checkpoint import (
 from quorum_node.storage.broker.partition_log import PartitionLog
 from quorum_node.storage.broker.replica_folder import (
     DELETE_SUFFIX,
+    FUTURE_SUFFIX,
     STRAY_SUFFIX,
     folder_name,
     going_name,
@@ -154,6 +155,48 @@ class LogDirectory:
         with self._lock:
             self.logs[replica] = log
         return log
+
+    def open_future(
+        self, replica: TopicPartition, topic_id: UUID, settings: LogSettings
+    ) -> PartitionLog:
+        """An empty log in a directory of its own, to which the replica is copied from another log directory.
+
+        Raises StorageFailure (the directory is offline now) or DiskFull.
+        """
+        self.check_usable()
+        folder = self.path / going_name(replica, FUTURE_SUFFIX)
+        with self._failing(f"make {folder}"), storage_errors(f"make {folder}"):
+            self._files.make_directories(folder)
+            ensure_partition_metadata(folder, uuid_text(topic_id), self._files)
+            return PartitionLog.open(
+                folder, settings, files=self._files, clock_ms=self._clock_ms, on_failure=self.fail
+            )
+
+    def promote(self, replica: TopicPartition, log: PartitionLog) -> None:
+        """Close the log of `open_future`; it is the replica's at the next `open_log`. All of it is durable then.
+
+        Raises StorageFailure (the directory is offline now) or DiskFull.
+        """
+        self.check_usable()
+        log.close()
+        with self._lock:
+            self._forget(replica)
+            self._recovery_points[replica] = log.recovery_point
+            self._write(checkpoints.RECOVERY_POINTS, self._recovery_points)
+            if log.start_offset > log.segments[0].base_offset:
+                self._log_starts[replica] = log.start_offset
+                self._write(checkpoints.LOG_STARTS, self._log_starts)
+        folder = self.path / folder_name(replica)
+        with self._failing(f"rename {log.directory}"):
+            self._files.rename(log.directory, folder)
+            sync_directory(self.path, self._files)
+
+    def drop_future(self, log: PartitionLog) -> None:
+        """Remove the log of `open_future`. Nothing is removed from a failed directory."""
+        log.close(cleanly=False)
+        if self.failure is None:
+            with self._failing(f"remove {log.directory}"):
+                remove_folder(log.directory, self._files)
 
     def delete(self, replica: TopicPartition) -> None:
         """Delete a replica's files after file.delete.delay.ms: its topic was deleted, or the

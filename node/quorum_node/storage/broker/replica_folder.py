@@ -18,9 +18,11 @@ from quorum_node.storage.partition_metadata import FILE_NAME
 
 DELETE_SUFFIX = "-delete"
 STRAY_SUFFIX = "-stray"
+FUTURE_SUFFIX = "-future"
+"""Of a copy that a move between log directories has not finished."""
 _MOST_CHARACTERS = 255
 _REPLICA = re.compile(r"([a-zA-Z0-9._-]{1,249})-([0-9]{1,10})")
-_GOING = re.compile(r"\S+-\S+\.\S+(?:-delete|-stray)")
+_GOING = re.compile(r"\S+-\S+\.\S+(?:-delete|-stray|-future)")
 
 
 def folder_name(replica: TopicPartition) -> str:
@@ -39,7 +41,7 @@ def parse_folder_name(name: str) -> TopicPartition | None:
 
 
 def is_going(name: str) -> bool:
-    """Whether it was renamed for removal."""
+    """Whether it was renamed for removal, or is an unfinished copy, which a start removes."""
     return _GOING.fullmatch(name) is not None
 
 
