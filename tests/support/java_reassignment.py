@@ -13,6 +13,8 @@ _LISTED = re.compile(r"^(\S+-\d+): replicas: ", re.MULTILINE)
 
 Replicas = Mapping[int, tuple[int, ...]]
 """By partition."""
+Directories = Mapping[int, tuple[str, ...]]
+"""Log directories of the replicas, by partition."""
 
 
 class ReassignmentTool:
@@ -28,11 +30,21 @@ class ReassignmentTool:
         """Start, with `throttle` bytes per second and broker; `additional`: while others are in progress."""
         options = ["--execute", "--throttle", str(throttle)]
         output = self._run(topic, target, *options, *(["--additional"] if additional else []))
-        assert "Successfully started partition reassignments" in output, output
+        assert "Successfully started partition reassignment" in output, output
 
-    def verify_complete(self, topic: str, target: Replicas) -> None:
+    def move_directories(
+        self, topic: str, target: Replicas, directories: Directories, *, throttle: int
+    ) -> None:
+        """Start, with a log directory for each replica, or `any`; `throttle` bytes per second and broker for moves between them."""
+        options = ["--execute", "--replica-alter-log-dirs-throttle", str(throttle)]
+        output = self._run(topic, target, *options, directories=directories)
+        assert "Successfully started" in output, output
+
+    def verify_complete(
+        self, topic: str, target: Replicas, directories: Directories | None = None
+    ) -> None:
         """Check that every partition has the requested replicas; the tool then removes the throttles."""
-        output = self._run(topic, target, "--verify")
+        output = self._run(topic, target, "--verify", directories=directories)
         for partition_id in target:
             assert f"Reassignment of partition {topic}-{partition_id} is completed." in output, (
                 output
@@ -57,14 +69,16 @@ class ReassignmentTool:
         """Partitions that are moving now, as `topic-partition`."""
         return set(_LISTED.findall(self._tool("--list")))
 
-    def _run(self, topic: str, target: Replicas, *options: str) -> str:
-        plan = {
-            "version": 1,
-            "partitions": [
-                {"topic": topic, "partition": partition_id, "replicas": list(replicas)}
-                for partition_id, replicas in sorted(target.items())
-            ],
-        }
+    def _run(
+        self, topic: str, target: Replicas, *options: str, directories: Directories | None = None
+    ) -> str:
+        partitions: list[dict[str, object]] = []
+        for partition_id, replicas in sorted(target.items()):
+            each = {"topic": topic, "partition": partition_id, "replicas": list(replicas)}
+            if directories is not None:
+                each["log_dirs"] = list(directories[partition_id])
+            partitions.append(each)
+        plan = {"version": 1, "partitions": partitions}
         file = self._folder / "reassignment.json"
         file.write_text(json.dumps(plan))
         return self._tool("--reassignment-json-file", str(file), *options)

@@ -11,7 +11,7 @@ from quorum_node.server.broker.fetched_batches import fetched_batches
 from quorum_node.storage.broker.log_directory import LogDirectory
 from quorum_node.storage.broker.log_settings import LogSettings
 
-PIECE_BYTES = 1 << 20
+PIECE_BYTES = 256 << 10
 """Bytes that are copied in one step."""
 
 

@@ -131,15 +131,19 @@ class ReplicaMoves:
 
     async def _advance(self, replica: HostedReplica, copy: LogCopy) -> bool:
         """Copy a piece. True if hardly anything is left, and what is copied is durable."""
-        if self._quota.is_exceeded(self._loop.time() * 1000):
+        if self._is_throttled():
             await asyncio.sleep(_PAUSE_SECONDS)
             return False
         copied = await self._in_thread(partial(copy.advance, replica.core.written_offset))
         self._quota.record(copied, self._loop.time() * 1000)
-        if replica.log.bytes_from(copy.end_offset) > _LAST_BYTES and copied:
+        is_far = copied > 0 and replica.log.bytes_from(copy.end_offset) > _LAST_BYTES
+        if is_far or self._is_throttled():
             return False
         await self._in_thread(copy.flush)
         return True
+
+    def _is_throttled(self) -> bool:
+        return self._quota.is_exceeded(self._loop.time() * 1000)
 
     def _finish(self, replica: HostedReplica, copy: LogCopy, directory: DataDirectory) -> bool:
         """Copy the rest and exchange the logs; False if too much was written meanwhile, or the move is not wanted any more."""

@@ -1,0 +1,92 @@
+"""Stock tools on brokers of this software with several log directories, and throttled reassignments (KIP-113, KIP-73)."""
+
+import json
+import time
+from pathlib import Path
+from random import Random
+from uuid import UUID
+
+import pytest
+
+from support.java_reassignment import ReassignmentTool
+from support.local_quorum import wait_until
+from support.log_directories import TwoDirectories, brokers_with_disks
+from support.loop_disk import require_loop_disks
+from support.stock_kafka import tool
+
+pytestmark = [pytest.mark.interop, pytest.mark.long, pytest.mark.timeout(400)]
+
+CONFIGS = "kafka.admin.ConfigCommand"
+LOG_DIRS = "org.apache.kafka.tools.LogDirsCommand"
+MB = 1_000_000
+RATE = 500_000
+
+
+def filled(brokers: TwoDirectories, megabytes: int) -> tuple[UUID, list[bytes]]:
+    """A topic on broker 201, with this much in batches of half a megabyte."""
+    topic = brokers.create_topic_at(201, "t", [201], [201, 202])
+    values = [Random(number).randbytes(MB // 2) for number in range(2 * megabytes)]
+    for value in values:
+        assert not brokers.produce(201, topic, [value]).error_code
+    return topic, values
+
+
+def described(brokers: TwoDirectories) -> dict[str, dict[str, object]]:
+    """What `kafka-log-dirs` prints about broker 201, by directory."""
+    output = tool(LOG_DIRS, "--bootstrap-server", brokers.bootstrap, "--describe")
+    found = json.loads(next(line for line in output.splitlines() if line.startswith("{")))
+    (broker,) = [each for each in found["brokers"] if each["broker"] == 201]
+    return {each["logDir"]: each for each in broker["logDirs"]}
+
+
+def test_stock_tools_move_replicas_between_directories_and_describe_a_dead_one(
+    tmp_path: Path,
+) -> None:
+    require_loop_disks()
+    with brokers_with_disks(tmp_path, 2, "b") as (brokers, disks):
+        brokers.start()
+        topic_id, values = filled(brokers, 4)
+        assert brokers.partitions_in(201, "a", "t") == {0}
+        a, b = (str(brokers.directory(201, name)) for name in "ab")
+        reassigning = ReassignmentTool(brokers.bootstrap, tmp_path)
+        began = time.monotonic()
+        reassigning.move_directories("t", {0: (201,)}, {0: (b,)}, throttle=RATE)
+        wait_until(lambda: brokers.partitions_in(201, "b", "t") == {0}, "it is moved", 60)
+        assert time.monotonic() - began > (4 * MB - 2 * MB // 2) / RATE, "the throttle applies"
+        reassigning.verify_complete("t", {0: (201,)}, {0: (b,)})
+        assert brokers.read_all(201, topic_id) == values
+        # A new replica on another broker, in a directory of choice.
+        chosen = str(brokers.directory(202, "b"))
+        reassigning.move_directories("t", {0: (201, 202)}, {0: ("any", chosen)}, throttle=100 * MB)
+        wait_until(lambda: brokers.isr("t", 201) == {201, 202}, "it is replicated", 60)
+        assert brokers.partitions_in(202, "b", "t") == {0}
+        disks["b"].shut_down()
+        wait_until(lambda: brokers.leader("t", 202) == 202, "the other replica leads", 30)
+        found = described(brokers)
+        assert found[a]["error"] is None
+        assert "KafkaStorageException" in str(found[b]["error"])
+        assert brokers.read_all(202, topic_id) == values
+
+
+def test_stock_tool_throttles_a_reassignment_and_removes_the_throttle(tmp_path: Path) -> None:
+    with brokers_with_disks(tmp_path, 2, "") as (brokers, _):
+        brokers.start()
+        topic_id, values = filled(brokers, 6)
+        busy = brokers.create_topic("busy", [201, 202])
+        reassigning = ReassignmentTool(brokers.bootstrap, tmp_path)
+        began = time.monotonic()
+        reassigning.execute("t", {0: (202,)}, throttle=RATE)
+        started = time.monotonic()
+        # Replicas in sync are not throttled.
+        assert not brokers.produce(201, busy, [b"x" * MB], timeout_ms=5_000).error_code
+        wait_until(lambda: brokers.leader("t", 201) == 202, "it is moved", 120)
+        ended = time.monotonic()
+        # The last batch is sent as soon as the ones before are paid off, and the first second is free.
+        assert ended - began > (6 * MB - MB // 2) / RATE - 2
+        assert ended - started < 3 * 6 * MB / RATE
+        reassigning.verify_complete("t", {0: (202,)})
+        assert brokers.read_all(202, topic_id) == values
+        for kind, name in (("brokers", "201"), ("brokers", "202"), ("topics", "t")):
+            entity = ("--entity-type", kind, "--entity-name", name)
+            shown = tool(CONFIGS, "--bootstrap-server", brokers.bootstrap, "--describe", *entity)
+            assert "throttled" not in shown
