@@ -1,17 +1,20 @@
 """Stock tools on brokers of this software with several log directories, and throttled reassignments (KIP-113, KIP-73)."""
 
 import json
+import shutil
 import time
 from pathlib import Path
 from random import Random
+from types import MappingProxyType
 from uuid import UUID
 
 import pytest
 
+from support.java_quorum import JavaQuorum
 from support.java_reassignment import ReassignmentTool
 from support.local_quorum import wait_until
-from support.log_directories import TwoDirectories, brokers_with_disks
-from support.loop_disk import require_loop_disks
+from support.log_directories import DISK_MIB, TwoDirectories, brokers_with_disks
+from support.loop_disk import LoopDisk, require_loop_disks
 from support.stock_kafka import tool
 
 pytestmark = [pytest.mark.interop, pytest.mark.long, pytest.mark.timeout(400)]
@@ -39,6 +42,7 @@ def described(brokers: TwoDirectories) -> dict[str, dict[str, object]]:
     return {each["logDir"]: each for each in broker["logDirs"]}
 
 
+@pytest.mark.requirement("KV3-07")
 def test_stock_tools_move_replicas_between_directories_and_describe_a_dead_one(
     tmp_path: Path,
 ) -> None:
@@ -68,6 +72,7 @@ def test_stock_tools_move_replicas_between_directories_and_describe_a_dead_one(
         assert brokers.read_all(202, topic_id) == values
 
 
+@pytest.mark.requirement("KV3-04")
 def test_stock_tool_throttles_a_reassignment_and_removes_the_throttle(tmp_path: Path) -> None:
     with brokers_with_disks(tmp_path, 2, "") as (brokers, _):
         brokers.start()
@@ -90,3 +95,60 @@ def test_stock_tool_throttles_a_reassignment_and_removes_the_throttle(tmp_path: 
             entity = ("--entity-type", kind, "--entity-name", name)
             shown = tool(CONFIGS, "--bootstrap-server", brokers.bootstrap, "--describe", *entity)
             assert "throttled" not in shown
+
+
+@pytest.mark.requirement("KV3-07")
+def test_stock_controller_moves_leaderships_away_from_a_dead_directory(tmp_path: Path) -> None:
+    require_loop_disks()
+    with JavaQuorum(tmp_path / "java") as quorum:
+
+        class Ours(TwoDirectories):
+            others = MappingProxyType(
+                {
+                    "controller.quorum.bootstrap.servers": quorum.bootstrap,
+                    "cluster.id": quorum.cluster_id,
+                }
+            )
+
+        with Ours(quorum, tmp_path / "brokers", 2) as brokers:  # type: ignore[arg-type]
+            node = brokers.nodes[201]
+            disk = LoopDisk(node.root / "disk-b", DISK_MIB)
+            try:
+                quorum.start()
+                brokers.start()
+                topic = brokers.create_topic("t", [201, 202], partitions=4)
+                for number in range(4):
+                    assert not brokers.produce(201, topic, [b"1"], partition=number).error_code
+                lost, kept = (brokers.partitions_in(201, name, "t") for name in "ba")
+                assert len(lost) == len(kept) == 2
+                disk.shut_down()
+                wait_led(brokers, lost, 202, {202})
+                wait_led(brokers, kept, 201, {201, 202})
+                for number in lost:
+                    assert not brokers.produce(202, topic, [b"2"], partition=number).error_code
+                node.terminate()
+                disk.remount()
+                shutil.rmtree(brokers.directory(201, "b"))
+                brokers.start()
+                for number in range(4):
+                    wait_until(
+                        lambda number=number: brokers.isr("t", 202, number) == {201, 202},  # type: ignore[misc]
+                        "everything is in sync again",
+                        60,
+                    )
+                assert brokers.partitions_in(201, "b", "t") == lost
+            finally:
+                if node.is_running:
+                    node.kill()
+                disk.close()
+
+
+def wait_led(brokers: TwoDirectories, partitions: set[int], leader: int, isr: set[int]) -> None:
+    for number in partitions:
+        wait_until(
+            lambda number=number: (  # type: ignore[misc]
+                brokers.leader("t", 202, number) == leader and brokers.isr("t", 202, number) == isr
+            ),
+            f"{leader} leads {number} with ISR {isr}",
+            30,
+        )

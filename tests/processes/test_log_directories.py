@@ -4,7 +4,9 @@ The failed disk is an XFS that is shut down: every write and read gives EIO, as 
 """
 
 import shutil
+import time
 from pathlib import Path
+from random import Random
 from uuid import UUID
 
 import pytest
@@ -17,7 +19,7 @@ from support.local_quorum import wait_until
 from support.log_directories import TwoDirectories, brokers_with_disks
 from support.loop_disk import require_loop_disks
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.requirement("KV3-07")]
 
 PARTITIONS = 4
 MOVED = (ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -166,3 +168,63 @@ def test_copy_of_a_directory_is_refused_unchanged(tmp_path: Path) -> None:
         b.write_text(own)
         brokers.start()
         assert len(brokers.partitions_in(201, "b", "t")) == PARTITIONS // 2
+
+
+def test_broker_without_others_leads_what_is_in_the_remaining_directory(tmp_path: Path) -> None:
+    require_loop_disks()
+    with brokers_with_disks(tmp_path, 1, "b") as (brokers, disks):
+        brokers.start()
+        topic = brokers.create_topic("t", [201], partitions=PARTITIONS)
+        for number in range(PARTITIONS):
+            answer = brokers.produce(201, topic, [b"%d" % number], partition=number)
+            assert not answer.error_code
+        lost, kept = lost_and_kept(brokers)
+        disks["b"].shut_down()
+        wait_until(
+            lambda: all(brokers.leader("t", 201, number) is None for number in lost),
+            "they have no leader",
+            20,
+        )
+        brokers.nodes[201].kill()
+        brokers.start()
+        for number in kept:
+            wait_until(
+                lambda number=number: brokers.leader("t", 201, number) == 201,  # type: ignore[misc]
+                "it leads",
+                20,
+            )
+            assert brokers.read_all(201, topic, number) == [b"%d" % number]
+        assert all(brokers.leader("t", 201, number) is None for number in lost)
+        later = brokers.create_topic("later", [201])
+        assert not brokers.produce(201, later, [b"new"]).error_code
+        assert brokers.partitions_in(201, "a", "later") == {0}
+
+
+@pytest.mark.long
+def test_broker_killed_during_moves_keeps_every_record(tmp_path: Path) -> None:
+    random = Random(7)
+    with brokers_with_disks(tmp_path, 1, "") as (brokers, _):
+        brokers.start()
+        topic = brokers.create_topic("t", [201], partitions=PARTITIONS)
+        sent: dict[int, list[bytes]] = {number: [] for number in range(PARTITIONS)}
+        moved = 0
+        for round_ in range(10):
+            for number in range(PARTITIONS):
+                values = [random.randbytes(200_000) for _ in range(4)]
+                assert not brokers.produce(201, topic, values, partition=number).error_code
+                sent[number] += values
+            before = brokers.partitions_in(201, "a", "t")
+            target = str(brokers.directory(201, "ab"[round_ % 2]))
+            assert not any(brokers.alter(201, target, "t", *range(PARTITIONS)))
+            time.sleep(random.random() * 0.2)  # at any moment of the moves
+            brokers.nodes[201].kill()
+            brokers.start()
+            moved += before != brokers.partitions_in(201, "a", "t")
+            for number in range(PARTITIONS):
+                wait_until(
+                    lambda number=number: brokers.leader("t", 201, number) == 201,  # type: ignore[misc]
+                    "it leads",
+                    20,
+                )
+                assert brokers.read_all(201, topic, number) == sent[number]
+        assert moved

@@ -28,3 +28,8 @@ class FailingFiles(PosixFileSystem):
         """See `FileSystem`."""
         self._check()
         super().fsync(fd)
+
+    def fdatasync(self, fd: int) -> None:
+        """See `FileSystem`."""
+        self._check()
+        super().fdatasync(fd)

@@ -3,9 +3,10 @@
 The directories are described over the wire. The tests check the results.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 
 from quorum_node.protocol.alter_replica_log_dirs import (
     ALTER_REPLICA_LOG_DIRS,
@@ -28,11 +29,13 @@ DISK_MIB = 320
 
 
 class TwoDirectories(PythonBrokers):
-    """Every broker has `log.dirs` a and b."""
+    """Every broker has `log.dirs` a and b. `others`: properties for other controllers than those of the quorum."""
+
+    others: Mapping[str, str] = MappingProxyType({})
 
     def properties_of(self, node: LocalNode) -> dict[str, str]:
         """See `PythonBrokers`."""
-        return {"log.dirs": ",".join(str(self.path(node, name)) for name in "ab")}
+        return {"log.dirs": ",".join(str(self.path(node, name)) for name in "ab"), **self.others}
 
     def path(self, node: LocalNode, name: str) -> Path:
         """One of the directories."""

@@ -18,6 +18,8 @@ from quorum_node.protocol.create_topics import CreateTopicsRequest, CreateTopics
 from quorum_node.records.metadata import LOST, MIGRATING, UNASSIGNED
 from support.controlled_cluster import ControlledCluster, assigned, directory_of
 
+pytestmark = pytest.mark.requirement("KV3-07")
+
 ME, OTHER = 1, 2
 A, B, DEAD = UUID(int=1 << 80), UUID(int=1 << 81), UUID(int=1 << 82)
 ONLINE = {A: 5, B: 3}

@@ -4,6 +4,8 @@ import pytest
 
 from quorum_node.broker.replication_quota import ReplicationQuota, is_listed
 
+pytestmark = pytest.mark.requirement("KV3-04")
+
 
 @pytest.mark.parametrize(
     ("text", "listed"),

@@ -2,6 +2,8 @@
 
 from uuid import UUID
 
+import pytest
+
 from quorum_node.controller.directories import assign_replicas_to_dirs
 from quorum_node.controller.heartbeats import heartbeat
 from quorum_node.controller.partition_repair import MAX_RECORDS
@@ -22,6 +24,9 @@ from quorum_node.protocol.create_topics import (
 )
 from support import broker_requests
 from support.controlled_cluster import ControlledCluster
+
+pytestmark = pytest.mark.requirement("KV3-07")
+
 
 FIRST, SECOND = UUID(int=1 << 80), UUID(int=1 << 81)
 

@@ -21,6 +21,7 @@ from quorum_node.protocol.broker_registration import (
 )
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.raft.events import FailureReason
+from quorum_node.records.metadata import UNASSIGNED, PartitionChangeRecord
 from quorum_node.schema.schema import Message
 from quorum_node.server.broker.data_log import DataDirectory
 from quorum_node.server.broker.events import BrokerEvents
@@ -28,7 +29,7 @@ from quorum_node.server.broker.hosted_replica import HostedReplica
 from quorum_node.server.broker.lifecycle import Lifecycle, registration
 from quorum_node.server.broker.topic_lookup import look_up
 from quorum_node.storage.broker.failed_directories import FailedDirectories
-from quorum_node.storage.errors import StorageFailure
+from quorum_node.storage.errors import DiskFull, StorageFailure
 from support.data_batches import data_batch
 from support.failing_files import FailingFiles
 from support.hosted_replicas import (
@@ -40,7 +41,7 @@ from support.hosted_replicas import (
     produce,
 )
 
-pytestmark = pytest.mark.virtual_time
+pytestmark = [pytest.mark.virtual_time, pytest.mark.requirement("KV3-07")]
 
 A, B = UUID(int=1 << 80), UUID(int=1 << 81)
 
@@ -127,6 +128,33 @@ async def test_replicas_of_a_failed_directory_are_not_created_elsewhere_and_new_
     assert made.hosted.create("in-b").directory_id == made.a, "another topic of that name"
 
 
+async def test_replica_that_is_assigned_again_is_created_in_another_directory(
+    tmp_path: Path,
+) -> None:
+    made = TwoDirectories(tmp_path)
+    made.files.error = errno.EIO
+    produce(made.in_b, bytes_of())
+    await asyncio.sleep(0)
+    cluster, key = made.hosted.cluster, made.in_b.key
+    elsewhere = cluster.partition("in-b").directories[1]
+    for replicas, directories in (
+        ((OTHER,), (elsewhere,)),
+        ((OTHER, ME), (elsewhere, UNASSIGNED)),
+    ):
+        change = PartitionChangeRecord(
+            partition_id=0,
+            topic_id=key.topic_id,
+            replicas=replicas,
+            isr=(OTHER,),
+            leader=OTHER,
+            directories=directories,
+        )
+        cluster.replay([change])
+        made.hosted.replicas.apply(cluster.image)
+    assert made.hosted.replica("in-b").directory_id == made.a
+    assert made.code("in-b") is None
+
+
 async def test_full_disk_takes_its_directory_offline_until_the_next_start(tmp_path: Path) -> None:
     made = TwoDirectories(tmp_path)
     made.files.error = errno.ENOSPC
@@ -145,6 +173,17 @@ async def test_failed_maintenance_fails_only_its_directory(tmp_path: Path) -> No
     await asyncio.sleep(0)
     assert made.code("in-b") == ErrorCode.KAFKA_STORAGE_ERROR
     assert produce(made.in_a, bytes_of()) == (BrokerError.NONE, 0)
+
+
+async def test_full_disk_at_a_sync_ends_a_broker_with_one_directory_as_full(tmp_path: Path) -> None:
+    """Not as failed: that would be latched, although the data is intact."""
+    files = FailingFiles()
+    hosted = HostedReplicas(tmp_path, files=files)
+    assert produce(hosted.create("t"), bytes_of())
+    files.error = errno.ENOSPC
+    await asyncio.get_running_loop().run_in_executor(None, hosted.directories.maintain)
+    await asyncio.sleep(0)
+    assert [type(each) for each in hosted.failures] == [DiskFull]
 
 
 async def test_process_ends_with_the_last_directory(tmp_path: Path) -> None:

@@ -30,6 +30,9 @@ from support.data_batches import data_batch
 from support.failing_files import FailingFiles
 from support.hosted_replicas import ME, OTHER, HostedReplicas, accepted, position_of, produce
 
+pytestmark = pytest.mark.requirement("KV3-07")
+
+
 LARGE = 300_000
 
 

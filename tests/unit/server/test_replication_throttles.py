@@ -36,7 +36,7 @@ from quorum_node.server.broker.fetch_api import FetchApi
 from support.data_batches import data_batch
 from support.hosted_replicas import ME, OTHER, HostedReplicas, answered, produce
 
-pytestmark = pytest.mark.virtual_time
+pytestmark = [pytest.mark.virtual_time, pytest.mark.requirement("KV3-04")]
 
 RATE = 1_000
 SECONDS = 20

@@ -193,6 +193,6 @@ class DataDirectories:
 
     def _note(self, directory: DataDirectory, failure: StorageFailure | DiskFull) -> None:
         self._events.directory_failed(directory.path, str(failure), len(self.online))
-        # The data of a full disk is intact: the next process uses it.
-        if isinstance(failure, StorageFailure) or failure.at_sync:
-            self._record.failed(directory, StorageFailure(str(failure)))
+        # A full disk is used by the next process, which counts what was not synced as lost.
+        if isinstance(failure, StorageFailure):
+            self._record.failed(directory, failure)

@@ -202,7 +202,7 @@ class OpenDataDirectory:
             if self.failure is not None:
                 return
             self.failure = failure
-        self._directory.fail(StorageFailure(str(failure)))
+        self._directory.fail(failure)
         self._told(failure)
 
     @property

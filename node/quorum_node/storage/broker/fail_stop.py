@@ -21,7 +21,9 @@ class FailStop:
 
     __slots__ = ("_directory", "_on_failure", "failure")
 
-    def __init__(self, directory: Path, on_failure: Callable[[StorageFailure], None]) -> None:
+    def __init__(
+        self, directory: Path, on_failure: Callable[[StorageFailure | DiskFull], None]
+    ) -> None:
         self._directory = directory
         self._on_failure = on_failure
         self.failure: StorageFailure | DiskFull | None = None
@@ -40,10 +42,7 @@ class FailStop:
         if self.failure is None:
             self.failure = failure
             if not isinstance(failure, DamagedLog):
-                if isinstance(failure, DiskFull):
-                    self._on_failure(StorageFailure(str(failure)))
-                else:
-                    self._on_failure(failure)
+                self._on_failure(failure)
         return failure
 
     def guarded(self, action: Callable[[], T], *, full_is_final: bool = True) -> T:

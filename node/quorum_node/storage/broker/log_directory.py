@@ -82,7 +82,7 @@ class LogDirectory:
         """
         self.path = path
         self.failure: StorageFailure | None = None
-        self._on_failure: Callable[[StorageFailure], None] = lambda _: None
+        self._on_failure: Callable[[StorageFailure | DiskFull], None] = lambda _: None
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self._files = files
         self._clock_ms = clock_ms
@@ -309,18 +309,19 @@ class LogDirectory:
 
     # -- failure
 
-    def watch(self, failed: Callable[[StorageFailure], None]) -> None:
+    def watch(self, failed: Callable[[StorageFailure | DiskFull], None]) -> None:
         """Call `failed` once when the directory fails, on the thread that detects it."""
         self._on_failure = failed
 
-    def fail(self, failure: StorageFailure) -> None:
+    def fail(self, failure: StorageFailure | DiskFull) -> None:
         """Take the directory with all its logs offline; the first reason is kept."""
+        final = StorageFailure(str(failure)) if isinstance(failure, DiskFull) else failure
         with self._lock:
             if self.failure is not None:
                 return
-            self.failure = failure
+            self.failure = final
             for log in self.logs.values():
-                log.disable(failure)
+                log.disable(final)
         self._on_failure(failure)
 
     def check_usable(self) -> None:

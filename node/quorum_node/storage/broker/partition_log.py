@@ -66,7 +66,7 @@ class PartitionLog(LogProducers):
         files: FileSystem,
         clock_ms: Callable[[], int],
         before_lowering: Callable[["PartitionLog"], None],
-        on_failure: Callable[[StorageFailure], None],
+        on_failure: Callable[[StorageFailure | DiskFull], None],
     ) -> None:
         """See `open`."""
         self.directory = directory
@@ -102,7 +102,7 @@ class PartitionLog(LogProducers):
         files: FileSystem = POSIX,
         clock_ms: Callable[[], int] = time_of_day_ms,
         before_lowering: Callable[["PartitionLog"], None] = _no_callback,
-        on_failure: Callable[[StorageFailure], None] = _no_callback,
+        on_failure: Callable[[StorageFailure | DiskFull], None] = _no_callback,
     ) -> "PartitionLog":
         """Open or create the log in an existing directory. `known`: see `Known`; without it everything is scanned.
 
