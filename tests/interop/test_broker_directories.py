@@ -10,11 +10,15 @@ from uuid import UUID
 
 import pytest
 
+from quorum_node.fresh_uuid import fresh_uuid
+from quorum_node.records.identity import uuid_text
+from support.java_brokers import JavaBroker, JavaBrokers
 from support.java_quorum import JavaQuorum
 from support.java_reassignment import ReassignmentTool
-from support.local_quorum import wait_until
+from support.local_quorum import LocalQuorum, wait_until
 from support.log_directories import DISK_MIB, TwoDirectories, brokers_with_disks
 from support.loop_disk import LoopDisk, require_loop_disks
+from support.python_brokers import PythonBrokers
 from support.stock_kafka import tool
 
 pytestmark = [pytest.mark.interop, pytest.mark.long, pytest.mark.timeout(400)]
@@ -141,6 +145,74 @@ def test_stock_controller_moves_leaderships_away_from_a_dead_directory(tmp_path:
                 if node.is_running:
                     node.kill()
                 disk.close()
+
+
+def live(brokers: PythonBrokers) -> set[int]:
+    """Brokers that are not fenced."""
+    found = brokers.metadata(201)
+    return set() if found is None else {each.node_id for each in found.brokers}
+
+
+class JavaWithTwoDirectories(JavaBrokers):
+    """Stock brokers with a second log directory, which is on the disk of the test."""
+
+    second: Path
+
+    def properties_of(self, broker: JavaBroker) -> dict[str, str]:
+        """See `JavaBrokers`."""
+        return {"log.dirs": f"{broker.root / 'data'},{self.second}"}
+
+
+@pytest.mark.requirement("KV3-07")
+def test_controllers_move_leaderships_away_from_a_dead_directory_of_a_stock_broker(
+    tmp_path: Path,
+) -> None:
+    require_loop_disks()
+    disk = LoopDisk(tmp_path / "disk", DISK_MIB)
+    try:
+
+        class Stock(JavaWithTwoDirectories):
+            second = disk.mount_point / "logs"
+
+        with (
+            LocalQuorum(tmp_path / "quorum", nodes=1) as quorum,
+            PythonBrokers(quorum, tmp_path / "python", 1) as ours,
+            Stock.on(quorum, tmp_path / "java", 1) as stock,
+        ):
+            Stock.second.mkdir()
+            (Stock.second / "meta.properties").write_text(
+                f"version=1\ncluster.id={quorum.cluster_id}\nnode.id=101\n"
+                f"directory.id={uuid_text(fresh_uuid())}\n"
+            )
+            quorum.form()
+            ours.start()
+            stock.start()
+            wait_until(lambda: live(ours) == {101, 201}, "both are live", 90)
+            topic = ours.create_topic_at(201, "t", [101, 201], [201], partitions=4)
+            for number in range(4):
+                wait_until(
+                    lambda number=number: ours.isr("t", 201, number) == {101, 201},  # type: ignore[misc]
+                    "both are in sync",
+                    60,
+                )
+            lost = {int(each.name[2:]) for each in Stock.second.glob("t-[0-9]")}
+            assert len(lost) == 2
+            disk.shut_down()
+            for number in range(4):
+                leader, isr = (201, {201}) if number in lost else (101, {101, 201})
+                wait_until(
+                    lambda number=number, leader=leader, isr=isr: (  # type: ignore[misc]
+                        ours.leader("t", 201, number) == leader
+                        and ours.isr("t", 201, number) == isr
+                    ),
+                    f"{leader} leads {number} with ISR {isr}",
+                    60,
+                )
+            for number in lost:
+                assert not ours.produce(201, topic, [b"x"], partition=number).error_code
+            stock.brokers[101].kill()
+    finally:
+        disk.close()
 
 
 def wait_led(brokers: TwoDirectories, partitions: set[int], leader: int, isr: set[int]) -> None:

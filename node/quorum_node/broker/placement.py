@@ -7,7 +7,7 @@ would be a member of the ISR that has lost acknowledged records. Stock brokers c
 (`Partition.createLogInAssignedDirectoryId`). Here a member of the ISR, or an eligible leader, is not created then.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -86,6 +86,24 @@ def superseded_logs(
             raise AmbiguousReplica(f"{name}-{number}")
         superseded += [each for each in logs if each.directory_id != assigned]
     return superseded
+
+
+def lacks_directory(broker_id: int, image: TopicsImage, online: Collection[UUID]) -> bool:
+    """Whether a replica of this broker is in a directory that it does not have, such as one that was removed from log.dirs.
+
+    Even after a clean stop the broker can't claim then that its replicas are complete.
+    """
+    return any(
+        directory not in online and not _is_reserved(directory)
+        for topic in image.topics_of(broker_id)
+        for partition in topic.partitions.values()
+        if broker_id in partition.replicas
+        for directory in (assigned_directory(broker_id, partition),)
+    )
+
+
+def _is_reserved(directory: UUID) -> bool:
+    return directory in _NOT_NAMED or directory == LOST
 
 
 def _may_have_records(broker_id: int, partition: Partition) -> bool:

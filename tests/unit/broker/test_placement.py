@@ -10,12 +10,13 @@ from quorum_node.broker.placement import (
     AmbiguousReplica,
     Offline,
     directory_of_replica,
+    lacks_directory,
     superseded_logs,
 )
 from quorum_node.controller.topics import create_topics
 from quorum_node.image.partition import Partition
 from quorum_node.protocol.create_topics import CreateTopicsRequest, CreateTopicsResponse
-from quorum_node.records.metadata import LOST, MIGRATING, UNASSIGNED
+from quorum_node.records.metadata import LOST, MIGRATING, UNASSIGNED, PartitionChangeRecord
 from support.controlled_cluster import ControlledCluster, assigned, directory_of
 
 pytestmark = pytest.mark.requirement("KV3-07")
@@ -99,3 +100,21 @@ def test_of_two_logs_of_a_replica_the_one_in_the_assigned_directory_is_current()
     ambiguous = [logs[0], FoundLog("t", 0, cluster.topic_id("t"), A)]
     with pytest.raises(AmbiguousReplica, match="t-0"):
         superseded_logs(ME, ambiguous, cluster.image.topics)
+
+
+def test_replica_in_a_directory_that_was_removed_is_noticed() -> None:
+    cluster = ControlledCluster((ME, OTHER))
+    request = CreateTopicsRequest(topics=(assigned("t", (ME, OTHER)),))
+    cluster.ask(create_topics, request, CreateTopicsResponse)
+    topics = cluster.image.topics
+    assert not lacks_directory(ME, topics, (directory_of(ME), A))
+    assert lacks_directory(ME, topics, (A, B))
+    assert not lacks_directory(3, topics, (A,)), "of another broker"
+    for directory in (UNASSIGNED, MIGRATING, LOST):
+        change = PartitionChangeRecord(
+            partition_id=0,
+            topic_id=cluster.topic_id("t"),
+            directories=(directory, directory_of(OTHER)),
+        )
+        cluster.replay([change])
+        assert not lacks_directory(ME, cluster.image.topics, (A, B))

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable
 from uuid import UUID
 
-from quorum_node.broker.placement import AmbiguousReplica
+from quorum_node.broker.placement import AmbiguousReplica, lacks_directory
 from quorum_node.configuration.node_config import NodeConfig
 from quorum_node.controller.feature_levels import METADATA_VERSION_NAMES
 from quorum_node.image.cluster_image import ClusterImage
@@ -28,7 +28,7 @@ from quorum_node.server.broker.group_api import GroupApi
 from quorum_node.server.broker.group_coordinators import GroupCoordinators
 from quorum_node.server.broker.internal_topics import OffsetsTopicCreation
 from quorum_node.server.broker.isr_requests import IsrRequests
-from quorum_node.server.broker.lifecycle import Lifecycle, registration
+from quorum_node.server.broker.lifecycle import NO_EPOCH, Lifecycle, registration
 from quorum_node.server.broker.metadata_api import MetadataApi
 from quorum_node.server.broker.port import BrokerOwner, MetadataReplica
 from quorum_node.server.broker.producer_ids import ProducerIds
@@ -278,12 +278,14 @@ class HostedBroker(NoRole):
             )
             for each in self._config.broker_listeners
         )
+        topics, online = self._replica.committed.image.topics, directories.online_ids
+        is_complete = not lacks_directory(self._config.node_id, topics, online)
         own = registration(
             self._config.node_id,
             self._broker.rack,
             listeners,
-            directories.online_ids,
-            directories.previous_broker_epoch,
+            online,
+            directories.previous_broker_epoch if is_complete else NO_EPOCH,
             self._incarnation_id,
         )
         return Lifecycle(
