@@ -3,6 +3,7 @@
 import json
 import shutil
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from random import Random
 from types import MappingProxyType
@@ -11,7 +12,9 @@ from uuid import UUID
 import pytest
 
 from quorum_node.fresh_uuid import fresh_uuid
+from quorum_node.protocol.errors import ErrorCode
 from quorum_node.records.identity import uuid_text
+from support.group_consumers import GroupConsumer, produce_numbers, wait_until_read
 from support.java_brokers import JavaBroker, JavaBrokers
 from support.java_quorum import JavaQuorum
 from support.java_reassignment import ReassignmentTool
@@ -151,6 +154,38 @@ def live(brokers: PythonBrokers) -> set[int]:
     """Brokers that are not fenced."""
     found = brokers.metadata(201)
     return set() if found is None else {each.node_id for each in found.brokers}
+
+
+@pytest.mark.requirement("KV3-07")
+def test_producers_and_groups_of_librdkafka_go_on_while_a_directory_dies(tmp_path: Path) -> None:
+    """The coordinators of half of the groups are in the directory, as well as half of the messages."""
+    require_loop_disks()
+    properties = {"offsets_topic_replication_factor": "2", "offsets_topic_num_partitions": "4"}
+    with brokers_with_disks(tmp_path, 2, "b", **properties) as (brokers, disks):
+        brokers.start()
+        brokers.create_topic("t", [201, 202], partitions=4)
+        consumers = [
+            GroupConsumer(brokers.bootstrap, f"g{number}", "t", session_timeout_ms=45_000)
+            for number in range(4)
+        ]
+        try:
+            produce_numbers(brokers.bootstrap, "t", range(400), 4)
+            for each in consumers:
+                wait_until_read([each], range(400))
+            assert brokers.partitions_in(201, "b", "t")
+            assert brokers.partitions_in(201, "b", "__consumer_offsets")
+            with ThreadPoolExecutor(1) as producer:
+                numbers = range(400, 4_000)
+                produced = producer.submit(produce_numbers, brokers.bootstrap, "t", numbers, 4)
+                disks["b"].shut_down()
+                produced.result(120)
+            for each in consumers:
+                wait_until_read([each], range(4_000))
+            found = brokers.described(201)["b"]
+            assert found.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        finally:
+            for each in consumers:
+                each.stop()
 
 
 class JavaWithTwoDirectories(JavaBrokers):

@@ -12,9 +12,11 @@ from uuid import UUID
 import pytest
 
 from quorum_node.exit_codes import ExitCode
+from quorum_node.fresh_uuid import fresh_uuid
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.storage.broker.failed_directories import FILE_NAME as FAILED
 from quorum_node.storage.failure_latch import FAILURE_MARK
+from quorum_node.storage.meta_properties import MetaProperties, write_meta_properties
 from support.local_quorum import wait_until
 from support.log_directories import TwoDirectories, brokers_with_disks
 from support.loop_disk import require_loop_disks
@@ -168,6 +170,35 @@ def test_copy_of_a_directory_is_refused_unchanged(tmp_path: Path) -> None:
         b.write_text(own)
         brokers.start()
         assert len(brokers.partitions_in(201, "b", "t")) == PARTITIONS // 2
+
+
+def test_of_two_logs_of_a_replica_the_one_that_the_metadata_names_is_used(tmp_path: Path) -> None:
+    with brokers_with_disks(tmp_path, 1, "") as (brokers, _):
+        brokers.start()
+        topic = brokers.create_topic("t", [201], partitions=PARTITIONS)
+        (number, *_others) = brokers.partitions_in(201, "a", "t")
+        assert not brokers.produce(201, topic, [b"kept"], partition=number).error_code
+        node, name = brokers.nodes[201], f"t-{number}"
+        assert node.terminate() == ExitCode.OK
+        a, b = (brokers.directory(201, each) for each in "ab")
+        shutil.copytree(a / name, b / name)
+        identities = [each / "meta.properties" for each in (a, b)]
+        before = [each.read_bytes() for each in identities]
+        for each in identities:
+            write_meta_properties(each.parent, MetaProperties(201, fresh_uuid()))
+        node.start()
+        assert node.wait_exit(30) == ExitCode.IDENTITY_MISMATCH
+        assert f"two directories of log.dirs have a log of {name}" in node.log_text
+        assert (a / name).exists()
+        assert (b / name).exists()
+        for each, content in zip(identities, before, strict=True):
+            each.write_bytes(content)
+        brokers.start()
+        wait_until(lambda: brokers.leader("t", 201, number) == 201, "it leads", 20)
+        assert brokers.read_all(201, topic, number) == [b"kept"]
+        assert (a / name).exists()
+        assert not (b / name).exists()
+        assert [each for each in b.iterdir() if each.name.endswith("-stray")]
 
 
 def test_broker_without_others_leads_what_is_in_the_remaining_directory(tmp_path: Path) -> None:

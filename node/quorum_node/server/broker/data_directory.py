@@ -291,9 +291,8 @@ class OpenDataDirectory:
         """See `DataDirectory`."""
         self._cleaner.stop()
         epoch = NO_EPOCH if broker_epoch is None else broker_epoch
-        is_clean = broker_epoch is not None and self.failure is None
         with self._watched():
-            self._directory.close(epoch, cleanly=is_clean)
+            self._directory.close(epoch, cleanly=broker_epoch is not None)
 
     def _watched(self) -> _Watch:
         return _Watch(self.fail)
