@@ -1,12 +1,10 @@
 """An upgrade ends with a finalized level: node by node under load, and no format changes before that (K631-13)."""
 
-import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from quorum_node.configuration.node_config import check_config
 from quorum_node.protocol.apis import BROKER_REGISTRATION, UPDATE_FEATURES
 from quorum_node.protocol.broker_registration import BrokerRegistrationResponse
 from quorum_node.protocol.errors import ErrorCode
@@ -20,18 +18,9 @@ from quorum_node.records.batches import decode_records, split_batches
 from quorum_node.records.metadata import (
     LATEST_LEVEL,
     METADATA_VERSION,
-    FeatureLevelRecord,
-    encode_metadata,
 )
-from quorum_node.server.ending.termination import Termination
-from quorum_node.server.observing.metrics import Metrics
-from quorum_node.server.observing.node_events import MalformedBytes
-from quorum_node.server.partition.port import AppendOutcome, Committed
-from quorum_node.server.process.hosted_partitions import HostedPartitions
-from quorum_node.server.starting.startup import open_replica
-from quorum_node.storage.disk_reserve import DiskReserve
 from support.broker_requests import registration
-from support.hosted_process import RecordingProcess
+from support.founded_level import found_at_level
 from support.local_quorum import LocalNode, LocalQuorum, wait_until
 from support.one_request import ask
 from support.previous_version import NoHistory, previous_node
@@ -43,36 +32,6 @@ OLD_LEVEL = LATEST_LEVEL - 1
 FORMATS = {OLD_LEVEL: 3, LATEST_LEVEL: 4}
 """Version of RegisterBrokerRecord (KIP-1066 has added cordoned directories)."""
 REGISTER_BROKER = 0
-
-
-def founded(node: LocalNode) -> None:
-    """The first voter's log, as a cluster of the older level has it: the level is its first record."""
-    text = (node.root / "node.properties").read_text()
-    pairs = dict(line.split("=", 1) for line in text.splitlines())
-
-    async def write() -> None:
-        config = check_config(pairs)
-        directory = open_replica(config, Termination())
-        reserve = DiskReserve(Path(pairs["metadata.log.dir"]), 0)
-        hosted = HostedPartitions(
-            config, directory, Metrics(), MalformedBytes(), reserve, RecordingProcess()
-        )
-        hosted.start()
-        level = FeatureLevelRecord(name=METADATA_VERSION, feature_level=OLD_LEVEL)
-        outcome: AppendOutcome | None = None
-        for _ in range(1000):  # refused until its own voters record is committed
-            done: asyncio.Future[AppendOutcome] = asyncio.get_running_loop().create_future()
-            hosted.first.append((encode_metadata(level),), done.set_result)
-            outcome = await asyncio.wait_for(done, 10)
-            if isinstance(outcome, Committed):
-                break
-            await asyncio.sleep(0.01)
-        assert isinstance(outcome, Committed), outcome
-        hosted.close()
-        for partition in directory.partitions:
-            partition.log.close()
-
-    asyncio.run(write())
 
 
 def register(quorum: LocalQuorum, broker_id: int) -> None:
@@ -127,7 +86,7 @@ def test_rolling_upgrade_raises_the_feature_level_last_and_changes_no_format_bef
     quorum = make_quorum(3, initial_voters=1)
     for node in quorum.nodes.values():
         node.prefix = older
-    founded(quorum.nodes[1])
+    found_at_level(quorum.nodes[1], OLD_LEVEL)
     quorum.form()
     for node_id in (2, 3):
         quorum.add_voter(node_id)

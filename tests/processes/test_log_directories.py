@@ -14,6 +14,7 @@ import pytest
 from quorum_node.exit_codes import ExitCode
 from quorum_node.fresh_uuid import fresh_uuid
 from quorum_node.protocol.errors import ErrorCode
+from quorum_node.records.metadata.metadata_version import DIRECTORIES_LEVEL
 from quorum_node.storage.broker.failed_directories import FILE_NAME as FAILED
 from quorum_node.storage.failure_latch import FAILURE_MARK
 from quorum_node.storage.meta_properties import MetaProperties, write_meta_properties
@@ -170,6 +171,15 @@ def test_copy_of_a_directory_is_refused_unchanged(tmp_path: Path) -> None:
         b.write_text(own)
         brokers.start()
         assert len(brokers.partitions_in(201, "b", "t")) == PARTITIONS // 2
+
+
+def test_several_directories_are_refused_where_directories_have_no_ids(tmp_path: Path) -> None:
+    with brokers_with_disks(tmp_path, 1, "", DIRECTORIES_LEVEL - 1) as (brokers, _):
+        node = brokers.nodes[201]
+        node.start()
+        assert node.wait_exit(30) == ExitCode.BAD_CONFIGURATION
+        assert "log.dirs has 2 directories, which needs metadata.version 3.7-IV2" in node.log_text
+        assert not brokers.directory(201, "a").exists()
 
 
 def test_of_two_logs_of_a_replica_the_one_that_the_metadata_names_is_used(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from quorum_node.protocol.describe_log_dirs import (
     DescribeLogDirsResponse,
     DescribeLogDirsResult,
 )
+from support.founded_level import found_at_level
 from support.local_quorum import LocalNode, LocalQuorum
 from support.loop_disk import LoopDisk
 from support.python_brokers import FIRST_BROKER_ID, PythonBrokers
@@ -78,9 +79,12 @@ class TwoDirectories(PythonBrokers):
 
 @contextmanager
 def brokers_with_disks(
-    root: Path, brokers: int, failing: str, **properties: str
+    root: Path, brokers: int, failing: str, level: int | None = None, **properties: str
 ) -> Iterator[tuple[TwoDirectories, dict[str, LoopDisk]]]:
-    """Brokers on a controller of their own. `failing`: directories of broker 201 that are on a loop disk, by name; not started."""
+    """Brokers on a controller of their own. `failing`: directories of broker 201 that are on a loop disk, by name; not started.
+
+    `level`: of metadata.version, by default the newest.
+    """
     with (
         LocalQuorum(root / "quorum", nodes=1) as quorum,
         TwoDirectories(quorum, root / "brokers", brokers, FIRST_BROKER_ID, **properties) as made,
@@ -89,6 +93,8 @@ def brokers_with_disks(
         try:
             for name in failing:
                 disks[name] = LoopDisk(made.nodes[201].root / f"disk-{name}", DISK_MIB)
+            if level is not None:
+                found_at_level(quorum.nodes[1], level)
             quorum.form()
             yield made, disks
         finally:

@@ -43,5 +43,8 @@ class BrokerOwner(Protocol):
     def wrong_directory(self, why: str) -> None:
         """End the process soon: the data directory belongs to another broker or cluster, or is a copy."""
 
+    def wrong_configuration(self, why: str) -> None:
+        """End the process soon: the cluster does not support what is configured."""
+
     def superseded(self) -> None:
         """End the process: a later process has registered with this broker id."""

@@ -174,7 +174,7 @@ class HostedBroker(NoRole):
             return
         level = committed.image.features.metadata_version
         if len(self._broker.log_dirs) > 1 and level < DIRECTORIES_LEVEL:
-            self._owner.wrong_directory(
+            self._owner.wrong_configuration(
                 f"log.dirs has {len(self._broker.log_dirs)} directories, which needs metadata.version"
                 f" {METADATA_VERSION_NAMES[DIRECTORIES_LEVEL]} or later; the cluster has {METADATA_VERSION_NAMES.get(level, level)}"
             )

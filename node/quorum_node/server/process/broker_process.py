@@ -166,6 +166,10 @@ class BrokerProcess(NodeProcess):
         """See `BrokerOwner`."""
         self._die(TerminationReason.IDENTITY_MISMATCH, why)
 
+    def wrong_configuration(self, why: str) -> None:
+        """See `BrokerOwner`."""
+        self._die(TerminationReason.BAD_CONFIGURATION, why)
+
     def superseded(self) -> None:
         """See `BrokerOwner`."""
         self._die(
