@@ -150,6 +150,22 @@ def test_stock_controller_moves_leaderships_away_from_a_dead_directory(tmp_path:
                 disk.close()
 
 
+def test_broker_on_stock_controllers_tells_that_it_needs_the_cluster_id(tmp_path: Path) -> None:
+    with JavaQuorum(tmp_path / "java") as quorum:
+
+        class Ours(TwoDirectories):
+            others = MappingProxyType({"controller.quorum.bootstrap.servers": quorum.bootstrap})
+
+        with Ours(quorum, tmp_path / "brokers", 1) as brokers:  # type: ignore[arg-type]
+            quorum.start()
+            node = brokers.nodes[201]
+            node.start()
+            wait_until(lambda: "Set cluster.id" in node.log_text, "the broker tells it", 60)
+            node.kill()
+            node.overrides["cluster.id"] = quorum.cluster_id
+            brokers.start()
+
+
 def live(brokers: PythonBrokers) -> set[int]:
     """Brokers that are not fenced."""
     found = brokers.metadata(201)

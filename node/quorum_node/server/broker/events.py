@@ -65,6 +65,13 @@ class BrokerEvents:
             f"{name} is offline: its log may be in a log directory that is offline. It is not created elsewhere"
         )
 
+    def no_cluster_id(self) -> None:
+        """Log that the broker waits for the cluster id, which stock controllers don't send."""
+        _LOG.warning(
+            "the broker can't register: the controllers don't tell the id of the cluster. Set cluster.id, which"
+            " `kafka-cluster.sh cluster-id` prints"
+        )
+
     def registered(self, broker_epoch: int) -> None:
         """Log that the active controller has registered this process."""
         _LOG.info(f"registered as a broker in epoch {broker_epoch}", brokerEpoch=broker_epoch)

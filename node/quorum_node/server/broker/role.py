@@ -41,6 +41,8 @@ from quorum_node.server.peers.port import Peers
 from quorum_node.server.rights.port import Guard
 from quorum_node.storage.errors import DiskFull, StorageFailure, WrongDirectory
 
+_CLUSTER_ID_SECONDS = 5.0
+"""How long a missing cluster id is normal after the metadata log is known: controllers of this software send it."""
 Ended = Callable[[StorageFailure | DiskFull], None]
 OpenDirectories = Callable[[str, BrokerEvents, Ended], DataDirectories]
 """Opens the directories for a cluster id; called once, when the cluster id is known. `Ended`: see `DataDirectories`."""
@@ -96,6 +98,7 @@ class HostedBroker(NoRole):
         self._applied_offset = -1
         self._is_scheduled = False
         self._closed = False
+        self._cluster_id_timer: asyncio.TimerHandle | None = None
 
     # -- the role of the partition
 
@@ -165,7 +168,13 @@ class HostedBroker(NoRole):
     def _begin(self) -> None:
         """Open the directory and register, if the cluster id is known and the metadata log has been read to its end."""
         replica, cluster_id = self._replica, self._cluster_id()
-        if cluster_id is None or not replica.knows_commits():
+        if not replica.knows_commits():
+            return
+        if cluster_id is None:
+            if self._cluster_id_timer is None:
+                self._cluster_id_timer = self._loop.call_later(
+                    _CLUSTER_ID_SECONDS, self._miss_cluster_id
+                )
             return
         committed = replica.committed
         if committed.end_offset < replica.high_watermark or not committed.end_offset:
@@ -190,6 +199,10 @@ class HostedBroker(NoRole):
         self._lifecycle = self._make_lifecycle(self._directories)
         self._directories.watch(lambda _: self._directory_failed())
         self._lifecycle.start(cluster_id)
+
+    def _miss_cluster_id(self) -> None:
+        if self._cluster_id() is None and not self._closed:
+            self._events.no_cluster_id()
 
     def _directory_failed(self) -> None:
         assert self._lifecycle is not None
