@@ -195,8 +195,11 @@ def test_producers_and_groups_of_librdkafka_go_on_while_a_directory_dies(tmp_pat
                 produced = producer.submit(produce_numbers, brokers.bootstrap, "t", numbers, 4)
                 disks["b"].shut_down()
                 produced.result(120)
+            began = time.monotonic()
             for each in consumers:
                 wait_until_read([each], range(4_000))
+            # No commit waits until the dead follower has lagged for replica.lag.time.max.ms.
+            assert time.monotonic() - began < 25
             found = brokers.described(201)["b"]
             assert found.error_code == ErrorCode.KAFKA_STORAGE_ERROR
         finally:

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 
 from quorum_node.controller.broker_epochs import epoch_problem
 from quorum_node.controller.decision import Decision
+from quorum_node.controller.directory_ids import is_online
 from quorum_node.controller.partition_change import Wanted, change_partition
 from quorum_node.controller.partition_rules import circumstances
 from quorum_node.controller.view import View
@@ -85,7 +86,7 @@ def _alter(
     error = (
         _epoch_error(broker_id, partition, asked)
         or _isr_error(partition, isr, asked.leader_recovery_state)
-        or _fitness_error(view, members)
+        or _fitness_error(view, partition, members)
     )
     if error:
         return _refused(asked, error)
@@ -145,12 +146,17 @@ def _isr_error(now: Partition, isr: Sequence[int], recovery_state: int) -> Error
     )
 
 
-def _fitness_error(view: View, members: Sequence[IsrMember]) -> ErrorCode:
+def _fitness_error(view: View, now: Partition, members: Sequence[IsrMember]) -> ErrorCode:
     for member in members:
         broker = view.image.brokers.get(member.broker_id)
         if broker is None or not view.image.brokers.is_active(member.broker_id):
             return ErrorCode.INELIGIBLE_REPLICA
         if member.broker_epoch not in (UNCHECKED_BROKER_EPOCH, broker.broker_epoch):
+            return ErrorCode.INELIGIBLE_REPLICA
+        # The leader may not know yet that the follower's log directory failed. A stock controller
+        # does not check it, and the replica that was just removed returns.
+        directory = now.directory(member.broker_id)
+        if directory is not None and not is_online(directory, broker.log_dirs):
             return ErrorCode.INELIGIBLE_REPLICA
     return ErrorCode.NONE
 

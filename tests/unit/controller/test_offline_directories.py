@@ -4,10 +4,18 @@ from uuid import UUID
 
 import pytest
 
+from quorum_node.controller.alter_partition import alter_partition
 from quorum_node.controller.directories import assign_replicas_to_dirs
 from quorum_node.controller.heartbeats import heartbeat
 from quorum_node.controller.partition_repair import MAX_RECORDS
 from quorum_node.controller.topics import create_topics
+from quorum_node.protocol.alter_partition import (
+    AlteredPartition,
+    AlteredTopic,
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    IsrMember,
+)
 from quorum_node.protocol.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
     AssignReplicasToDirsResponse,
@@ -22,6 +30,7 @@ from quorum_node.protocol.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from quorum_node.protocol.errors import ErrorCode
 from support import broker_requests
 from support.controlled_cluster import ControlledCluster
 
@@ -109,3 +118,27 @@ def test_replicas_of_a_large_directory_are_removed_over_several_heartbeats() -> 
     assert directories(cluster) == (SECOND,)
     left = sum(cluster.partition("t", each).leader == 1 for each in range(2 * MAX_RECORDS + 2))
     assert left == MAX_RECORDS + 1
+
+
+def test_replica_in_a_failed_directory_cannot_join_an_isr() -> None:
+    """The leader may propose it before it knows, because the follower had caught up a moment ago."""
+    cluster = cluster_with((2, 1), (2, 1))
+    beat(cluster, FIRST)
+    for number, code in ((0, ErrorCode.INELIGIBLE_REPLICA), (1, ErrorCode.NONE)):
+        now = cluster.partition("t", number)
+        members = tuple(
+            IsrMember(broker_id=each, broker_epoch=cluster.epoch(each)) for each in (2, 1)
+        )
+        wanted = AlteredPartition(
+            partition_index=number,
+            leader_epoch=now.leader_epoch,
+            partition_epoch=now.partition_epoch,
+            new_isr_with_epochs=members,
+        )
+        request = AlterPartitionRequest(
+            broker_id=2,
+            broker_epoch=cluster.epoch(2),
+            topics=(AlteredTopic(topic_id=cluster.topic_id("t"), partitions=(wanted,)),),
+        )
+        answer = cluster.ask(alter_partition, request, AlterPartitionResponse)
+        assert answer.topics[0].partitions[0].error_code == code

@@ -9,6 +9,7 @@ from uuid import UUID
 import pytest
 
 from quorum_node.broker.errors import BrokerError
+from quorum_node.broker.leader import Leader
 from quorum_node.broker.outputs import RefuseFetch
 from quorum_node.protocol.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
@@ -30,6 +31,7 @@ from quorum_node.server.broker.lifecycle import Lifecycle, registration
 from quorum_node.server.broker.topic_lookup import look_up
 from quorum_node.storage.broker.failed_directories import FailedDirectories
 from quorum_node.storage.errors import DiskFull, StorageFailure
+from support.controlled_cluster import directory_of
 from support.data_batches import data_batch
 from support.failing_files import FailingFiles
 from support.hosted_replicas import (
@@ -153,6 +155,30 @@ async def test_replica_that_is_assigned_again_is_created_in_another_directory(
         made.hosted.replicas.apply(cluster.image)
     assert made.hosted.replica("in-b").directory_id == made.a
     assert made.code("in-b") is None
+
+
+async def test_leader_does_not_wait_for_a_follower_whose_directory_failed(tmp_path: Path) -> None:
+    """It has caught up a moment ago, so it would count as about to join the ISR for replica.lag.time.max.ms."""
+    hosted = HostedReplicas(tmp_path)
+    leader = hosted.create("t", (ME, OTHER))
+    cluster, now = hosted.cluster, leader.core.leader_epoch
+    leader.follower_fetched(OTHER, cluster.epoch(OTHER), now, 0, -1, 0)
+    errors: list[BrokerError] = []
+    leader.produce(data_batch(0), -1, 60_000.0, lambda error, offset: errors.append(error))
+    assert not errors
+    cluster.replay([PartitionChangeRecord(partition_id=0, topic_id=leader.key.topic_id, isr=(ME,))])
+    cluster.change(OTHER, log_dirs=(A,))
+    hosted.replicas.apply(cluster.image)
+    assert errors == [BrokerError.NONE]
+    assert produce(leader, bytes_of(), acks=-1) == (BrokerError.NONE, 1)
+    # Repaired, it counts again.
+    cluster.change(OTHER, log_dirs=(A, directory_of(OTHER)))
+    hosted.replicas.apply(cluster.image)
+    leader.follower_fetched(OTHER, cluster.epoch(OTHER), now, 2, -1, 0)
+    role = leader.core.role
+    assert isinstance(role, Leader)
+    assert OTHER in role.in_sync.maximal
+    hosted.close()
 
 
 async def test_full_disk_takes_its_directory_offline_until_the_next_start(tmp_path: Path) -> None:

@@ -31,6 +31,11 @@ from quorum_node.server.broker.events import BrokerEvents
 from quorum_node.server.broker.fetchers import Fetchers
 from quorum_node.server.broker.hosted_replica import HostedReplica
 from quorum_node.server.broker.isr_requests import IsrRequests
+from quorum_node.server.broker.live_replicas import (
+    active_brokers,
+    eligible_brokers,
+    log_directories,
+)
 from quorum_node.server.broker.replica_moves import ReplicaMoves
 from quorum_node.server.broker.replication_throttles import ReplicationThrottles
 from quorum_node.server.broker.topic_values import TopicValues
@@ -161,7 +166,7 @@ class AssignedReplicas:
             self._cleaner_values = self._values.cleaner(image.configs)
             self._settings_changed(image)
         if before.topics is not image.topics:
-            self._topics_changed(before.topics, image, _active_brokers(image.brokers))
+            self._topics_changed(before.topics, image, active_brokers(image.brokers))
         if before.brokers is not image.brokers:
             self._brokers_changed(before.brokers, image)
 
@@ -192,18 +197,21 @@ class AssignedReplicas:
         for assigned in changes.changed:
             replica = self._replicas.get(assigned.key) or self._open(assigned, image)
             if replica is not None:
-                replica.take(MetadataChanged(assigned.partition, active))
+                eligible = eligible_brokers(assigned.partition, image.brokers, active)
+                replica.take(MetadataChanged(assigned.partition, eligible))
         self._assignments.image_changed(image, changes.changed)
 
     def _brokers_changed(self, before: BrokersImage, image: ClusterImage) -> None:
         """Pass a change in the set of brokers that may join an ISR to all leaders, even if their partitions did not change."""
-        active = _active_brokers(image.brokers)
-        if active == _active_brokers(before):
+        active = active_brokers(image.brokers)
+        has_same_directories = log_directories(image.brokers) == log_directories(before)
+        if active == active_brokers(before) and has_same_directories:
             return
         for key, replica in self._replicas.items():
             partition = image.topics.partition(*key)
             if partition is not None and replica.is_leader:
-                replica.take(MetadataChanged(partition, active))
+                eligible = eligible_brokers(partition, image.brokers, active)
+                replica.take(MetadataChanged(partition, eligible))
 
     def _throttled(self, image: ClusterImage, name: str, key: PartitionKey) -> Throttled:
         return self._values.throttled(image.configs, name, key.partition_id)
@@ -382,12 +390,3 @@ class AssignedReplicas:
         directory = self._directories.get(replica.directory_id)
         if directory is not None:
             directory.delete(replica.topic_name, replica.key.partition_id)
-
-
-def _active_brokers(brokers: BrokersImage) -> dict[int, int]:
-    """Broker id → broker epoch of all brokers that may be in an ISR."""
-    return {
-        each.broker_id: each.broker_epoch
-        for each in brokers.by_id.values()
-        if not each.fenced and not each.in_controlled_shutdown
-    }

@@ -34,7 +34,8 @@ from quorum_node.protocol.metadata import (
     MetadataTopic,
 )
 from quorum_node.server.broker.internal_topics import INTERNAL_TOPICS
-from quorum_node.server.broker.topic_lookup import May, anything, offline_replicas
+from quorum_node.server.broker.live_replicas import offline_replicas
+from quorum_node.server.broker.topic_lookup import May, anything
 from quorum_node.server.broker.topic_partitions_api import describe_topic_partitions
 from quorum_node.server.listener.port import InboundRequest
 
@@ -235,7 +236,7 @@ def _described(image: ClusterImage, topic: Topic, live: set[int]) -> MetadataTop
                 leader_epoch=partition.leader_epoch,
                 replica_nodes=partition.replicas,
                 isr_nodes=partition.isr,
-                offline_replicas=offline_replicas(image, partition, live),
+                offline_replicas=offline_replicas(image.brokers, partition, live),
             )
         )
     return MetadataTopic(

@@ -3,13 +3,11 @@
 Owns the error codes for unknown topics and partitions. Topics are named by id or by name, depending on the version.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass
 from uuid import UUID
 
 from quorum_node.controller.authorization import UNRESTRICTED, Rights
-from quorum_node.controller.directory_ids import is_online
-from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.image.partition import Partition
 from quorum_node.image.topics import Topic
 from quorum_node.protocol.errors import ErrorCode
@@ -68,19 +66,3 @@ def look_up(
     if has_failed or replicas.is_offline(topic.topic_id, partition_id):
         return ErrorCode.KAFKA_STORAGE_ERROR
     return Found(topic, partition, replica)
-
-
-def offline_replicas(
-    image: ClusterImage, partition: Partition, live: Collection[int]
-) -> tuple[int, ...]:
-    """The replicas that can't be used: of brokers that are not `live`, or in log directories that are offline (KIP-858)."""
-    return tuple(
-        each
-        for each, directory in zip(partition.replicas, partition.directories, strict=True)
-        if each not in live or not is_online(directory, _directories(image, each))
-    )
-
-
-def _directories(image: ClusterImage, broker_id: int) -> Collection[UUID]:
-    broker = image.brokers.get(broker_id)
-    return () if broker is None else broker.log_dirs

@@ -19,7 +19,8 @@ from quorum_node.protocol.describe_topic_partitions import (
 )
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.server.broker.internal_topics import INTERNAL_TOPICS
-from quorum_node.server.broker.topic_lookup import May, anything, offline_replicas
+from quorum_node.server.broker.live_replicas import offline_replicas
+from quorum_node.server.broker.topic_lookup import May, anything
 
 MOST_PARTITIONS = 2000
 """Maximum number of partitions in one answer; the default of a stock broker's `max.request.partition.size.limit`."""
@@ -106,5 +107,5 @@ def _partition(
         isr_nodes=now.isr,
         eligible_leader_replicas=now.eligible_leader_replicas or (),
         last_known_elr=now.last_known_elr or (),
-        offline_replicas=offline_replicas(image, now, live),
+        offline_replicas=offline_replicas(image.brokers, now, live),
     )
