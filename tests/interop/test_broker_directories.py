@@ -249,6 +249,13 @@ def test_controllers_move_leaderships_away_from_a_dead_directory_of_a_stock_brok
                     "both are in sync",
                     60,
                 )
+            # A new partition has its replicas in the ISR before their logs are created.
+            folders = (Stock.second, stock.brokers[101].root / "data")
+
+            def are_created() -> bool:
+                return sum(len(list(each.glob("t-[0-9]"))) for each in folders) == 4
+
+            wait_until(are_created, "the stock broker has created its logs", 30)
             lost = {int(each.name[2:]) for each in Stock.second.glob("t-[0-9]")}
             assert len(lost) == 2
             disk.shut_down()
