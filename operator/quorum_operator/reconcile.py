@@ -325,7 +325,7 @@ class Reconciler:
             now=self._clock(),
         )
         if check:
-            known.noted(cluster.config_created_at, cluster.drain_floor)
+            known.noted(cluster.mounts_created_at, cluster.drain_floor)
             if cluster.identities and not cluster.stale_objects:
                 known.checked = (meta["generation"], time.monotonic())
         await self._open(owner, spec, cluster, live=live)
@@ -347,7 +347,7 @@ class Reconciler:
             held_by=facts.held_by(meta),
             identities=cluster.identities,
             stale_objects=cluster.stale_objects,
-            config_created_at=known.config_created_at,
+            mounts_created_at=known.mounts_created_at,
             drain_floor=known.drain_floor,
             label_drift=cluster.label_drift,
             foreign_objects=cluster.foreign_objects,

@@ -67,7 +67,7 @@ class Remembered:
     """Backup state with generation and time."""
     requests: tuple[str | None, ...] = ()
     """Requests in annotations at the last check of the certificates."""
-    config_created_at: float | None = None
+    mounts_created_at: float | None = None
     """Creation time of the nodes' ConfigMap, from the last check (seconds since 1970)."""
     drain_floor: int | None = None
     """`minAvailable` of the disruption budget, from the last check."""
@@ -103,9 +103,9 @@ class Remembered:
             return recorded, False
         return self.confirmed, True
 
-    def noted(self, config_created_at: float | None, drain_floor: int | None) -> None:
+    def noted(self, mounts_created_at: float | None, drain_floor: int | None) -> None:
         """Remember facts of a check of the Services and similar objects."""
-        self.config_created_at, self.drain_floor = config_created_at, drain_floor
+        self.mounts_created_at, self.drain_floor = mounts_created_at, drain_floor
 
     def is_moving(self, now: float) -> bool:
         """Whether something was changed just now."""

@@ -91,7 +91,7 @@ class Cluster:
     lone_claims: tuple[LoneClaim, ...] = ()
     token: str | None = None
     """The admin token, if the objects were checked."""
-    config_created_at: float | None = None
+    mounts_created_at: float | None = None
     """Creation time of the nodes' ConfigMap, if the objects were checked."""
     drain_floor: int | None = None
     """`minAvailable` of the disruption budget, if the objects were checked."""
@@ -150,7 +150,7 @@ async def observe(
         identities=identities,
         stale_objects=checked.stale,
         token=checked.token,
-        config_created_at=checked.config_created_at,
+        mounts_created_at=checked.mounts_created_at,
         drain_floor=checked.drain_floor,
         label_drift=label_drift(owner, parts),
         foreign_objects=parts.foreign,
@@ -253,13 +253,16 @@ async def _is_expandable(api: Reads, name: str, copies: Reads | None) -> bool:
     return bool(found and found.get("allowVolumeExpansion"))
 
 
+_MOUNTED = ("ConfigMap", "Secret")
+
+
 @dataclass(frozen=True, slots=True)
 class _Checked:
     """Objects that are missing, changed or obsolete, and facts from the others."""
 
     stale: tuple[str, ...] = ()
     token: str | None = None
-    config_created_at: float | None = None
+    mounts_created_at: float | None = None
     drain_floor: int | None = None
 
 
@@ -292,13 +295,11 @@ async def _check(
             is_stale = live is None or drift(each, live) is not None
         if is_stale:
             stale.append(f"{each['kind']}/{each['metadata']['name']}")
-    made = [
-        facts.seconds(live["metadata"]["creationTimestamp"])
-        for each, live in zip(wanted, found[1:], strict=True)
-        if live is not None and each["kind"] == "ConfigMap"
-    ]
+    mounted = (live for live in found if live and live["kind"] in _MOUNTED)
+    made = [facts.seconds(live["metadata"]["creationTimestamp"]) for live in mounted]
+    newest_made = max((each for each in made if each is not None), default=None)
     token = None if found[0] is None else token_of(found[0])
-    return _Checked(tuple(stale), token, made[0] if made else None, floor)
+    return _Checked(tuple(stale), token, newest_made, floor)
 
 
 async def _get_if_allowed(api: Reads, wanted: Object) -> Object | None:

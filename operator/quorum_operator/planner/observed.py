@@ -469,7 +469,7 @@ class Observation:
     held_by: tuple[str, ...] = ()  # finalizers that block the deletion of the resource
     identities: tuple[Identity, ...] = ()
     stale_objects: tuple[str, ...] = ()  # Services and similar, missing or not as desired
-    config_created_at: float | None = None  # of the nodes' ConfigMap; None: not read
+    mounts_created_at: float | None = None  # the newest of configuration and token; None: not read
     drain_floor: int | None = None  # minAvailable of the disruption budget; None: not known
     label_drift: tuple[LabelDrift, ...] = ()
     foreign_objects: tuple[ForeignObject, ...] = ()

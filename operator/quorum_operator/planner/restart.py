@@ -60,12 +60,12 @@ def _has_template(each: Incarnation, wanted: Templates) -> bool:
 
 
 def _crashed_before(at: Situation, pod: PodFacts) -> bool:
-    """Whether it exited and is older than the current configuration, which it may never read.
+    """Whether it exited and is older than the current configuration or token, which it may never read.
 
-    The kubelet caches an immutable ConfigMap while a pod on its host uses it. Both times are full seconds, so equal
+    The kubelet caches an immutable ConfigMap or Secret while a pod on its host uses it. Both times are full seconds, so equal
     ones may mean an older pod. An unnecessary restart is harmless.
     """
-    made_at = at.seen.config_created_at
+    made_at = at.seen.mounts_created_at
     return pod.exit_code is not None and made_at is not None and pod.created_at <= made_at
 
 

@@ -66,15 +66,15 @@ def test_pod_that_crashed_with_a_replaced_configuration_is_recreated() -> None:
     """Its mounted files may be outdated: the kubelet does not read an immutable ConfigMap twice."""
     crashed = member(3, **CRASHED)
     for created_at in (MADE_AT + 5, MADE_AT):
-        step = plan(observation(crashed, config_created_at=created_at))
+        step = plan(observation(crashed, mounts_created_at=created_at))
         assert isinstance(step, RestartMember), "the order within one second is unknown"
         assert step.pod_uid == "pod-3"
     for created_at in (None, MADE_AT - 5, MADE_AT - 1):
-        same = plan(observation(crashed, config_created_at=created_at))
+        same = plan(observation(crashed, mounts_created_at=created_at))
         assert not isinstance(same, RestartMember)
-    well = plan(observation(member(3), config_created_at=MADE_AT + 5))
+    well = plan(observation(member(3), mounts_created_at=MADE_AT + 5))
     assert isinstance(well, Nothing), "one that runs has read what it needs"
     waits = member(3, ready=False, running=False, waiting_reason="ContainerCreating")
-    assert not isinstance(plan(observation(waits, config_created_at=MADE_AT + 5)), RestartMember), (
+    assert not isinstance(plan(observation(waits, mounts_created_at=MADE_AT + 5)), RestartMember), (
         "it has not read any configuration yet"
     )

@@ -382,12 +382,15 @@ def test_running_pod_created_from_a_foreign_template_restarts() -> None:
     assert ("delete", pod_path(2)) in api.writes
 
 
-def test_pod_that_crashes_between_two_configuration_reads_is_recreated() -> None:
-    """It was running again for a moment at the read, and has the replaced configuration."""
+@pytest.mark.parametrize("path", [CONFIG, SECRET])
+def test_pod_that_crashes_between_two_configuration_reads_is_recreated(path: str) -> None:
+    """It was running again for a moment at the read, and has the replaced configuration, or the token of an immutable Secret."""
     api = running_quorum(3)
     pod = api.objects[pod_path(3)]
     pod["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
-    api.objects[CONFIG]["metadata"]["creationTimestamp"] = "2026-01-01T00:00:05Z"
+    for each in (CONFIG, SECRET):
+        api.objects[each]["metadata"]["creationTimestamp"] = "2025-12-31T23:59:00Z"
+    api.objects[path]["metadata"]["creationTimestamp"] = "2026-01-01T00:00:05Z"
     made = reconciler(api, HealthyNodes(3, silent=(3,)))
     asyncio.run(made.reconcile(SPACE, NAME))
     assert ("delete", pod_path(3)) not in api.writes
