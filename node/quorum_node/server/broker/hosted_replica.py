@@ -132,10 +132,15 @@ class HostedReplica:
 
     @property
     def last_stable_offset(self) -> int:
-        """The offset below which all records are committed and all transactions are decided."""
+        """The offset below which all records are committed and all transactions are decided.
+
+        Never below the start of the log, as the first records of an open transaction may have been deleted.
+        """
         high_watermark = self.core.high_watermark
         unstable = self.log.first_unstable_offset(high_watermark)
-        return high_watermark if unstable is None else min(unstable, high_watermark)
+        if unstable is None:
+            return high_watermark
+        return min(max(unstable, self.core.start_offset), high_watermark)
 
     def produce(
         self, batch: Batch, acks: int, timeout_ms: float, done: ProduceDone, guard: int = NO_GUARD
