@@ -33,8 +33,8 @@ def mixed(root: Path) -> Iterator[tuple[PythonBrokers, JavaBrokers]]:
             1,
             broker_heartbeat_interval_ms="300",
             transaction_state_log_min_isr="1",
-            # As the topics are made below: a stock broker takes the numbers once, from its configuration.
-            transaction_state_log_num_partitions="1",
+            transaction_state_log_replication_factor="1",
+            # As the topic is made below: a stock broker takes the number once, from its configuration.
             offsets_topic_num_partitions="1",
             group_initial_rebalance_delay_ms="0",
         ) as stock,
@@ -43,8 +43,8 @@ def mixed(root: Path) -> Iterator[tuple[PythonBrokers, JavaBrokers]]:
         stock.start()
         ours.start()
         wait_until(lambda: is_live(ours, 101), "the stock broker is live", 90)
-        for internal in ("__transaction_state", "__consumer_offsets"):
-            ours.create_topic_at(201, internal, [101], [201], cleanup_policy="compact")
+        # The stock broker creates __transaction_state, which the controller places on it alone.
+        ours.create_topic_at(201, "__consumer_offsets", [101], [201], cleanup_policy="compact")
         ours.create_topic_at(201, "t", [201, 101], [201], min_insync_replicas="2")
         wait_until(lambda: ours.isr("t", 201) == {101, 201}, "both have it", 60)
         yield ours, stock

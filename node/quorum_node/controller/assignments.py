@@ -8,11 +8,15 @@ directories are all cordoned get new replicas only if they are named).
 
 from collections.abc import Iterator, Sequence
 
+from quorum_node.controller.feature_levels import BROKER_OF_THIS_SOFTWARE
 from quorum_node.controller.placement import Placer, UsableBroker
 from quorum_node.controller.problem import Problem
 from quorum_node.controller.view import View
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.records.metadata import RegisterBrokerRecord
+
+_OF_STOCK_COORDINATORS = frozenset({"__transaction_state", "__share_group_state"})
+"""Topics whose leaders coordinate transactions or share groups, which brokers of this software do not."""
 
 
 def manual_fault(view: View, replicas: Sequence[int], expected: int | None) -> Problem | None:
@@ -49,7 +53,16 @@ def placer(view: View) -> Placer:
     return Placer(_usable(view), view.random)
 
 
-def factor_fault(placer: Placer, replication_factor: int) -> Problem | None:
+def placer_of(view: View, topic: str, of_others: Placer) -> Placer:
+    """The placer for this topic: `of_others`, or one with only the brokers that coordinate what the topic stores."""
+    if topic not in _OF_STOCK_COORDINATORS:
+        return of_others
+    by_id = view.image.brokers.by_id
+    stock = (each for each in _usable(view) if not _is_of_this_software(by_id[each.broker_id]))
+    return Placer(stock, view.random)
+
+
+def factor_fault(topic: str, placer: Placer, replication_factor: int) -> Problem | None:
     """Why a replication factor is impossible, or None."""
     text = None
     if replication_factor <= 0:
@@ -61,6 +74,8 @@ def factor_fault(placer: Placer, replication_factor: int) -> Problem | None:
             f"a replication factor of {replication_factor} needs as many brokers, "
             f"but {placer.brokers} can take replicas"
         )
+    if text is not None and topic in _OF_STOCK_COORDINATORS:
+        text += f"; {topic} is placed only on brokers of Apache Kafka, which coordinate what it stores"
     return Problem(ErrorCode.INVALID_REPLICATION_FACTOR, text) if text is not None else None
 
 
@@ -68,6 +83,10 @@ def _usable(view: View) -> Iterator[UsableBroker]:
     for broker in view.image.brokers.by_id.values():
         if not broker.in_controlled_shutdown and not _is_cordoned(broker):
             yield UsableBroker(broker.broker_id, broker.rack, broker.fenced)
+
+
+def _is_of_this_software(broker: RegisterBrokerRecord) -> bool:
+    return any(each.name == BROKER_OF_THIS_SOFTWARE for each in broker.features)
 
 
 def _is_cordoned(broker: RegisterBrokerRecord) -> bool:

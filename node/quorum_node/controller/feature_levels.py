@@ -19,6 +19,9 @@ KRAFT_VERSION = "kraft.version"
 ELIGIBLE_LEADER_REPLICAS = "eligible.leader.replicas.version"
 """At level 1 a replica that leaves an ISR of minimal size can still be elected (KIP-966)."""
 
+BROKER_OF_THIS_SOFTWARE = "metadataquorum.broker"
+"""A feature that only brokers of this software register, so that controllers can distinguish them. It has no finalized level."""
+
 METADATA_VERSION_NAMES = {
     7: "3.3-IV3", 8: "3.4-IV0", 9: "3.5-IV0", 10: "3.5-IV1", 11: "3.5-IV2", 12: "3.6-IV0", 13: "3.6-IV1",
     14: "3.6-IV2", 15: "3.7-IV0", 16: "3.7-IV1", 17: "3.7-IV2", 18: "3.7-IV3", 19: "3.7-IV4", 20: "3.8-IV0",
@@ -67,3 +70,9 @@ OF_A_NEW_CLUSTER: Mapping[str, int] = {
     "streams.version": 1,
     "transaction.version": 2,
 }
+
+OF_A_BROKER: Mapping[str, FeatureRange] = {
+    **ANNOUNCED,
+    BROKER_OF_THIS_SOFTWARE: FeatureRange(0, 1),
+}
+"""Features that a broker registers. Stock controllers accept an unknown feature if its lowest level is 0."""

@@ -13,6 +13,7 @@ from quorum_node.controller.assignments import (
     manual_fault,
     no_leader_fault,
     placer,
+    placer_of,
 )
 from quorum_node.controller.authorization import AclOperation, AclResource
 from quorum_node.controller.decision import Decision
@@ -88,7 +89,7 @@ def _create(
         text = f"one request makes at most {MAX_RECORDS} partitions: ask for fewer at once"
         return Problem(ErrorCode.UNKNOWN_SERVER_ERROR, text)
     if wanted.assignments is None:
-        assignments = _placed(topic, more, chooser)
+        assignments = _placed(topic, more, placer_of(view, topic.name, chooser))
     else:
         assignments = _manual(view, topic, [each.broker_ids for each in wanted.assignments])
     if isinstance(assignments, Problem):
@@ -107,7 +108,7 @@ def _factor(topic: Topic) -> int:
 
 def _placed(topic: Topic, more: int, chooser: Placer) -> list[Assignment] | Problem:
     factor = _factor(topic)
-    problem = factor_fault(chooser, factor)
+    problem = factor_fault(topic.name, chooser, factor)
     return problem or [chooser.place(factor) for _ in range(more)]
 
 

@@ -18,6 +18,7 @@ from quorum_node.controller.assignments import (
     manual_fault,
     no_leader_fault,
     placer,
+    placer_of,
 )
 from quorum_node.controller.authorization import AclOperation, AclResource
 from quorum_node.controller.decision import Decision
@@ -127,7 +128,7 @@ def _create(view: View, topic: CreatableTopic, batch: _Batch) -> CreatableTopicR
     )  # fmt: skip
     if problem is not None:
         return problem
-    assignments = _assignments(view, topic, batch.placer)
+    assignments = _assignments(view, topic, placer_of(view, topic.name, batch.placer))
     if isinstance(assignments, Problem):
         return assignments
     topic_id = view.fresh_uuid()
@@ -214,7 +215,7 @@ def _assignments(view: View, topic: CreatableTopic, placer: Placer) -> list[Assi
     partitions, factor = _partitions(view, topic), topic.replication_factor
     if factor == BROKERS_DEFAULT:
         factor = view.settings.default_replication_factor
-    problem = factor_fault(placer, factor)
+    problem = factor_fault(topic.name, placer, factor)
     if topic.replication_factor < BROKERS_DEFAULT or factor == 0:
         return problem or Problem(ErrorCode.INVALID_REPLICATION_FACTOR, "at least 1 replica")
     if partitions <= 0:

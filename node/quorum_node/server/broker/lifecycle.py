@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from uuid import UUID
 
-from quorum_node.controller.feature_levels import ANNOUNCED
+from quorum_node.controller.feature_levels import OF_A_BROKER
 from quorum_node.fresh_uuid import fresh_uuid
 from quorum_node.protocol.apis import BROKER_HEARTBEAT, BROKER_REGISTRATION
 from quorum_node.protocol.broker_registration import (
@@ -58,7 +58,7 @@ def registration(
                 min_supported_version=levels.min_level,
                 max_supported_version=levels.max_level,
             )
-            for name, levels in ANNOUNCED.items()
+            for name, levels in OF_A_BROKER.items()
         ),
         rack=rack,
         log_dirs=directory_ids,

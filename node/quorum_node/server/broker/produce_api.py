@@ -35,6 +35,7 @@ from quorum_node.server.broker.assigned_replicas import AssignedReplicas
 from quorum_node.server.broker.batch_validation import BatchValidation
 from quorum_node.server.broker.hosted_replica import HostedReplica
 from quorum_node.server.broker.internal_topics import INTERNAL_TOPICS
+from quorum_node.server.broker.producer_turns import Over, ProducerTurns
 from quorum_node.server.broker.topic_lookup import Found, May, anything, look_up
 from quorum_node.server.broker.transaction_verification import TransactionVerification
 from quorum_node.server.broker.wire_errors import code_of
@@ -80,6 +81,7 @@ class ProduceApi:
         self._verification = verification
         self._endpoint_to = endpoint_to
         self._validation = BatchValidation(time_of_day_ms)
+        self._turns = ProducerTurns()
 
     def close(self) -> None:
         """Stop appending. Batches that a thread is validating are dropped."""
@@ -169,14 +171,17 @@ class ProduceApi:
     ) -> None:
         if replica.limits.takes_append_time:
             done = partial(done, log_append_time_ms=batch.max_timestamp_ms)
-        if batch.is_transactional and not replica.core.has_open_transaction(
-            batch.producer_id, batch.producer_epoch
-        ):
-            self._begin_transaction(found, replica, batch, inbound, body, done)
-        else:
+        if not batch.is_transactional:
             _append(replica, batch, body, done)
+            return
+        producer = replica.key, batch.producer_id
+        if self._turns.is_busy(producer):
+            batch = _kept(batch)
+        self._turns.take(
+            producer, partial(self._in_turn, found, replica, batch, inbound, body, done)
+        )
 
-    def _begin_transaction(
+    def _in_turn(
         self,
         found: Found,
         replica: HostedReplica,
@@ -184,13 +189,17 @@ class ProduceApi:
         inbound: InboundRequest,
         body: ProduceRequest,
         done: Callable[..., None],
+        over: Over,
     ) -> None:
-        """Verify the first batch of a transaction in this partition with the coordinator, then append it."""
+        """Append a batch of a transaction. The first one in this partition is verified with the coordinator before."""
+        if replica.core.has_open_transaction(batch.producer_id, batch.producer_epoch):
+            _append(replica, batch, body, done)
+            over()
+            return
         assert body.transactional_id is not None, "the request as a whole is refused without one"
         adds = inbound.request.version >= _LEADER_ADDS_SINCE
         guard = replica.core.guard(batch, time_of_day_ms(), adds=adds)
-        # The buffer of the request may be reused before the answer arrives.
-        kept = batch._replace(data=bytes(batch.data))  # type: ignore[call-overload]
+        kept = _kept(batch)
 
         def verified(code: ErrorCode) -> None:
             if code == ErrorCode.NONE:
@@ -201,6 +210,7 @@ class ProduceApi:
                     -1,
                     "the coordinator did not confirm that the partition is part of the transaction",
                 )
+            over()
 
         self._verification.verify(
             body.transactional_id,
@@ -287,6 +297,11 @@ def _data_of(each: PartitionProduceData, version: int, acks: int) -> memoryview 
     if version < _ZSTD_SINCE and codec_of(data) == ZSTD:
         return BrokerError.UNSUPPORTED_COMPRESSION_TYPE
     return data if acks in ACKS else BrokerError.INVALID_REQUIRED_ACKS
+
+
+def _kept(batch: Batch) -> Batch:
+    """The batch with a copy of its bytes: the buffer of the request may be reused while the batch waits."""
+    return batch._replace(data=bytes(batch.data))  # type: ignore[call-overload]
 
 
 def _append(
