@@ -75,7 +75,9 @@ def factor_fault(topic: str, placer: Placer, replication_factor: int) -> Problem
             f"but {placer.brokers} can take replicas"
         )
     if text is not None and topic in _OF_STOCK_COORDINATORS:
-        text += f"; {topic} is placed only on brokers of Apache Kafka, which coordinate what it stores"
+        text += (
+            f"; {topic} is placed only on brokers of Apache Kafka, which coordinate what it stores"
+        )
     return Problem(ErrorCode.INVALID_REPLICATION_FACTOR, text) if text is not None else None
 
 

@@ -76,9 +76,7 @@ class TransactionalProducer:
             topic_id=self.replica.key.topic_id if by_id else None,
             partition_data=(PartitionProduceData(index=0, records=data),),
         )
-        body = ProduceRequest(
-            transactional_id="x", acks=-1, timeout_ms=9_000, topic_data=(topic,)
-        )
+        body = ProduceRequest(transactional_id="x", acks=-1, timeout_ms=9_000, topic_data=(topic,))
         buffer = bytearray(encode_request(PRODUCE, self._version, 1, "c", body)[SIZE_BYTES:])
         connection = OneConnection(Caller("User:ANONYMOUS", "127.0.0.1", "PLAINTEXT"))
         inbound = InboundRequest(connection, decode_request(buffer, BROKER_APIS), 0.0)

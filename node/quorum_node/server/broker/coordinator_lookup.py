@@ -75,9 +75,11 @@ class CoordinatorLookup:
         else:
             return _refused(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, _NOT_YET)
         topic = self._image().topics.named(name)
-        if topic is None and name == OFFSETS_TOPIC:
-            # The transactions topic is created by a broker that coordinates transactions, on its first request.
-            self._creation.create()
+        if topic is None:
+            if name == OFFSETS_TOPIC:
+                self._creation.create()
+            else:
+                self._transactions.create_topic(key)
         partition = (
             None
             if topic is None

@@ -7,45 +7,51 @@ this as final if the batch before it was appended after all. Does not depend on 
 
 from collections import deque
 from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from functools import partial
 
 Over = Callable[[], None]
 Turn = Callable[[Over], None]
 """Handles a batch. Calls its argument once, when the outcome is known, possibly before it returns."""
 
 
+@dataclass(slots=True)
+class _Producer:
+    """The waiting batches of one producer. `is_handling`: one of them is being handled; `is_looping`: `_go_on` is running."""
+
+    waiting: deque[Turn] = field(default_factory=deque)
+    is_handling: bool = False
+    is_looping: bool = False
+
+
 class ProducerTurns:
     """The waiting batches of all producers."""
 
     def __init__(self) -> None:
-        self._waiting: dict[Hashable, deque[Turn]] = {}
+        self._producers: dict[Hashable, _Producer] = {}
 
-    def is_busy(self, producer: Hashable) -> bool:
+    def is_busy(self, key: Hashable) -> bool:
         """Whether a batch of the producer is being handled, so that another one would wait."""
-        return producer in self._waiting
+        return key in self._producers
 
-    def take(self, producer: Hashable, turn: Turn) -> None:
+    def take(self, key: Hashable, turn: Turn) -> None:
         """Handle a batch now, or after the ones of the same producer that arrived before."""
-        waiting = self._waiting.get(producer)
-        if waiting is not None:
-            waiting.append(turn)
-            return
-        self._waiting[producer] = deque((turn,))
-        self._go_on(producer)
+        producer = self._producers.setdefault(key, _Producer())
+        producer.waiting.append(turn)
+        self._go_on(key, producer)
 
-    def _go_on(self, producer: Hashable) -> None:
+    def _go_on(self, key: Hashable, producer: _Producer) -> None:
         """Handle batches until one of them waits for its outcome. Not recursive: there may be thousands."""
-        waiting = self._waiting[producer]
-        while waiting:
-            is_within, is_over = True, False
+        if producer.is_looping:
+            return
+        producer.is_looping = True
+        while producer.waiting and not producer.is_handling:
+            producer.is_handling = True
+            producer.waiting.popleft()(partial(self._over, key, producer))
+        producer.is_looping = False
+        if not producer.is_handling:
+            del self._producers[key]
 
-            def over() -> None:
-                nonlocal is_over
-                is_over = True
-                if not is_within:
-                    self._go_on(producer)
-
-            waiting.popleft()(over)
-            is_within = False
-            if not is_over:
-                return
-        del self._waiting[producer]
+    def _over(self, key: Hashable, producer: _Producer) -> None:
+        producer.is_handling = False
+        self._go_on(key, producer)

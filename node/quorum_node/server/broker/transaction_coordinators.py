@@ -1,6 +1,7 @@
 """Finds the transaction coordinators: brokers of Apache Kafka are coordinators, brokers of this software are not yet.
 
-Owns which live brokers support coordination, and the look-up of a transactional id's coordinator. Does not coordinate transactions itself.
+Owns which live brokers support coordination, the look-up of a transactional id's coordinator, and the request to create the topic of
+transactions. Does not coordinate transactions itself.
 """
 
 from collections.abc import Callable
@@ -8,7 +9,8 @@ from collections.abc import Callable
 from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.protocol.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from quorum_node.protocol.apis import API_VERSIONS
-from quorum_node.protocol.broker_apis import ADD_PARTITIONS_TO_TXN
+from quorum_node.protocol.broker_apis import ADD_PARTITIONS_TO_TXN, FIND_COORDINATOR
+from quorum_node.protocol.find_coordinator import FindCoordinatorRequest
 from quorum_node.raft.events import FailureReason
 from quorum_node.records.identity import Endpoint
 from quorum_node.schema.schema import Message
@@ -17,6 +19,7 @@ from quorum_node.server.broker.internal_topics import TRANSACTIONS_TOPIC
 from quorum_node.server.peers.port import Peers
 
 _TIMEOUT_MS = 5_000
+_TRANSACTION = 1
 
 
 class TransactionCoordinators:
@@ -36,6 +39,7 @@ class TransactionCoordinators:
         self._known: dict[tuple[int, int], bool] = {}
         """(broker id, broker epoch) → whether it coordinates transactions."""
         self._asked: set[tuple[int, int]] = set()
+        self._is_creating = False
 
     def endpoint(self, transactional_id: str) -> Endpoint | None:
         """The endpoint of the id's coordinator, or None if it is unknown."""
@@ -58,6 +62,28 @@ class TransactionCoordinators:
         for each in live - self._known.keys() - self._asked:
             self._ask(each)
         return all(self._known.get(each) is False for each in live)
+
+    def create_topic(self, transactional_id: str) -> None:
+        """Have a coordinator create the topic of transactions, unless such a request is in flight.
+
+        It does so when it is asked for the coordinator of a transactional id. It has to be created with the number of partitions
+        in the configuration of the coordinators, which is not known here.
+        """
+        if self._is_creating:
+            return
+        known = (broker_id for (broker_id, _), can in self._known.items() if can)
+        endpoint = next(filter(None, map(self._endpoint_of, known)), None)
+        if endpoint is None:
+            return
+        self._is_creating = True
+
+        def answered(outcome: Message | FailureReason) -> None:
+            self._is_creating = False
+
+        request = FindCoordinatorRequest(
+            key_type=_TRANSACTION, coordinator_keys=(transactional_id,)
+        )
+        self._peers.ask(endpoint, FIND_COORDINATOR, request, answered, timeout_ms=_TIMEOUT_MS)
 
     def _ask(self, broker: tuple[int, int]) -> None:
         endpoint = self._endpoint_of(broker[0])
