@@ -245,6 +245,20 @@ def test_offset_commit_accepts_any_retention_time(brokers: PythonBrokers, kept_m
     assert brokers.nodes[BROKER].is_running
 
 
+def test_group_with_the_empty_name_has_offsets_and_no_members(brokers: PythonBrokers) -> None:
+    """Old clients without a group id use it; a stock broker accepts that."""
+    assert coordinator(brokers, "") == BROKER
+    assert join(brokers, "").error_code == ErrorCode.INVALID_GROUP_ID
+    assert commit(brokers, "", "", -1, 5) == 0
+    assert fetched(brokers, "") == 5
+    assert described(brokers, "") == "Empty"
+    body = DeleteGroupsRequest(groups_names=("",))
+    deleted = brokers.ask(BROKER, broker_apis.DELETE_GROUPS, body)
+    assert isinstance(deleted, DeleteGroupsResponse)
+    assert [each.error_code for each in deleted.results] == [0]
+    assert fetched(brokers, "") == -1
+
+
 def test_group_requests_are_rejected_with_kafka_error_codes(brokers: PythonBrokers) -> None:
     assert coordinator(brokers, "refused") == BROKER
     assert described(brokers, "refused") == "Dead"

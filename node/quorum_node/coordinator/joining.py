@@ -8,6 +8,7 @@ of a stock coordinator.
 from dataclasses import replace
 from math import inf
 
+from quorum_node.coordinator.early_errors import early_error
 from quorum_node.coordinator.effects import Effects, Now
 from quorum_node.coordinator.errors import GroupError
 from quorum_node.coordinator.group import ClassicGroup, GroupState
@@ -28,15 +29,9 @@ class Joining:
 
     def refusal(self, join: Join, group: ClassicGroup | None) -> GroupError:
         """NONE, or why the request is refused in any state of the group. `group`: None if there is none."""
-        settings = self._settings
-        if not join.group_id:
-            return GroupError.INVALID_GROUP_ID
-        if not (
-            settings.min_session_timeout_ms
-            <= join.session_timeout_ms
-            <= settings.max_session_timeout_ms
-        ):
-            return GroupError.INVALID_SESSION_TIMEOUT
+        error = early_error(join, self._settings)
+        if error is not GroupError.NONE:
+            return error
         if group is None:
             return GroupError.UNKNOWN_MEMBER_ID if join.member_id else GroupError.NONE
         if self._is_full(join, group):

@@ -224,9 +224,7 @@ class GroupShard:
 
     def _delete_group(self, asked: DeleteGroup, group: ClassicGroup | None) -> None:
         error = GroupError.NONE
-        if not asked.group_id:
-            error = GroupError.INVALID_GROUP_ID
-        elif asked.group_id in self.table.others:
+        if asked.group_id in self.table.others:
             error = GroupError.NON_EMPTY_GROUP
         elif group is None:
             error = GroupError.GROUP_ID_NOT_FOUND

@@ -6,6 +6,7 @@ forwarded to it. Does not use sockets.
 
 from collections.abc import Mapping
 
+from quorum_node.broker.batch import NO_PRODUCER
 from quorum_node.controller.acls import described_acls
 from quorum_node.controller.authorization import UNRESTRICTED, Rights
 from quorum_node.controller.config_descriptions import Asked, describe
@@ -66,6 +67,8 @@ from quorum_node.server.broker.transactions_api import describe_transactions, li
 from quorum_node.server.listener.port import InboundRequest
 from quorum_node.server.rights.port import Guard
 from quorum_node.server.wire import authentication
+
+_NO_EPOCH = -1
 
 
 class BrokerApi:
@@ -189,10 +192,13 @@ class BrokerApi:
     def _init_producer_id(
         self, body: InitProducerIdRequest, rights: Rights
     ) -> InitProducerIdResponse:
-        if body.transactional_id is not None:
+        if body.transactional_id:
             return InitProducerIdResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
-        if not self._may_produce(rights):
+        if body.transactional_id is None and not self._may_produce(rights):
             return InitProducerIdResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        has_half = (body.producer_id == NO_PRODUCER) != (body.producer_epoch == _NO_EPOCH)
+        if has_half or body.transactional_id is not None:
+            return InitProducerIdResponse(error_code=ErrorCode.INVALID_REQUEST)
         producer_id = self._producer_ids.take()
         if producer_id is None:
             # The client retries; the requested block arrives meanwhile.

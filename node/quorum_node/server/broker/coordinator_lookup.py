@@ -23,9 +23,11 @@ from quorum_node.server.broker.transaction_coordinators import TransactionCoordi
 from quorum_node.server.listener.port import InboundRequest
 
 _MANY_SINCE = 4
-_GROUP, _TRANSACTION = 0, 1
+_GROUP, _TRANSACTION, _SHARE = 0, 1, 2
+_SHARE_KEY_PARTS = 3
 _NO_TRANSACTIONS = "no broker of this cluster coordinates transactions: brokers of this software do not, and there is no Apache Kafka broker"
-_NO_GROUP_ID = "the group id is empty"
+_UNKNOWN_TYPE = "there is no coordinator of this type of key"
+_NO_SHARE_KEY = "the key has not the form group:topicId:partition"
 _NOT_YET = "the coordinator is not available yet"
 
 
@@ -64,14 +66,16 @@ class CoordinatorLookup:
 
     def _find(self, key: str, key_type: int, listener: str) -> Coordinator:
         if key_type == _GROUP:
-            if not key:
-                return _refused(key, ErrorCode.INVALID_GROUP_ID, _NO_GROUP_ID)
             name = OFFSETS_TOPIC
         elif key_type == _TRANSACTION:
             if self._transactions.are_missing():
                 # A fatal error for Java producers; with a retriable one they would retry forever.
                 return _refused(key, ErrorCode.UNSUPPORTED_VERSION, _NO_TRANSACTIONS)
             name = TRANSACTIONS_TOPIC
+        elif key_type != _SHARE:
+            return _refused(key, ErrorCode.INVALID_REQUEST, _UNKNOWN_TYPE)
+        elif len(key.split(":")) != _SHARE_KEY_PARTS:
+            return _refused(key, ErrorCode.INVALID_REQUEST, _NO_SHARE_KEY)
         else:
             return _refused(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, _NOT_YET)
         topic = self._image().topics.named(name)

@@ -80,10 +80,10 @@ class DeleteRecordsApi:
     def _delete(self, topic: int, name: str, asked: DeleteRecordsPartition, may: May) -> _Part:
         index = asked.partition_index
         found = look_up(self._replicas, None, name, index, may)
-        if name in INTERNAL_TOPICS:
-            return _Part(topic, index, ErrorCode.INVALID_TOPIC_EXCEPTION)
         if isinstance(found, ErrorCode):
             return _Part(topic, index, found)
+        if name in INTERNAL_TOPICS:
+            return _Part(topic, index, ErrorCode.INVALID_TOPIC_EXCEPTION)
         replica = found.replica
         if replica is None or not replica.is_leader:
             return _Part(topic, index, ErrorCode.NOT_LEADER_OR_FOLLOWER)

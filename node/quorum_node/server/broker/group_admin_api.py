@@ -40,11 +40,7 @@ class GroupAdminApi:
     def _describe(self, group_id: str, version: int) -> describe_groups.DescribedGroup:
         led = self._coordinators.of(group_id)
         error = led if isinstance(led, GroupError) else GroupError.NONE
-        if not group_id:
-            error = GroupError.INVALID_GROUP_ID
-        found = None
-        if not isinstance(led, GroupError) and error is GroupError.NONE:
-            found = led.table.describe(group_id)
+        found = None if isinstance(led, GroupError) else led.table.describe(group_id)
         if found is None:
             is_missing = error is GroupError.NONE
             if is_missing and version >= _NOT_FOUND_SINCE:

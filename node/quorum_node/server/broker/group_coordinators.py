@@ -9,6 +9,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator
 
+from quorum_node.coordinator.early_errors import early_error
 from quorum_node.coordinator.errors import GroupError
 from quorum_node.coordinator.group_table import GroupTable
 from quorum_node.coordinator.outputs import Append, Output, Reply
@@ -234,7 +235,8 @@ class GroupCoordinators:
 
     def ask(self, request: Request, answered: Answered) -> None:
         """Pass a request to the coordinator of its group. `answered` is called once, possibly before this returns."""
-        led = self.of(request.group_id)
+        error = early_error(request, self._settings)
+        led = self.of(request.group_id) if error is GroupError.NONE else error
         if isinstance(led, GroupError):
             answered(refused(request, led))
         else:
