@@ -7,21 +7,42 @@ this as final if the batch before it was appended after all. Does not depend on 
 
 from collections import deque
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
 from functools import partial
 
-Over = Callable[[], None]
+Over = Callable[[], object]
 Turn = Callable[[Over], None]
 """Handles a batch. Calls its argument once, when the outcome is known, possibly before it returns."""
 
 
-@dataclass(slots=True)
 class _Producer:
-    """The waiting batches of one producer. `is_handling`: one of them is being handled; `is_looping`: `_go_on` is running."""
+    """The batches of one producer. `idle`: called when none is left."""
 
-    waiting: deque[Turn] = field(default_factory=deque)
-    is_handling: bool = False
-    is_looping: bool = False
+    def __init__(self, idle: Over) -> None:
+        self._idle = idle
+        self._waiting: deque[Turn] = deque()
+        self._is_handling = False
+        self._is_looping = False
+
+    def take(self, turn: Turn) -> None:
+        """Handle a batch now, or after the ones that arrived before."""
+        self._waiting.append(turn)
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """Handle batches until one of them waits for its outcome. Not recursive: there may be thousands."""
+        if self._is_looping:
+            return
+        self._is_looping = True
+        while self._waiting and not self._is_handling:
+            self._is_handling = True
+            self._waiting.popleft()(self._over)
+        self._is_looping = False
+        if not self._is_handling:
+            self._idle()
+
+    def _over(self) -> None:
+        self._is_handling = False
+        self._go_on()
 
 
 class ProducerTurns:
@@ -36,22 +57,7 @@ class ProducerTurns:
 
     def take(self, key: Hashable, turn: Turn) -> None:
         """Handle a batch now, or after the ones of the same producer that arrived before."""
-        producer = self._producers.setdefault(key, _Producer())
-        producer.waiting.append(turn)
-        self._go_on(key, producer)
-
-    def _go_on(self, key: Hashable, producer: _Producer) -> None:
-        """Handle batches until one of them waits for its outcome. Not recursive: there may be thousands."""
-        if producer.is_looping:
-            return
-        producer.is_looping = True
-        while producer.waiting and not producer.is_handling:
-            producer.is_handling = True
-            producer.waiting.popleft()(partial(self._over, key, producer))
-        producer.is_looping = False
-        if not producer.is_handling:
-            del self._producers[key]
-
-    def _over(self, key: Hashable, producer: _Producer) -> None:
-        producer.is_handling = False
-        self._go_on(key, producer)
+        producer = self._producers.get(key)
+        if producer is None:
+            producer = self._producers[key] = _Producer(partial(self._producers.pop, key))
+        producer.take(turn)
