@@ -1,6 +1,7 @@
 """Stock Kafka's command-line clients, and stock brokers, beside brokers of this software."""
 
 import json
+import signal
 import subprocess
 from pathlib import Path
 from random import Random
@@ -23,6 +24,9 @@ GET_OFFSETS = "org.apache.kafka.tools.GetOffsetShell"
 CONFIGS = "kafka.admin.ConfigCommand"
 DELETE_RECORDS = "org.apache.kafka.tools.DeleteRecordsCommand"
 LOG_DIRS = "org.apache.kafka.tools.LogDirsCommand"
+ELECTIONS = "org.apache.kafka.tools.LeaderElectionCommand"
+PRODUCER_SPEED = "org.apache.kafka.tools.ProducerPerformance"
+CONSUMER_SPEED = "org.apache.kafka.tools.ConsumerPerformance"
 
 
 def test_console_clients_and_tools_work_with_python_brokers(tmp_path: Path) -> None:
@@ -70,6 +74,30 @@ def test_stock_tools_delete_records_and_describe_directories_and_quotas(tmp_path
         entity = ("--entity-type", "clients", "--entity-name", "c")
         tool(CONFIGS, *server, "--alter", *entity, "--add-config", "producer_byte_rate=1024")
         assert "producer_byte_rate=1024" in tool(CONFIGS, *server, "--describe", *entity)
+
+
+def test_stock_tools_elect_preferred_leaders_and_measure(tmp_path: Path) -> None:
+    properties = {"offsets_topic_replication_factor": "1", "offsets_topic_num_partitions": "1"}
+    with running_brokers(tmp_path, 2, **properties) as brokers:
+        server = ("--bootstrap-server", brokers.bootstrap)
+        brokers.create_topic("t", [201, 202])
+        brokers.nodes[201].signal(signal.SIGTERM)
+        assert brokers.nodes[201].wait_exit(30) == 0
+        wait_until(lambda: brokers.leader("t", 202) == 202, "the other one leads", 30)
+        size = ("--record-size", "1000", "--throughput", "-1")
+        sent = tool(PRODUCER_SPEED, *server, "--topic", "t", "--num-records", "5000", *size)
+        assert "5000 records sent" in sent
+        brokers.start()
+        wait_until(lambda: brokers.isr("t", 202) == {201, 202}, "both have it", 40)
+        wanted = ("--election-type", "preferred", "--topic", "t", "--partition", "0")
+        elected = tool(ELECTIONS, *server, *wanted)
+        assert "Successfully completed leader election" in elected
+        wait_until(lambda: brokers.leader("t", 202) == 201, "the preferred one leads", 20)
+        measured = tool(CONSUMER_SPEED, *server, "--topic", "t", "--num-records", "5000")
+        assert measured.splitlines()[-1].split(", ")[4] == "5000"
+        for time, offset in (("-1", 5000), ("-2", 0), ("-4", 0)):
+            found = tool(GET_OFFSETS, *server, "--topic", "t", "--time", time)
+            assert found.strip() == f"t:0:{offset}"
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
