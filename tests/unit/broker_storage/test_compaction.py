@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import cast
@@ -285,3 +286,26 @@ def test_replaced_segments_count_although_a_later_one_was_unfinished() -> None:
     again = opened(files, Known(80))
     assert records_of(again) == before
     assert [n for n in files.names(FOLDER) if n.endswith((".cleaned", ".swap"))] == []
+
+
+@pytest.mark.parametrize("reopened", [False, True])
+def test_log_is_due_within_the_maximum_lag_of_its_oldest_record(
+    tmp_path: Path, reopened: bool
+) -> None:
+    """However small the dirty part is. The first record of a segment counts, as its tombstone has to be applied in time."""
+    settings = replace(SETTINGS, max_compaction_lag_ms=100, min_cleanable_dirty_ratio=1.0)
+    log = PartitionLog.open(tmp_path, settings, clock_ms=lambda: 1_000)
+    for offset in range(20):
+        log.append([keyed(offset, (f"k{offset}", "v"), timestamp_ms=1_000 + 50 * offset)])
+    if reopened:
+        log.close()
+        log = PartitionLog.open(tmp_path, settings, Known(20, 0, True))
+    first, second, *_ = (each.base_offset for each in log.segments)
+    assert second - first > 2
+    for cleaned_to, oldest_ms in ((0, 1_000), (second, 1_000 + 50 * second)):
+        for now_ms, is_due in ((oldest_ms + 100, False), (oldest_ms + 101, True)):
+            part = cleanable_part(log, cleaned_to, 20, now_ms)
+            clean = replace(part, clean_bytes=1)
+            assert clean.is_due(log, now_ms) == is_due, (cleaned_to, now_ms)
+    log.close()
+    assert cleanable_part(log, 0, 20, 5_000).dirty_bytes, "another thread may still look at it"

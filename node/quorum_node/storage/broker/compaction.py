@@ -31,6 +31,7 @@ from quorum_node.storage.broker.data_segment import (
 )
 from quorum_node.storage.broker.errors import DamagedLog
 from quorum_node.storage.broker.log_loading import CLEANED_SUFFIX
+from quorum_node.storage.broker.log_settings import NO_LAG_LIMIT
 from quorum_node.storage.broker.partition_log import PartitionLog
 from quorum_node.storage.broker.producer_walk import marker_of
 from quorum_node.storage.broker.stored_records import StoredRecord, stored_records
@@ -52,14 +53,15 @@ class CleanablePart:
     clean_bytes: int
     dirty_bytes: int
     oldest_ms: int
-    """Largest timestamp of the oldest dirty segment; -1 if there is none."""
+    """Smallest timestamp of the first batches of the dirty segments; -1 if there is none, or max.compaction.lag.ms has its default."""
 
     def is_due(self, log: PartitionLog, now_ms: int) -> bool:
         """Whether the dirty part is large or old enough for a pass."""
         if not self.dirty_bytes or self.end_offset <= self.start_offset:
             return False
         share = self.dirty_bytes / (self.clean_bytes + self.dirty_bytes)
-        is_late = now_ms - self.oldest_ms > log.settings.max_compaction_lag_ms
+        lag_ms = now_ms - self.oldest_ms
+        is_late = self.oldest_ms >= 0 and lag_ms > log.settings.max_compaction_lag_ms
         return share >= log.settings.min_cleanable_dirty_ratio or is_late
 
 
@@ -87,8 +89,31 @@ def cleanable_part(
         end,
         sum(each.size_bytes for each in clean),
         sum(each.size_bytes for each in dirty),
-        dirty[0].max_timestamp_ms if dirty else -1,
+        -1 if log.settings.max_compaction_lag_ms == NO_LAG_LIMIT else _oldest_ms(log, dirty),
     )
+
+
+def _oldest_ms(log: PartitionLog, segments: Sequence[DataSegment]) -> int:
+    """Smallest timestamp of the first batches; -1 if there is none."""
+    with log.held:
+        if log.held.is_closed:
+            return -1
+        try:
+            found = [_first_ms(each) for each in segments]
+        except DamagedLog:
+            # Whoever reads the records reports it.
+            found = [each.max_timestamp_ms for each in segments]
+        except OSError as error:
+            raise classify(error, f"read {log.directory}") from error
+    return min((each for each in found if each >= 0), default=-1)
+
+
+def _first_ms(segment: DataSegment) -> int:
+    if segment.first_timestamp_ms < 0 and segment.size_bytes:
+        # It is not known of a segment that was already closed when the log was opened.
+        first = next(segment.batches(segment.base_offset), None)
+        segment.first_timestamp_ms = -1 if first is None else first.max_timestamp_ms
+    return segment.first_timestamp_ms
 
 
 def compact(

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 DAY_MS = 86_400_000
 FOREVER = -1
+NO_LAG_LIMIT = (1 << 63) - 1
+"""The default of max.compaction.lag.ms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,6 @@ class LogSettings:
     delete_retention_ms: int = DAY_MS
     min_cleanable_dirty_ratio: float = 0.5
     min_compaction_lag_ms: int = 0
-    max_compaction_lag_ms: int = (1 << 63) - 1
+    max_compaction_lag_ms: int = NO_LAG_LIMIT
     producer_id_expiration_ms: int = DAY_MS
     """The broker's producer.id.expiration.ms."""
