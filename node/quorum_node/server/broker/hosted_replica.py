@@ -163,6 +163,9 @@ class HostedReplica:
         log_start_offset: int,
     ) -> FetchAnswer:
         """The answer to a follower's fetch; the leader records the follower's progress."""
+        # A look-up in the index, which only a limit in bytes needs.
+        is_limited = self.settings.replica_lag_max_bytes is not None
+        behind_bytes = self.bytes_from(fetch_offset) if is_limited else 0
         return self._ask(
             FollowerFetched(
                 self._new_id(),
@@ -171,6 +174,7 @@ class HostedReplica:
                 leader_epoch,
                 fetch_offset,
                 last_fetched_epoch,
+                behind_bytes=behind_bytes,
                 log_start_offset=log_start_offset,
             )
         )
