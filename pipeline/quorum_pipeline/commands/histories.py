@@ -266,9 +266,11 @@ def opened_stages(
     size_bytes: int = 0,
     *,
     elsewhere: bool = False,
+    delta: bool = False,
 ) -> Iterator["Stages"]:
     """Yield Spark's stages with `--master` or `--remote`, or for more than WORTH_SPARK_BYTES; else those of this process.
-    `elsewhere`: there is an archive that may be in a file system that only Hadoop supports. Raises PipelineError.
+    `elsewhere`: there is an archive that may be in a file system that only Hadoop supports. `delta`: Delta tables are written,
+    by this process's Spark. Raises PipelineError.
     """
     from quorum_pipeline.spark.stages import SparkStages, StagesHere
 
@@ -279,6 +281,10 @@ def opened_stages(
     if elsewhere and arguments.master == _NO_MASTER:
         raise PipelineError(
             "an archive that is not in a mounted file system is read by Spark, not with --master none"
+        )
+    if delta and (arguments.remote is not None or arguments.master == _NO_MASTER):
+        raise PipelineError(
+            "Delta tables are written with --master, not with --remote or --master none"
         )
     if arguments.remote is not None:
         with brought_by("connect"):
@@ -295,7 +301,8 @@ def opened_stages(
         finally:
             remote.stop()
         return
-    small = arguments.master is None and size_bytes < WORTH_SPARK_BYTES and not elsewhere
+    small = arguments.master is None and size_bytes < WORTH_SPARK_BYTES
+    small = small and not elsewhere and not delta
     if small or arguments.master == _NO_MASTER:
         here = StagesHere(arguments.partitions)
         with progress.watching(here.doing):
@@ -305,7 +312,7 @@ def opened_stages(
     from quorum_pipeline.spark.session import open_session
 
     progress.say("starting Spark")
-    session = open_session("quorum-pipeline", arguments.master, rows_in_jvm=False)
+    session = open_session("quorum-pipeline", arguments.master, rows_in_jvm=False, delta=delta)
     try:
         stages = SparkStages(session.sparkContext)
         with progress.watching(stages.doing):
