@@ -201,11 +201,16 @@ def opened_tables(arguments: argparse.Namespace, progress: Progress) -> Iterator
 
 @contextmanager
 def opened_archive(
-    arguments: argparse.Namespace, progress: Progress, uri: str, size_bytes: int = 0
+    arguments: argparse.Namespace,
+    progress: Progress,
+    uri: str,
+    size_bytes: int = 0,
+    *,
+    delta: bool = False,
 ) -> Iterator[tuple["Stages", "ArchiveReader"]]:
     """Stages for an archive, and its reader. Raises PipelineError."""
     elsewhere = mounted(uri) is None
-    with opened_stages(arguments, progress, size_bytes, elsewhere=elsewhere) as stages:
+    with opened_stages(arguments, progress, size_bytes, elsewhere=elsewhere, delta=delta) as stages:
         yield stages, reader_of(uri, stages)
 
 

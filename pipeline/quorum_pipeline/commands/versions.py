@@ -16,6 +16,7 @@ from quorum_pipeline.commands.histories import (
     check_outside,
     controllers_in,
     mounted,
+    opened_archive,
     opened_stages,
     print_uncommitted,
     seconds,
@@ -24,8 +25,7 @@ from quorum_pipeline.commands.progress import Progress
 from quorum_pipeline.commands.stop_signal import stop_signal
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.archive_lock import only_writer
-from quorum_pipeline.files.archive_reader import ArchiveReader
-from quorum_pipeline.files.local_files import LocalFiles, size_of
+from quorum_pipeline.files.local_files import size_of
 from quorum_pipeline.files.log_directory import open_log
 from quorum_pipeline.files.version_files import VersionStore, counts_of
 from quorum_pipeline.spark.stages import Stages
@@ -140,18 +140,14 @@ def _opened(
         with opened_stages(arguments, progress, size_bytes, delta=delta) as stages:
             yield stages, QuorumVersions(controllers)
         return
-    root = arguments.log if arguments.archive is None else mounted(arguments.archive)
-    if root is None:
-        raise PipelineError(
-            f"{arguments.archive} is not in a mounted file system, so there are no versions of it"
-        )
-    with (
-        opened_stages(arguments, progress, size_of(root), delta=delta) as stages,
-        TemporaryDirectory(prefix=SCRATCH) as scratch,
-    ):
-        if arguments.archive is None:
-            print_uncommitted(open_log(root), progress)
-            yield stages, LogVersions(root)
-        else:
-            reader = ArchiveReader(LocalFiles(), arguments.archive)
-            yield stages, ArchiveVersions(reader, root, Path(scratch))
+    with TemporaryDirectory(prefix=SCRATCH) as scratch:
+        uri: str | None = arguments.archive
+        if uri is None:
+            with opened_stages(arguments, progress, size_of(arguments.log), delta=delta) as stages:
+                print_uncommitted(open_log(arguments.log), progress)
+                yield stages, LogVersions(arguments.log)
+            return
+        root = mounted(uri)
+        size_bytes = 0 if root is None else size_of(root)
+        with opened_archive(arguments, progress, uri, size_bytes, delta=delta) as (stages, reader):
+            yield stages, ArchiveVersions(reader, Path(scratch))

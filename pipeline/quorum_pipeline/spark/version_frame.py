@@ -99,7 +99,7 @@ def _computed(session: SparkSession, root: Path, table: StateTable) -> DataFrame
 
 def _source(root: Path, scratch: Path) -> VersionSource:
     if (root / RECORDS).is_dir():
-        return ArchiveVersions(ArchiveReader(LocalFiles(), str(root)), root, scratch)
+        return ArchiveVersions(ArchiveReader(LocalFiles(), str(root)), scratch)
     return LogVersions(root)
 
 
