@@ -82,7 +82,7 @@ def test_delta_tables_are_the_parquet_files_at_every_commit(
     options = ("versions", "--log", other.directory, "--to", tmp_path / "of the other")
     succeeded(*options)
     done = run_pipeline(*options, "--to-delta", delta)
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert "it is of another history" in done.stderr
     assert commits(delta, "configs") == 4
 
