@@ -201,11 +201,16 @@ def opened_tables(arguments: argparse.Namespace, progress: Progress) -> Iterator
 
 @contextmanager
 def opened_archive(
-    arguments: argparse.Namespace, progress: Progress, uri: str, size_bytes: int = 0
+    arguments: argparse.Namespace,
+    progress: Progress,
+    uri: str,
+    size_bytes: int = 0,
+    *,
+    delta: bool = False,
 ) -> Iterator[tuple["Stages", "ArchiveReader"]]:
     """Stages for an archive, and its reader. Raises PipelineError."""
     elsewhere = mounted(uri) is None
-    with opened_stages(arguments, progress, size_bytes, elsewhere=elsewhere) as stages:
+    with opened_stages(arguments, progress, size_bytes, elsewhere=elsewhere, delta=delta) as stages:
         yield stages, reader_of(uri, stages)
 
 
@@ -266,9 +271,11 @@ def opened_stages(
     size_bytes: int = 0,
     *,
     elsewhere: bool = False,
+    delta: bool = False,
 ) -> Iterator["Stages"]:
     """Yield Spark's stages with `--master` or `--remote`, or for more than WORTH_SPARK_BYTES; else those of this process.
-    `elsewhere`: there is an archive that may be in a file system that only Hadoop supports. Raises PipelineError.
+    `elsewhere`: there is an archive that may be in a file system that only Hadoop supports. `delta`: Delta tables are written,
+    by this process's Spark. Raises PipelineError.
     """
     from quorum_pipeline.spark.stages import SparkStages, StagesHere
 
@@ -279,6 +286,10 @@ def opened_stages(
     if elsewhere and arguments.master == _NO_MASTER:
         raise PipelineError(
             "an archive that is not in a mounted file system is read by Spark, not with --master none"
+        )
+    if delta and (arguments.remote is not None or arguments.master == _NO_MASTER):
+        raise PipelineError(
+            "Delta tables are written with --master, not with --remote or --master none"
         )
     if arguments.remote is not None:
         with brought_by("connect"):
@@ -295,7 +306,8 @@ def opened_stages(
         finally:
             remote.stop()
         return
-    small = arguments.master is None and size_bytes < WORTH_SPARK_BYTES and not elsewhere
+    small = arguments.master is None and size_bytes < WORTH_SPARK_BYTES
+    small = small and not elsewhere and not delta
     if small or arguments.master == _NO_MASTER:
         here = StagesHere(arguments.partitions)
         with progress.watching(here.doing):
@@ -305,7 +317,7 @@ def opened_stages(
     from quorum_pipeline.spark.session import open_session
 
     progress.say("starting Spark")
-    session = open_session("quorum-pipeline", arguments.master, rows_in_jvm=False)
+    session = open_session("quorum-pipeline", arguments.master, rows_in_jvm=False, delta=delta)
     try:
         stages = SparkStages(session.sparkContext)
         with progress.watching(stages.doing):

@@ -1,8 +1,9 @@
 """`quorum-pipeline versions`: writes the history of each row of the tables to Parquet; later runs append to it."""
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from signal import SIGINT, SIGTERM
 from tempfile import TemporaryDirectory
@@ -15,6 +16,7 @@ from quorum_pipeline.commands.histories import (
     check_outside,
     controllers_in,
     mounted,
+    opened_archive,
     opened_stages,
     print_uncommitted,
     seconds,
@@ -23,8 +25,7 @@ from quorum_pipeline.commands.progress import Progress
 from quorum_pipeline.commands.stop_signal import stop_signal
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.archive_lock import only_writer
-from quorum_pipeline.files.archive_reader import ArchiveReader
-from quorum_pipeline.files.local_files import LocalFiles, size_of
+from quorum_pipeline.files.local_files import size_of
 from quorum_pipeline.files.log_directory import open_log
 from quorum_pipeline.files.version_files import VersionStore, counts_of
 from quorum_pipeline.spark.stages import Stages
@@ -48,6 +49,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="directory of the versions, which every executor has to mount; later runs add to it",
     )
     parser.add_argument(
+        "--to-delta",
+        metavar="URI",
+        help="also keep the versions as Delta tables here; needs Delta's classes in Spark",
+    )
+    parser.add_argument(
         "--max-rows",
         type=at_least_one,
         default=1_000_000,
@@ -62,20 +68,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command. Raises PipelineError."""
-    check_outside(arguments, arguments.to)
+    to_delta = None if arguments.to_delta is None else mounted(arguments.to_delta)
+    check_outside(arguments, arguments.to, to_delta)
     progress = Progress("versions", "offsets")
     to = arguments.to.resolve()
     store = VersionStore(to)
     with _opened(arguments, progress) as (stages, source), only_writer(to):
+        keep_delta = _delta_keeper(arguments.to_delta, stages, store)
         if arguments.follow:
             stopped = Event()
             with stop_signal(SIGTERM, stopped), stop_signal(SIGINT, stopped):
                 added = follow_versions(
-                    stages, source, store, arguments.max_rows, progress, stopped, arguments.every
+                    stages,
+                    source,
+                    store,
+                    arguments.max_rows,
+                    progress,
+                    stopped,
+                    arguments.every,
+                    keep_delta,
                 )
             progress.say("stopping: what is missing is added by the next run")
         else:
-            added = add_versions(stages, source, store, arguments.max_rows, progress)
+            added = add_versions(
+                stages, source, store, arguments.max_rows, progress, stored_more=keep_delta
+            )
     found = store.stored()
     if not found:
         raise PipelineError(f"{source.name} has no records: there are no versions of it")
@@ -83,6 +100,8 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"{name:12} {count:12,} versions")
     start, end = found[0].offsets.start, found[-1].offsets.end
     print(f"{arguments.to}: offsets {start} to {end}, {added.versions:,} versions of them new")
+    if arguments.to_delta is not None:
+        print(f"{arguments.to_delta}: Delta tables of all these versions")
     if added.open_at is not None:
         print(
             f"  a metadata transaction is open at offset {added.open_at}: what follows is left out"
@@ -92,29 +111,43 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _delta_keeper(uri: str | None, stages: Stages, store: VersionStore) -> Callable[[], object]:
+    """Return what adds the stored versions to the Delta tables, after adding what an interrupted run has left out."""
+    if uri is None:
+        return lambda: None
+    from quorum_pipeline.spark.delta_tables import DeltaTables
+    from quorum_pipeline.spark.stages import SparkStages
+
+    assert isinstance(stages, SparkStages), "it was opened for Delta"
+    local = mounted(uri)
+    tables = DeltaTables(
+        stages.session(), uri.rstrip("/") if local is None else f"file://{local.resolve()}"
+    )
+    tables.check(store)
+    tables.add(store)
+    return partial(tables.add, store)
+
+
 @contextmanager
 def _opened(
     arguments: argparse.Namespace, progress: Progress
 ) -> Iterator[tuple[Stages, VersionSource]]:
-    controllers = controllers_in(arguments)
+    controllers, delta = controllers_in(arguments), arguments.to_delta is not None
     if controllers is not None:
         from quorum_pipeline.live.live_tasks import size_of as size_of_quorum
 
-        with opened_stages(arguments, progress, size_of_quorum(controllers)) as stages:
+        size_bytes = size_of_quorum(controllers)
+        with opened_stages(arguments, progress, size_bytes, delta=delta) as stages:
             yield stages, QuorumVersions(controllers)
         return
-    root = arguments.log if arguments.archive is None else mounted(arguments.archive)
-    if root is None:
-        raise PipelineError(
-            f"{arguments.archive} is not in a mounted file system, so there are no versions of it"
-        )
-    with (
-        opened_stages(arguments, progress, size_of(root)) as stages,
-        TemporaryDirectory(prefix=SCRATCH) as scratch,
-    ):
-        if arguments.archive is None:
-            print_uncommitted(open_log(root), progress)
-            yield stages, LogVersions(root)
-        else:
-            reader = ArchiveReader(LocalFiles(), arguments.archive)
-            yield stages, ArchiveVersions(reader, root, Path(scratch))
+    with TemporaryDirectory(prefix=SCRATCH) as scratch:
+        uri: str | None = arguments.archive
+        if uri is None:
+            with opened_stages(arguments, progress, size_of(arguments.log), delta=delta) as stages:
+                print_uncommitted(open_log(arguments.log), progress)
+                yield stages, LogVersions(arguments.log)
+            return
+        root = mounted(uri)
+        size_bytes = 0 if root is None else size_of(root)
+        with opened_archive(arguments, progress, uri, size_bytes, delta=delta) as (stages, reader):
+            yield stages, ArchiveVersions(reader, Path(scratch))

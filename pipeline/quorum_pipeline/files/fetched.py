@@ -57,6 +57,23 @@ class Fetched:
         with self._named():
             return self._here().reduced()
 
+    @property
+    def start(self) -> int:
+        """See `version_spans.VersionTask`."""
+        start: int = self.task.start
+        return start
+
+    @property
+    def end(self) -> int:
+        """See `version_spans.VersionTask`."""
+        end: int = self.task.end
+        return end
+
+    def records(self) -> Iterator[Any]:
+        """See `version_spans.VersionTask`."""
+        with self._named():
+            yield from self._here().records()
+
     def read(self) -> Any:
         """See `timeline_span.LogTask`."""
         with self._named():

@@ -90,6 +90,12 @@ def version_schema(table: StateTable) -> pa.Schema:
     )
 
 
+def version_ddl(table: StateTable) -> str:
+    """Columns of stored versions as DDL for a Spark schema."""
+    columns = columns_of(table) | VERSION_COLUMNS
+    return ", ".join(f"`{name}` {kind}" for name, kind in columns.items())
+
+
 def write_versions(directory: Path, versions: Iterable[Version]) -> list[WrittenFile]:
     """Write a file for each table, with a unique name. Raises OSError, and errors of `versions`."""
     stem = f"part-{uuid4()}"
@@ -144,11 +150,11 @@ class VersionStore:
                 )
         return [self._stored(each) for each in ranges]
 
-    def paths(self, table: str) -> list[str]:
-        """The files of a table."""
+    def paths(self, table: str, of: Iterable[StoredVersions] | None = None) -> list[str]:
+        """The files of a table; only those of some directories with `of`."""
         return [
             str(self.root / each.offsets.directory / table / file.name)
-            for each in self.stored()
+            for each in (self.stored() if of is None else of)
             for file in each.files
             if file.table == table
         ]

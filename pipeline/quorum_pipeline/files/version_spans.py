@@ -4,7 +4,7 @@ Runs wherever the files are readable, and reads nothing outside of the span. Dam
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -12,6 +12,7 @@ from quorum_node.records.batches import CorruptBatch, decode_records
 from quorum_pipeline.archive.layout import RECORDS
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.archive_reader import ArchiveReader
+from quorum_pipeline.files.archive_tasks import Groups
 from quorum_pipeline.files.archived_records import read_records
 from quorum_pipeline.files.log_directory import LogDirectory, LogSpan
 from quorum_pipeline.files.log_span import Damage, read_span
@@ -74,6 +75,10 @@ class ArchivedRecords:
     start: int
     end: int
 
+    def under(self, root: Path) -> "ArchivedRecords":
+        """See `fetched.ArchiveTask`."""
+        return replace(self, directory=root / self.directory)
+
     def records(self) -> Iterator[LogRecord]:
         """Yield the records in order. Raises PipelineError, also if some are missing, OSError."""
         expected = self.start
@@ -135,12 +140,26 @@ def log_tasks(log: LogDirectory, start: int, end: int) -> list[VersionTask]:
     return found
 
 
-def archive_tasks(reader: ArchiveReader, root: Path, start: int, end: int) -> list[VersionTask]:
-    """Split records of an archive into tasks. Raises PipelineError, OSError."""
+def archive_tasks(reader: ArchiveReader, start: int, end: int, groups: Groups) -> list[VersionTask]:
+    """Split records of an archive into tasks. `groups`: files of ranges that were looked up before. Raises PipelineError, OSError.
+
+    A task that gets its files has those of one group, as each task would fetch them again.
+    """
     found: list[VersionTask] = []
     for each in reader.ranges():
         first, last = max(each.start, start), min(each.end, end)
-        for begin in range(first, last, SPAN_RECORDS):
-            directory = root / RECORDS / each.directory
-            found.append(ArchivedRecords(directory, begin, min(begin + SPAN_RECORDS, last)))
+        if first >= last:
+            continue
+        directory = Path(RECORDS) / each.directory
+        if reader.mounted is not None:
+            for begin in range(first, last, SPAN_RECORDS):
+                task = ArchivedRecords(directory, begin, min(begin + SPAN_RECORDS, last))
+                found.append(reader.task(task, ()))
+            continue
+        if each not in groups:
+            groups[each] = reader.groups(each)
+        for group in groups[each]:
+            begin, stop = max(group.start, first), min(group.end, last)
+            if begin < stop:
+                found.append(reader.task(ArchivedRecords(directory, begin, stop), group.files))
     return found

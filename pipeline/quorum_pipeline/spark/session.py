@@ -48,6 +48,13 @@ _ALWAYS_REPORTED = (
 _AT_BIRTH = {"spark.ui.showConsoleProgress": "false"}
 SPARK_HOME = Path(pyspark.__file__).parent
 """Home of the Spark in PySpark's package."""
+_DELTA_EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
+_DELTA = {
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    # Tables with few commits: 50 tasks to read them take longer than the rest.
+    "spark.databricks.delta.snapshotPartitions": "2",
+}
+"""Settings without which Delta Lake refuses to work. Its classes come from `spark.jars.packages`, or are on the cluster."""
 _LITTLE_TO_COMPILE = "-XX:TieredStopAtLevel=1"
 """A JVM spends most of its first half minute on compilation. `spark.driver.extraJavaOptions` come later and take precedence."""
 _NOTHING_TO_COMPILE = {
@@ -65,12 +72,13 @@ def open_session(
     rows_in_jvm: bool = True,
     workers_at_once: bool = False,
     keep_classes: Path | None = None,
+    delta: bool = False,
 ) -> SparkSession:
     """Open a session; settings in `more` take precedence. Raises PipelineError if there is no Java.
 
     Without `rows_in_jvm` the driver's JVM handles no rows: it only schedules, so no code in it needs optimized compilation.
     `workers_at_once`: Python workers start while the session is created. `keep_classes` is a file that the JVM writes when it
-    ends (`kept_classes.py`).
+    ends (`kept_classes.py`). `delta`: with the settings of Delta Lake.
     """
     if shutil.which("java") is None and not _java_home_works():
         raise PipelineError("Spark needs Java 17: put `java` on the path, or set JAVA_HOME")
@@ -78,6 +86,11 @@ def open_session(
     chosen = master or conf.get("spark.master") or "local[*]"
     settings = _ALWAYS | (_LOCAL if chosen.startswith("local") else {})
     settings |= {} if rows_in_jvm else _NOTHING_TO_COMPILE
+    if delta:
+        settings |= _DELTA
+        others = [each for each in conf.get("spark.sql.extensions", "").split(",") if each]
+        if _DELTA_EXTENSION not in others:
+            conf.set("spark.sql.extensions", ",".join([*others, _DELTA_EXTENSION]))
     for key, value in settings.items():
         conf.setIfMissing(key, value)
     if chosen.startswith("local"):

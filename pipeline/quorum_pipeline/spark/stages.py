@@ -18,6 +18,7 @@ from quorum_pipeline.spark.fetched_rows import fetched_in, fetched_rows
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
+    from pyspark.sql import SparkSession
 
 Rows = Any
 """An RDD, or RowsHere."""
@@ -101,6 +102,12 @@ class SparkStages:
         from pyspark import StorageLevel
 
         return rows.persist(StorageLevel.MEMORY_AND_DISK)
+
+    def session(self) -> SparkSession:
+        """Return the session of the context."""
+        from pyspark.sql import SparkSession
+
+        return SparkSession.builder.getOrCreate()
 
     def describe(self, text: str) -> None:
         """See Stages. Spark's UI shows the text."""

@@ -4,8 +4,8 @@
 
     history_frame(spark, path="/var/lib/history", table="partitions").where("valid_to IS NULL").show()
 
-`path` is a directory that `quorum-pipeline versions` wrote, the directory of a replica's log, or an archive. For the latter
-two, executors compute the versions when the DataFrame is used; this needs a session with a context.
+`path` is a directory that `quorum-pipeline versions` wrote, the URI of its Delta tables, the directory of a replica's log, or
+an archive. For the latter two, executors compute the versions when the DataFrame is used; this needs a session with a context.
 """
 
 from __future__ import annotations
@@ -21,7 +21,13 @@ from quorum_pipeline.archive.layout import RECORDS
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.archive_reader import ArchiveReader
 from quorum_pipeline.files.local_files import LocalFiles, local_path
-from quorum_pipeline.files.version_files import VERSION_COLUMNS, VersionStore, version_row
+from quorum_pipeline.files.version_files import (
+    VERSION_COLUMNS,
+    VersionStore,
+    version_ddl,
+    version_row,
+)
+from quorum_pipeline.spark.delta_tables import DELTA, is_delta
 from quorum_pipeline.spark.stages import SparkStages
 from quorum_pipeline.spark.versions_job import (
     ArchiveVersions,
@@ -33,19 +39,29 @@ from quorum_pipeline.state.tables import StateTable, table_named
 from quorum_pipeline.state.versions import Version, columns_of
 
 
-def history_frame(session: SparkSession, *, path: str, table: str) -> DataFrame:
-    """Return a row for each version. Raises PipelineError.
+def history_frame(
+    session: SparkSession, *, path: str, table: str, version_as_of: int | None = None
+) -> DataFrame:
+    """Return a row for each version. `version_as_of`: of a Delta table, a commit's number. Raises PipelineError.
 
     Columns: those of the table; `valid_from` and `valid_to` (bigint, offsets of states, the latter exclusive and null if the
     version is still valid); `valid_from_time` and `valid_to_time` (timestamps of the records).
     """
     found = table_named(table)
-    return with_ends(version_frame(session, path=path, table=table), found.key)
+    versions = version_frame(session, path=path, table=table, version_as_of=version_as_of)
+    return with_ends(versions, found.key)
 
 
-def version_frame(session: SparkSession, *, path: str, table: str) -> DataFrame:
+def version_frame(
+    session: SparkSession, *, path: str, table: str, version_as_of: int | None = None
+) -> DataFrame:
     """Return the versions as they are stored: a row with `deleted` true ends the version before it. Raises PipelineError."""
     found, root = table_named(table), local_path(path)
+    if is_delta(session, root or path, table):
+        at = {} if version_as_of is None else {"versionAsOf": version_as_of}
+        return session.read.format(DELTA).options(**at).load(f"{path}/{table}")
+    if version_as_of is not None:
+        raise PipelineError(f"{path} has no Delta table {table}, so there is no version of it")
     if root is None:
         raise PipelineError(f"{path} is not in a mounted file system, so it can't be read")
     if not root.is_dir():
@@ -66,12 +82,6 @@ def with_ends(versions: DataFrame, key: tuple[str, ...]) -> DataFrame:
     return ended.where("NOT deleted").drop("deleted")
 
 
-def version_ddl(table: StateTable) -> str:
-    """Return the columns of stored versions as DDL for a Spark schema."""
-    columns = columns_of(table) | VERSION_COLUMNS
-    return ", ".join(f"`{name}` {kind}" for name, kind in columns.items())
-
-
 def _computed(session: SparkSession, root: Path, table: StateTable) -> DataFrame:
     stages = SparkStages(session.sparkContext)
     with TemporaryDirectory(prefix="quorum-pipeline-") as scratch:
@@ -89,7 +99,7 @@ def _computed(session: SparkSession, root: Path, table: StateTable) -> DataFrame
 
 def _source(root: Path, scratch: Path) -> VersionSource:
     if (root / RECORDS).is_dir():
-        return ArchiveVersions(ArchiveReader(LocalFiles(), str(root)), root, scratch)
+        return ArchiveVersions(ArchiveReader(LocalFiles(), str(root)), scratch)
     return LogVersions(root)
 
 

@@ -24,7 +24,7 @@ from quorum_node.records.control import VotersRecord, decode_control
 from quorum_node.schema.primitives import MalformedRecord
 from quorum_pipeline.deltas.contradiction import Contradiction, first_of
 from quorum_pipeline.errors import PipelineError
-from quorum_pipeline.files.archive_tasks import ArchiveSource
+from quorum_pipeline.files.archive_tasks import ArchiveSource, Groups
 from quorum_pipeline.files.log_directory import open_log
 from quorum_pipeline.files.log_span import check_end
 from quorum_pipeline.files.version_files import WrittenFile, write_versions
@@ -95,12 +95,13 @@ class LogVersions:
 
 
 class ArchiveVersions:
-    """An archive in a file system that every executor mounts."""
+    """An archive. Executors that do not mount it get the files of their tasks."""
 
-    def __init__(self, reader: ArchiveReader, root: Path, scratch: Path) -> None:
-        self.name = f"the archive at {root}"
+    def __init__(self, reader: ArchiveReader, scratch: Path) -> None:
+        self.name = f"the archive at {reader.mounted or reader.uri}"
         self.states: Source = ArchiveSource(reader, scratch)
-        self._reader, self._root, self._scratch = reader, root, scratch
+        self._reader, self._scratch = reader, scratch
+        self._groups: Groups = {}
 
     def begin(self) -> Beginning:
         """See VersionSource."""
@@ -116,7 +117,7 @@ class ArchiveVersions:
 
     def tasks(self, start: int, end: int) -> list[VersionTask]:
         """See VersionSource."""
-        return archive_tasks(self._reader, self._root, start, end)
+        return archive_tasks(self._reader, start, end, self._groups)
 
 
 class QuorumVersions:

@@ -38,8 +38,12 @@ def add_versions(
     max_rows: int,
     progress: Callable[[int], None],
     is_stopped: Callable[[], bool] = lambda: False,
+    stored_more: Callable[[], object] = lambda: None,
 ) -> Added:
-    """Add versions up to the current end of the source, or until `is_stopped`. Raises PipelineError, OSError, and Spark's errors."""
+    """Add versions up to the current end of the source, or until `is_stopped`. `stored_more` is called after each step.
+
+    Raises PipelineError, OSError, and Spark's errors.
+    """
     stored, first = store.stored(), source.begin()
     at, end = (stored[-1].offsets.end if stored else first.offset), source.end_offset()
     if stored:
@@ -61,6 +65,7 @@ def add_versions(
         step.close()
         found = StoredVersions(offsets, tuple(files), last_record(stages, source, step.end))
         store.complete(directory, found)
+        stored_more()
         versions += sum(each.rows for each in files)
         at, rows = step.end, max_rows
         progress(at)
@@ -75,11 +80,12 @@ def follow_versions(
     progress: Callable[[int], None],
     stopped: Event,
     every_seconds: float,
+    stored_more: Callable[[], object] = lambda: None,
 ) -> Added:
     """Add versions until `stopped` is set, which ends it between two steps. Raises like `add_versions`."""
     found = Added(0, None, "")
     while not stopped.is_set():
-        added = add_versions(stages, source, store, max_rows, progress, stopped.is_set)
+        added = add_versions(stages, source, store, max_rows, progress, stopped.is_set, stored_more)
         found = Added(found.versions + added.versions, added.open_at, added.how or found.how)
         stopped.wait(every_seconds)
     return found
