@@ -121,7 +121,9 @@ def at_a_port(
         try:
             await play(port)
             await port.is_empty()
-            async with asyncio.timeout(10):  # the clients' own sockets end in later turns of the loop
+            async with asyncio.timeout(
+                10
+            ):  # the clients' own sockets end in later turns of the loop
                 while len(os.listdir("/proc/self/fd")) > descriptors + 1:  # noqa: ASYNC110
                     await asyncio.sleep(0.01)
             assert faults == []

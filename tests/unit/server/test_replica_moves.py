@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +22,9 @@ from quorum_node.protocol.assign_replicas_to_dirs import AssignReplicasToDirsReq
 from quorum_node.protocol.describe_log_dirs import DescribeLogDirsRequest
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.raft.events import FailureReason
+from quorum_node.records.batches import CorruptBatch
 from quorum_node.server.broker.hosted_replica import HostedReplica
+from quorum_node.server.broker.log_copy import FutureLog
 from quorum_node.server.broker.log_dirs_api import LogDirsApi
 from quorum_node.storage.broker.log_directory import LogDirectory
 from quorum_node.storage.broker.log_settings import LogSettings
@@ -293,3 +296,30 @@ async def test_start_removes_unfinished_copies(tmp_path: Path) -> None:
     assert again.replicas() == {}
     assert again.remove_due() == 1
     assert folders_in(tmp_path) == []
+
+
+async def test_log_that_is_truncated_while_it_is_read_is_copied_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reading thread finds the end of the log in the middle of a batch."""
+    made = Moves(tmp_path)
+    follower = made.topic("t", OTHER, ME)
+    fetched(follower, tuple(data_batch(n, value_bytes=LARGE) for n in range(20)))
+    loop, advance = asyncio.get_running_loop(), FutureLog.advance
+    truncated: list[FutureLog] = []
+
+    def interrupted(copy: FutureLog, end_offset: int) -> int:
+        if not truncated:
+            truncated.append(copy)
+            loop.call_soon_threadsafe(follower.log.truncate_to, 3)
+            while not copy.is_void:
+                time.sleep(0.001)
+            raise CorruptBatch(3, "the end of the log")
+        return advance(copy, min(end_offset, 3))
+
+    monkeypatch.setattr(FutureLog, "advance", interrupted)
+    made.move("b")
+    await made.done()
+    assert follower.directory_id == made.b
+    assert follower.log.opened().end_offset == 3
+    made.close()

@@ -116,8 +116,11 @@ class ReplicaMoves:
                 if await self._advance(replica, copy) and self._finish(replica, copy, directory):
                     return False
         except (StorageFailure, DiskFull, CorruptBatch) as error:
-            self._events.not_moved(name, directory.path, str(error))
             self._drop(copy)
+            if copy.is_void and isinstance(error, CorruptBatch):
+                # The log was truncated while a thread read what is gone: copy it again.
+                return self._is_wanted(replica, directory)
+            self._events.not_moved(name, directory.path, str(error))
             return False
         finally:
             del self._copies[replica.key]
