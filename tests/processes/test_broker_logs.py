@@ -143,6 +143,9 @@ def test_deleted_records_are_no_longer_readable_and_their_segments_are_removed(
     everything = delete_records(brokers, 201, "deleted", -1)
     assert (everything.error_code, everything.low_watermark) == (0, 25)
     brokers.create_topic("only-compacted", [201], cleanup_policy="compact")
+    missing = delete_records(brokers, 201, "__consumer_offsets", 0)
+    assert missing.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "as on a stock broker"
+    brokers.create_topic("__consumer_offsets", [201])
     for name, code in (
         ("only-compacted", ErrorCode.POLICY_VIOLATION),
         ("unknown", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
