@@ -5,6 +5,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from uuid import UUID
 
 import pytest
@@ -21,18 +22,21 @@ META = MetaProperties(1, UUID(int=1), "cluster")
 
 
 @pytest.fixture
-def data(tmp_path: Path) -> Iterator[Path]:
-    """A formatted directory of NOBODY."""
-    for each in (tmp_path, *tmp_path.parents[:3]):
-        each.chmod(each.stat().st_mode | 0o055)
-    path = tmp_path / "data"
-    format_directory(path, META)
-    owned = [path, *path.rglob("*")]
-    for each in owned:
-        os.chown(each, NOBODY, NOBODY)
-    yield path
-    for each in owned:
-        os.chmod(each, 0o700)
+def data() -> Iterator[Path]:
+    """A formatted directory of NOBODY.
+
+    It is not below `tmp_path`: pytest closes the parent of its directories to other users at the start of each session.
+    """
+    with TemporaryDirectory() as parent:
+        Path(parent).chmod(0o755)
+        path = Path(parent) / "data"
+        format_directory(path, META)
+        owned = [path, *path.rglob("*")]
+        for each in owned:
+            os.chown(each, NOBODY, NOBODY)
+        yield path
+        for each in owned:
+            os.chmod(each, 0o700)
 
 
 @contextmanager
