@@ -61,7 +61,7 @@ def handle_begin_response(
     replica: ReplicaState, sent: Outstanding, response: BeginQuorumEpochResponse
 ) -> None:
     """The response: the voter accepts the leader, or reports a newer epoch."""
-    if observe_leader(replica, response.leader, sent.peer_id):
+    if observe_leader(replica, response.leader, sent.peer_id, error=response.error):
         return
     leader = replica.role
     if not isinstance(leader, Leader) or sent.epoch != replica.epoch or sent.peer is None:

@@ -11,9 +11,9 @@ Stock Kafka accepts requests without a cluster id, but its replicas always send 
 affected. A new replica learns the cluster id from the log, and a consumer needs none.
 * A replica halts if so many peers refuse its cluster id that they form a majority of the voters. It
 has the directory or the configuration of another cluster. A single lying peer can't cause this,
-unless it is the only peer: an address that another process has announced for a voter does not count,
-and is not asked again before the one of the voters record. Once a leader has served the replica in this run, its cluster id is
-known to be right and it never halts for this reason.
+unless it is the only peer: an address that another process has announced for a voter does not
+count, and is not asked again before the one of the voters record. Once a leader has served the
+replica in this run, its cluster id is known to be right and it never halts for this reason.
 """
 
 from quorum_node.quorum_arithmetic import majority
@@ -71,7 +71,7 @@ def note_answer(
             replica.gossip.address_failed(peer, place)
         return False
     replica.refused_by.add(_name(replica, peer, place))
-    asked = {_name(replica, key, endpoint) for key, endpoint in targets(replica)}
+    asked = _who_counts(replica)
     refused = asked & replica.refused_by
     members = max(len(replica.voters.latest.voters), len(asked))
     if len(refused) < min(majority(members), len(asked)):
@@ -101,6 +101,16 @@ def _is_recorded(replica: ReplicaState, place: Endpoint) -> bool:
         each is not None and (each.host, each.port) == (place.host, place.port)
         for each in (*replica.config.bootstrap, *recorded)
     )
+
+
+def _who_counts(replica: ReplicaState) -> set[Peer]:
+    """The other voters; while none is known, the addresses of the configuration.
+
+    A voter may also listen at such an address, e.g. that of a Kubernetes Service. It counts once.
+    """
+    found = targets(replica)
+    voters: set[Peer] = {key for key, _ in found if key is not None}
+    return voters or {_name(replica, None, endpoint) for _, endpoint in found}
 
 
 def _has_question_out(replica: ReplicaState) -> bool:

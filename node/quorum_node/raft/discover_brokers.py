@@ -87,7 +87,7 @@ def handle_discover_response(
         if not replica.recovered_epoch:
             # Without a cluster id the response to a Fetch, which is sent to the same peer,
             # identifies voters from before a recovery.
-            observe_leader(replica, response.leader, sent.peer_id)
+            observe_leader(replica, response.leader, sent.peer_id, error=response.error)
     if sent.peer is not None and request.boot_timestamp_ms == replica.boot_timestamp_ms:
         replica.gossip.was_announced(sent.peer)
 

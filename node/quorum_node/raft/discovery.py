@@ -74,7 +74,7 @@ def handle_search_response(
         if is_leader and is_of_older_quorum(replica, leader):
             replica.out.append(OlderQuorum(response.leader, replica.recovered_epoch))
         led = isinstance(replica.role, Leader)
-        observe_leader(replica, response.leader, sent.peer_id)
+        observe_leader(replica, response.leader, sent.peer_id, error=response.error)
         role = replica.role
         if led and isinstance(role, Unattached) and role.election_deadline_ms is not None:
             # its log is complete, so it starts an election at once

@@ -62,7 +62,7 @@ def handle_vote_response(
     """Count the vote if it belongs to the present election."""
     if note_answer(replica, sent.peer, sent.destination, response.error):
         return
-    if observe_leader(replica, response.leader, sent.peer_id):
+    if observe_leader(replica, response.leader, sent.peer_id, error=response.error):
         return
     role = replica.role
     peer = sent.peer

@@ -45,7 +45,7 @@ def refused(
     replica: ReplicaState, follower: Follower, error: RaftError, leader: CurrentLeader
 ) -> None:
     """A response without data: another replica is the leader, or the request has to be repeated."""
-    if observe_leader(replica, leader, follower.leader_id):
+    if observe_leader(replica, leader, follower.leader_id, error=error):
         return
     leading = replica.voters.latest.voters.newest(follower.leader_id)
     key = None if leading is None else leading.key

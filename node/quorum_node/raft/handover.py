@@ -169,7 +169,7 @@ def storage_failed(replica: ReplicaState, detail: str, disk_full: bool) -> None:
 
 def handle_end_response(replica: ReplicaState, response: EndQuorumEpochResponse) -> None:
     """Best effort: only a newer epoch matters."""
-    observe_leader(replica, response.leader)
+    observe_leader(replica, response.leader, error=response.error)
 
 
 def _send_end(replica: ReplicaState, leader_id: int, preferred: tuple[ReplicaKey, ...]) -> None:

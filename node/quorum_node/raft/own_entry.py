@@ -70,7 +70,7 @@ def answered(replica: ReplicaState, correlation: int, response: VoterChangeRespo
     replica.own_request = None
     replica.own_request_after_ms = replica.now_ms + replica.config.fetch_timeout_ms
     if response is not None and response.leader.leader_id != NO_LEADER:
-        observe_leader(replica, response.leader)
+        observe_leader(replica, response.leader, error=response.error)
 
 
 def deadline_ms(replica: ReplicaState) -> float:

@@ -81,7 +81,7 @@ def handle_read_offset_response(
     if read is not None and response.error is RaftError.NONE and response.offset >= 0:
         read.offset = response.offset
         return
-    observe_leader(replica, response.leader)
+    observe_leader(replica, response.leader, error=response.error)
     if read is not None:
         # The wire has one code for everything that is not supported.
         unsupported = response.error is RaftError.UNSUPPORTED_VERSION

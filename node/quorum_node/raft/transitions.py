@@ -175,13 +175,19 @@ def enter_epoch(replica: ReplicaState, epoch: int) -> bool:
 
 
 def observe_leader(
-    replica: ReplicaState, leader: CurrentLeader, responder_id: int = NO_LEADER
+    replica: ReplicaState,
+    leader: CurrentLeader,
+    responder_id: int = NO_LEADER,
+    *,
+    error: RaftError,
 ) -> bool:
     """Process the leader and epoch in any response; True if the role changed.
 
-    `responder_id`: id of the voter that was asked, if it was one. (KIP-595: "we piggyback current
-    leader and epoch information on all responses".)
+    `responder_id`: id of the voter that was asked, if it was one. `error`: of the response.
+    (KIP-595: "we piggyback current leader and epoch information on all responses".)
     """
+    if error is RaftError.INVALID_CLUSTER_ID and replica.reported_cluster_id is not None:
+        return False  # leader and epoch of another cluster, whose node has the address of a voter now
     if leader.leader_epoch < replica.epoch or is_of_older_quorum(replica, leader):
         return False
     leader_id, endpoint = known_leader(replica, leader)

@@ -216,3 +216,48 @@ def test_announced_addresses_of_voters_do_not_count() -> None:
     assert three.halted is None
     assert three.replica.leader_id == cores.leader.key.id
     assert three.replica.high_watermark == one.replica.high_watermark
+
+
+def test_addresses_of_the_configuration_do_not_count_beside_the_voters() -> None:
+    """A single lying voter may also listen there: behind a Kubernetes Service, while no other one is ready."""
+    cores = Cores()
+    cores.quorum("1", "2", "3")
+    three = cores.nodes["3"]
+    cores.crash(three)
+    cores.crash(cores.nodes["2"])
+    cores.start("9", founder=True)
+    for name in ("1", "9"):  # one process
+        liar(cores, name)
+    cores.moved["service"] = "9"
+    three.config = replace(three.config, bootstrap=endpoints_of("service")[:1])
+    cores.restart(three)
+    cores.advance(10_000)
+    assert three.halted is None
+    cores.restart(cores.nodes["2"])
+    cores.advance(10_000)
+    assert three.halted is None
+    assert three.replica.leader_id == cores.leader.key.id
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_node_of_another_cluster_at_the_address_of_a_voter_raises_no_epoch(restarts: bool) -> None:
+    """The address was assigned again after the voter's pod was deleted. Both sides are honest."""
+    cores, one = formed_cores("1", "2", "3")
+    cores.crash(cores.nodes["2"])
+    other = cores.start("8", founder=True)
+    cores.crash(other)
+    assert other.state is not None
+    other.state = replace(other.state, leader_epoch=5_000, cluster_id="another")
+    other.config = replace(other.config, cluster_id="another", founder=False)
+    cores.restart(other)
+    other.replica.cluster_id = "another"
+    cores.advance(100)
+    assert other.is_leader
+    assert other.replica.epoch > 5_000
+    cores.moved["2"] = "8"
+    if restarts:
+        cores.crash(one)
+        cores.restart(one)
+    cores.advance(10_000)
+    assert cores.nodes["3"].replica.leader_id == one.replica.leader_id != -1
+    assert one.replica.epoch == cores.nodes["3"].replica.epoch < 10
