@@ -19,7 +19,12 @@ While the voters of a static quorum are known by id alone, only configured addre
 
 from quorum_node.raft.cluster_identity import note_answer
 from quorum_node.raft.config import CONTROLLER
-from quorum_node.raft.endpoint_gossip import NOT_RECEIVED_MS, ReceivedEndpoint, is_target
+from quorum_node.raft.endpoint_gossip import (
+    LATEST_BOOT_MS,
+    NOT_RECEIVED_MS,
+    ReceivedEndpoint,
+    is_target,
+)
 from quorum_node.raft.errors import RaftError
 from quorum_node.raft.events import FailureReason
 from quorum_node.raft.messages import DiscoverBrokersRequest, DiscoverBrokersResponse
@@ -29,8 +34,6 @@ from quorum_node.raft.transitions import observe_leader
 from quorum_node.records.identity import Endpoint, ReplicaKey
 
 MAX_UNKNOWN_REPLICAS = 20
-LATEST_BOOT_MS = 1 << 53
-"""Upper bound for boot timestamps; it leaves room on the wire for a later boot."""
 _PATIENCE = 8
 _SLOW_FACTOR = 5
 
@@ -149,7 +152,7 @@ def _own(replica: ReplicaState, endpoint: Endpoint) -> ReceivedEndpoint:
 
 
 def _hear(replica: ReplicaState, heard: ReceivedEndpoint, *, asked: bool) -> None:
-    if heard.boot_timestamp_ms >= LATEST_BOOT_MS:
+    if heard.boot_timestamp_ms > LATEST_BOOT_MS:
         return
     voters = replica.voters.latest.voters
     key, strangers = heard.key, replica.gossip.strangers
@@ -183,10 +186,10 @@ def _ask_there(replica: ReplicaState, brokers: tuple[ReceivedEndpoint, ...]) -> 
 def _hear_of_myself(replica: ReplicaState, heard: ReceivedEndpoint) -> None:
     """A peer returned an old address of this key with a later boot: the wall clock was set back since."""
     own = replica.controller_endpoint
-    if heard.boot_timestamp_ms >= LATEST_BOOT_MS:
+    if heard.boot_timestamp_ms > LATEST_BOOT_MS:
         return
     if heard.boot_timestamp_ms >= replica.boot_timestamp_ms and heard.endpoint != own:
-        replica.boot_timestamp_ms = heard.boot_timestamp_ms + 1
+        replica.boot_timestamp_ms = min(heard.boot_timestamp_ms + 1, LATEST_BOOT_MS)
         replica.gossip.announce_again()
 
 

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 
 from quorum_node.records.identity import Endpoint, ReplicaKey
 
+LATEST_BOOT_MS = (1 << 53) - 1
+"""Largest boot timestamp that is accepted."""
 NOT_RECEIVED_MS = -1
 """Boot timestamp of an address from a voters record or the configuration."""
 
@@ -47,10 +49,15 @@ class EndpointGossip:
         self.next_ms = 0.0
 
     def hear(self, heard: ReceivedEndpoint) -> bool:
-        """Store an address if its boot is later than the known one; True if it was stored."""
+        """Store an address if its boot is later than the known one; True if it was stored.
+
+        No boot is later than LATEST_BOOT_MS, so of those the last one counts: a false address must
+        not be the last word.
+        """
         known = self._heard.get(heard.key)
         newest_ms = NOT_RECEIVED_MS if known is None else known.boot_timestamp_ms
-        if heard.boot_timestamp_ms <= newest_ms:
+        boot_ms = heard.boot_timestamp_ms
+        if boot_ms < newest_ms or boot_ms == newest_ms < LATEST_BOOT_MS:
             return False
         self._heard[heard.key] = heard
         self._doubted.discard(heard.key)

@@ -6,7 +6,12 @@ from uuid import UUID
 import pytest
 
 from quorum_node.raft.discover_brokers import MAX_UNKNOWN_REPLICAS
-from quorum_node.raft.endpoint_gossip import NOT_RECEIVED_MS, EndpointGossip, ReceivedEndpoint
+from quorum_node.raft.endpoint_gossip import (
+    LATEST_BOOT_MS,
+    NOT_RECEIVED_MS,
+    EndpointGossip,
+    ReceivedEndpoint,
+)
 from quorum_node.raft.errors import RaftError
 from quorum_node.raft.events import FailureReason, RequestFailed, ResponseReceived
 from quorum_node.raft.messages import (
@@ -314,3 +319,28 @@ def test_false_address_that_responds_does_not_keep_a_voter_away(place: str) -> N
     assert cores.nodes["9"].is_leader, "of its own quorum"
     assert one.is_leader
     assert two.replica.high_watermark == one.replica.high_watermark
+
+
+@pytest.mark.parametrize("boot_ms", [LATEST_BOOT_MS - 1, LATEST_BOOT_MS])
+def test_voter_corrects_a_false_address_of_the_latest_possible_boot(boot_ms: int) -> None:
+    """No boot is later. The record has an outdated address, so nothing else tells where the voter is."""
+    cores, one = formed_cores("1", "2", "3")
+    two, three = cores.nodes["2"], cores.nodes["3"]
+    forged = Endpoint("CONTROLLER", "nobody", 9093)
+    for node in (one, three):
+        ask(cores, node, replica=two.key, boot_timestamp_ms=boot_ms, endpoint=forged)
+    cores.crash(one)
+    cores.move(two, "elsewhere")
+    cores.advance(10_000)
+    known = three.replica.gossip.get(two.key)
+    assert known is not None
+    assert known.endpoint.host == "elsewhere"
+    ask(cores, three, replica=two.key, boot_timestamp_ms=LATEST_BOOT_MS + 1, endpoint=forged)
+    assert three.replica.gossip.get(two.key) == known
+
+
+def test_no_earlier_boot_replaces_the_latest_possible_one() -> None:
+    gossip = EndpointGossip()
+    gossip.hear(ReceivedEndpoint(KEY, LATEST_BOOT_MS, NEW))
+    assert not gossip.hear(ReceivedEndpoint(KEY, LATEST_BOOT_MS - 1, OLD))
+    assert gossip.address_of(KEY, RECORDED) == NEW
