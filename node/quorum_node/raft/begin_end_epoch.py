@@ -9,7 +9,7 @@ from dataclasses import replace
 from quorum_node.raft import inquiry
 from quorum_node.raft.cluster_identity import is_foreign
 from quorum_node.raft.election import campaign, start_candidacy
-from quorum_node.raft.epoch_bound import within_step
+from quorum_node.raft.epoch_bound import MAX_EPOCH, within_step
 from quorum_node.raft.errors import RaftError
 from quorum_node.raft.leadership import Leader
 from quorum_node.raft.messages import (
@@ -32,6 +32,9 @@ from quorum_node.raft.transitions import (
     observe_leader,
 )
 from quorum_node.records.identity import Endpoint, ReplicaKey
+
+_TIMEOUTS_BEFORE_NEXT_EPOCH = 3
+"""Fetch timeouts after which a leader begins a new epoch for a voter that follows a false leader."""
 
 
 def send_begin(replica: ReplicaState, leader: Leader) -> None:
@@ -68,6 +71,29 @@ def handle_begin_response(
         return
     if response.error is RaftError.NONE:
         leader.unendorsed.discard(sent.peer)
+    elif _is_bound_to_another(replica, response):
+        _help_misled_voter(replica, leader, sent.peer)
+
+
+def _is_bound_to_another(replica: ReplicaState, response: BeginQuorumEpochResponse) -> bool:
+    """Whether the voter has heard from another leader of this epoch, which can only be a false one."""
+    told = response.leader
+    return (
+        response.error is RaftError.INVALID_QUORUM_STATE
+        and told.leader_epoch == replica.epoch
+        and told.leader_id not in (NO_LEADER, replica.key.id)
+    )
+
+
+def _help_misled_voter(replica: ReplicaState, leader: Leader, key: ReplicaKey) -> None:
+    """Begin the next epoch, as the voter can follow no leader of this one if the false leader is gone.
+
+    But first it gets the time to hear from the supposed leader itself that it does not lead.
+    """
+    since_ms = leader.misled_since_ms.setdefault(key, replica.now_ms)
+    patience_ms = replica.config.fetch_timeout_ms * _TIMEOUTS_BEFORE_NEXT_EPOCH
+    if replica.now_ms - since_ms > patience_ms and replica.epoch + 1 < MAX_EPOCH:
+        become_unattached(replica, replica.epoch + 1, 0.0)
 
 
 def handle_begin(replica: ReplicaState, request_id: int, request: BeginQuorumEpochRequest) -> None:
@@ -85,6 +111,10 @@ def handle_begin(replica: ReplicaState, request_id: int, request: BeginQuorumEpo
         else:
             error = RaftError.UNKNOWN_LEADER_EPOCH
     told = leader_for_sender(replica, None, request.recovered_epoch)
+    if error is RaftError.INVALID_QUORUM_STATE and told == CurrentLeader(NO_LEADER, replica.epoch):
+        told = replace(
+            told, leader_id=replica.bound_leader_id
+        )  # the reason, also if it is given up
     replica.respond(request_id, BeginQuorumEpochResponse(error, told))
 
 

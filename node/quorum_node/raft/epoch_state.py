@@ -57,6 +57,11 @@ class EpochState:
         """Others named this leader. It excludes no other one, and is not saved."""
         self.remembered_leader_id, self.hearsay_leader_id = NO_LEADER, leader_id
 
+    def doubt_epoch_leader(self) -> None:
+        """The leader of the epoch does not respond: it excludes no other one any more."""
+        if self.remembered_leader_id != NO_LEADER:
+            self.set_hearsay_leader(self.remembered_leader_id)
+
     def mark_leader_unsaved(self) -> None:
         """The leader has to be saved later (`save_leader`)."""
         self.leader_is_unsaved = True

@@ -5,7 +5,7 @@ Source: KIP-595, "FetchResponse Handling". A fetch offset is an acknowledgement,
 only when the whole log is durable (K595-06).
 """
 
-from quorum_node.raft import reads, snapshot_following
+from quorum_node.raft import following, reads, snapshot_following
 from quorum_node.raft.commit import advance_as_follower
 from quorum_node.raft.election import campaign
 from quorum_node.raft.errors import RaftError
@@ -85,7 +85,8 @@ def handle_fetch_response(replica: ReplicaState, correlation: int, response: Fet
         replica.out.append(OlderQuorum(response.leader, replica.recovered_epoch))
         become_unattached(replica, replica.epoch)
         return True
-    if response.leader.leader_epoch != replica.epoch or response.error not in _ACCEPTED:
+    is_of_leader = following.is_of_leader(replica, follower, response.leader)
+    if not is_of_leader or response.error not in _ACCEPTED:
         _refused(replica, follower, response)
         return True
     leader_is_alive(replica, follower)
@@ -160,7 +161,7 @@ def _notices_silence(replica: ReplicaState, follower: Follower) -> bool:
 
 def _refused(replica: ReplicaState, follower: Follower, response: FetchResponse) -> None:
     elsewhere = response.diverging is not None or response.snapshot_id is not None
-    if not elsewhere or response.leader.leader_epoch != replica.epoch:
+    if not elsewhere or not following.is_of_leader(replica, follower, response.leader):
         refused(replica, follower, response.error, response.leader)
         return
     leader_is_alive(replica, follower)

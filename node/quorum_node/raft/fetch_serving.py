@@ -300,7 +300,8 @@ def _note_progress(
     progress.last_fetch_ms = now_ms
     if request.endpoints:
         progress.endpoints = request.endpoints
-    if leader.unendorsed:
+    if leader.unendorsed and (request.answer >= 0 or request.answer == STOCK_SENDER):
+        # It follows: a replica that only looks for the leader fetches as well, but echoes no answer.
         leader.unendorsed.discard(key)
     news = request.answer > progress.answer
     if news:

@@ -41,11 +41,23 @@ def leader_is_alive(replica: ReplicaState, follower: Follower) -> None:
         replica.set_role(follower)
 
 
+def is_of_leader(replica: ReplicaState, follower: Follower, leader: CurrentLeader) -> bool:
+    """Whether a response with this leader comes from the leader that is followed.
+
+    Another leader of the same epoch may respond at an address that a false claim has named.
+    """
+    return leader.leader_epoch == replica.epoch and leader.leader_id == follower.leader_id
+
+
 def refused(
     replica: ReplicaState, follower: Follower, error: RaftError, leader: CurrentLeader
 ) -> None:
     """A response without data: another replica is the leader, or the request has to be repeated."""
-    if observe_leader(replica, leader, follower.leader_id, error=error):
+    at, named = follower.endpoint, leader.endpoint
+    names_itself = named is not None and (named.host, named.port) == (at.host, at.port)
+    # Only others have said who listens at this address: what responds there knows better.
+    responder_id = leader.leader_id if follower.hearsay and names_itself else follower.leader_id
+    if observe_leader(replica, leader, responder_id, error=error):
         return
     leading = replica.voters.latest.voters.newest(follower.leader_id)
     key = None if leading is None else leading.key

@@ -32,7 +32,6 @@ def ask_voter(replica: ReplicaState, voter_id: int) -> None:
     for key in known:
         if key.id == voter_id and key != replica.key:
             places = (replica.endpoint_of(key), *recorded_endpoints(replica, voter_id))
-            # sorted, as the order of a set is not deterministic
             for endpoint in dict.fromkeys(places):
                 if endpoint is not None:
                     ask(replica, endpoint, key)

@@ -165,6 +165,8 @@ class Leader:
     unendorsed: set[ReplicaKey] = field(default_factory=set)
     begin_deadline_ms: float | None = None
     begin_failures: int = 0
+    misled_since_ms: dict[ReplicaKey, float] = field(default_factory=dict)
+    """Voters that believe in another leader of this epoch, and since when this is known."""
     change: PendingChange | None = None
     alterations: deque[PendingAlteration] = field(default_factory=deque)
     plan_look_ms: float = 0.0

@@ -19,7 +19,14 @@ committed.
 from quorum_node.raft import election
 from quorum_node.raft.errors import RaftError
 from quorum_node.raft.events import FailureReason
-from quorum_node.raft.following import follower_of, leader_is_alive, no_answer, refused, retry
+from quorum_node.raft.following import (
+    follower_of,
+    is_of_leader,
+    leader_is_alive,
+    no_answer,
+    refused,
+    retry,
+)
 from quorum_node.raft.leadership import Leader
 from quorum_node.raft.messages import FetchSnapshotRequest, FetchSnapshotResponse
 from quorum_node.raft.outputs import (
@@ -84,7 +91,7 @@ def handle_part(replica: ReplicaState, correlation: int, response: FetchSnapshot
     if follower is None:
         return
     follower.fetching = None
-    if response.leader.leader_epoch != replica.epoch:
+    if not is_of_leader(replica, follower, response.leader):
         refused(replica, follower, response.error, response.leader)
         return
     if response.error in _STARTED_OVER:

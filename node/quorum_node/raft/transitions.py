@@ -38,6 +38,9 @@ def become_unattached(
     """No leader is known in `epoch` (>= the current one). `election_delay_ms` None: a random one."""
     _leave_role(replica, CurrentLeader(NO_LEADER, epoch))
     newer = enter_epoch(replica, epoch)
+    if not replica.may_have_to_vote():
+        # It may have been a false leader. Only a voter makes another one begin a new epoch.
+        replica.doubt_epoch_leader()
     deadline = None
     if replica.may_campaign():
         if election_delay_ms is None:
@@ -66,23 +69,17 @@ def become_follower(
     newer = enter_epoch(replica, epoch)
     followed_before = leader_id in (replica.remembered_leader_id, replica.hearsay_leader_id)
     given_up = not newer and replica.started and followed_before
-    voted_for_it = replica.voted is not None and replica.voted.id == leader_id
     follower = Follower(leader_id, endpoint, replica.now_ms + replica.config.fetch_timeout_ms)
     if given_up:
         # A peer still names the leader that did not respond: it counts as alive once it responds.
         follower.link = Link.CLOSED
     follower.hearsay = hearsay
-    if hearsay:
-        replica.set_hearsay_leader(leader_id)
-    else:
-        replica.set_epoch_leader(leader_id)
     replica.set_role(follower)
-    if voted_for_it:
-        replica.mark_leader_unsaved()
-    elif hearsay:
-        if newer:
-            replica.persist()
-    elif replica.saved_leader != (epoch, leader_id):
+    if not hearsay:
+        _bind_to(replica, leader_id)
+        return follower
+    replica.set_hearsay_leader(leader_id)
+    if newer:
         replica.persist()
     return follower
 
@@ -90,9 +87,15 @@ def become_follower(
 def believe_leader(replica: ReplicaState, follower: Follower) -> None:
     """The leader that others had named has answered: now it excludes any other one in this epoch."""
     follower.hearsay = False
-    replica.set_epoch_leader(follower.leader_id)
-    is_saved = replica.saved_leader == (replica.epoch, follower.leader_id)
-    if not is_saved and not replica.leader_is_unsaved:
+    _bind_to(replica, follower.leader_id)
+
+
+def _bind_to(replica: ReplicaState, leader_id: int) -> None:
+    """From now on, also after a restart, this leader excludes any other one in the present epoch."""
+    replica.set_epoch_leader(leader_id)
+    if replica.voted is not None and replica.voted.id == leader_id:
+        replica.mark_leader_unsaved()
+    elif replica.saved_leader != (replica.epoch, leader_id):
         replica.persist()
 
 
@@ -187,7 +190,9 @@ def observe_leader(
     (KIP-595: "we piggyback current leader and epoch information on all responses".)
     """
     if error is RaftError.INVALID_CLUSTER_ID and replica.reported_cluster_id is not None:
-        return False  # leader and epoch of another cluster, whose node has the address of a voter now
+        return (
+            False  # leader and epoch of another cluster, whose node has the address of a voter now
+        )
     if leader.leader_epoch < replica.epoch or is_of_older_quorum(replica, leader):
         return False
     leader_id, endpoint = known_leader(replica, leader)

@@ -1,0 +1,149 @@
+"""A replica believes in a false leader of the present epoch, which is gone afterwards: it must find the real one without an election by chance.
+
+A quorum may stay in one epoch for months. Until the next one the misled replica would be missing, also after a restart.
+"""
+
+import pytest
+
+from quorum_node.raft.errors import RaftError
+from quorum_node.raft.events import ResponseReceived, TimerExpired
+from quorum_node.raft.messages import (
+    NO_LEADER,
+    BeginQuorumEpochRequest,
+    CurrentLeader,
+    FetchRequest,
+    FetchResponse,
+)
+from quorum_node.raft.roles import Follower
+from quorum_node.raft.transitions import become_follower, become_unattached
+from support.raft.cores import CLUSTER_ID, Cores, Node, endpoints_of, formed_cores, key_of
+
+LIAR = "9"
+
+
+def in_a_later_epoch(name: str, *names: str) -> tuple[Cores, Node]:
+    """A quorum that elected a leader again while that replica was cut off, as is the liar; and the replica."""
+    cores, one = formed_cores(*names)
+    cores.start(LIAR)
+    node = cores.nodes.get(name) or cores.start(name, bootstrap=names[:2], run=False)
+    rest = [each for each in cores.nodes if each not in (name, LIAR)]
+    cores.partition(rest, [name], [LIAR])
+    cores.crash(one)
+    cores.restart(one)
+    cores.advance(6_000)
+    return cores, node
+
+
+def answer_fetch(cores: Cores, node: Node, error: RaftError, leader: CurrentLeader) -> None:
+    """Answer its fetch in flight."""
+    for _ in range(60):
+        for correlation, sent in node.replica.outstanding.items():
+            if isinstance(sent.request, FetchRequest):
+                cores.do(node, ResponseReceived(correlation, FetchResponse(error, leader)))
+                return
+        cores.advance(100)
+    raise AssertionError("it sent no fetch")
+
+
+def mislead(cores: Cores, node: Node, leader: CurrentLeader) -> None:
+    """Others name this leader, and it answers once."""
+    for _ in range(30):
+        answer_fetch(cores, node, RaftError.NOT_QUORUM_LEADER, leader)
+        if node.replica.leader_id == leader.leader_id:
+            break
+    answer_fetch(cores, node, RaftError.NONE, leader)
+    assert node.replica.bound_leader_id == leader.leader_id
+    cores.crash(cores.nodes[LIAR])
+
+
+def follows_the_leader(cores: Cores, node: Node) -> bool:
+    leader = cores.leader.replica
+    return (node.replica.leader_id, node.replica.epoch) == (leader.key.id, leader.epoch)
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize("is_unknown", [False, True])
+@pytest.mark.parametrize("name", ["3", "6"])
+def test_misled_replica_returns_when_the_false_leader_is_gone(
+    name: str, is_unknown: bool, restarts: bool
+) -> None:
+    """A voter and a new replica. A false leader that is a voter, or that is none."""
+    cores, node = in_a_later_epoch(name, "1", "2", "3")
+    leader = cores.leader.replica
+    epoch = leader.epoch
+    false_id = 77 if is_unknown else next(each for each in (1, 2) if each != leader.key.id)
+    mislead(cores, node, CurrentLeader(false_id, epoch, endpoints_of(LIAR)[0]))
+    if restarts:
+        cores.crash(node)
+        cores.restart(node)
+    cores.heal()
+    cores.advance(20_000)
+    assert follows_the_leader(cores, node)
+    if name == "6":
+        assert leader.epoch == epoch, "no election for a replica that is no voter"
+
+
+def test_voter_returns_after_a_forged_request_of_a_voter_that_is_down() -> None:
+    cores = Cores()
+    two = cores.quorum("2", "1", "3", "4", "5")
+    three = cores.nodes["3"]
+    cores.crash(three)
+    cores.crash(two)
+    cores.advance(6_000)
+    epoch = cores.leader.replica.epoch
+    cores.partition(["1", "4", "5"], ["3"])
+    cores.restart(three)
+    cores.advance(4_500)
+    forged = BeginQuorumEpochRequest(CLUSTER_ID, 2, epoch, three.key, endpoints_of("2")[0])
+    cores.request(three, forged)
+    assert three.replica.bound_leader_id == 2
+    cores.heal()
+    cores.advance(20_000)
+    assert follows_the_leader(cores, three)
+    assert cores.leader.replica.epoch > epoch
+    epoch = cores.leader.replica.epoch
+    cores.advance(20_000)
+    assert cores.leader.replica.epoch == epoch, "one new epoch is sufficient"
+
+
+def test_leader_at_the_address_that_others_named_falsely_is_followed_under_its_own_id() -> None:
+    """A false claim names another voter, which is down, at the address of the real leader."""
+    cores, three = in_a_later_epoch("3", "1", "2", "3", "4", "5")
+    leader = cores.leader.replica
+    false_id = next(each for each in (1, 2, 4, 5) if each != leader.key.id)
+    asked = [
+        correlation
+        for correlation, sent in three.replica.outstanding.items()
+        if isinstance(sent.request, FetchRequest)
+    ]
+    cores.crash(cores.nodes[str(false_id)])
+    claim = CurrentLeader(false_id, leader.epoch, leader.controller_endpoint)
+    cores.heal()
+    cores.do(three, ResponseReceived(asked[0], FetchResponse(RaftError.NOT_QUORUM_LEADER, claim)))
+    cores.advance(1_000)
+    assert follows_the_leader(cores, three)
+    assert three.replica.high_watermark == leader.high_watermark
+    assert three.state is not None
+    assert (three.state.leader_epoch, three.state.leader_id) == (leader.epoch, leader.key.id)
+
+
+def test_second_leader_is_durable_after_the_one_that_got_the_vote_named_it() -> None:
+    """The vote on the disk identifies the first leader, not the second one."""
+    cores, three = in_a_later_epoch("3", "1", "2", "3")
+    replica = three.replica
+    replica.out = outputs = []
+    become_unattached(replica, 7)
+    replica.set_vote(key_of(1))
+    replica.persist()
+    become_follower(replica, 7, 1, endpoints_of("1")[0])
+    cores._execute_all(three, outputs)
+    second = CurrentLeader(2, 7, endpoints_of("2")[0])
+    for error, bound_id in ((RaftError.NOT_QUORUM_LEADER, NO_LEADER), (RaftError.NONE, 2)):
+        cores.do(three, TimerExpired())
+        role = replica.role
+        assert isinstance(role, Follower)
+        assert role.fetching is not None
+        cores.do(three, ResponseReceived(role.fetching, FetchResponse(error, second)))
+        assert (replica.leader_id, replica.bound_leader_id) == (2, bound_id)
+    assert three.state is not None
+    assert (three.state.leader_epoch, three.state.leader_id) == (7, 2)
