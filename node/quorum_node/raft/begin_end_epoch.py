@@ -71,6 +71,7 @@ def handle_begin_response(
         return
     if response.error is RaftError.NONE:
         leader.unendorsed.discard(sent.peer)
+        leader.misled_since_ms.pop(sent.peer, None)
     elif _is_bound_to_another(replica, response):
         _help_misled_voter(replica, leader, sent.peer)
 

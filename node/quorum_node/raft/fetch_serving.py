@@ -303,6 +303,7 @@ def _note_progress(
     if leader.unendorsed and (request.answer >= 0 or request.answer == STOCK_SENDER):
         # It follows: a replica that only looks for the leader fetches as well, but echoes no answer.
         leader.unendorsed.discard(key)
+        leader.misled_since_ms.pop(key, None)
     news = request.answer > progress.answer
     if news:
         progress.answer = request.answer
