@@ -14,6 +14,7 @@ from quorum_node.raft.messages import (
     FetchRequest,
     FetchResponse,
 )
+from quorum_node.raft.outputs import Output
 from quorum_node.raft.roles import Follower
 from quorum_node.raft.transitions import become_follower, become_unattached
 from support.raft.cores import CLUSTER_ID, Cores, Node, endpoints_of, formed_cores, key_of
@@ -131,7 +132,8 @@ def test_second_leader_is_durable_after_the_one_that_got_the_vote_named_it() -> 
     """The vote on the disk identifies the first leader, not the second one."""
     cores, three = in_a_later_epoch("3", "1", "2", "3")
     replica = three.replica
-    replica.out = outputs = []
+    outputs: list[Output] = []
+    replica.out = outputs
     become_unattached(replica, 7)
     replica.set_vote(key_of(1))
     replica.persist()
