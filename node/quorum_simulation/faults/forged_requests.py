@@ -112,7 +112,7 @@ class ForgedRequests:
         )
 
     def _remove(self, host: SimulatedHost) -> Request | None:
-        keys = (self._stranger(), *self._wanted()) if self._all_is_well() else (self._stranger(),)
+        keys = (self._stranger(), *self._wanted()) if self._all_is_well(host) else (self._stranger(),)
         key, expected = self._random.choice(keys), self._expected(host)
         return RemoveVoterRequest(
             self._random.choice(_CLUSTER_IDS), key, self._timeout_ms(), expected
@@ -128,7 +128,7 @@ class ForgedRequests:
             tuple(ReplicaKey(number) for number in range(MAX_TARGET_VOTERS + 1)),
             (ReplicaKey(-5),),
         ]
-        if self._all_is_well():
+        if self._all_is_well(host):
             targets += [wanted, few, (*wanted, stranger), (*few, stranger)]
         return AlterQuorumRequest(
             self._random.choice(_CLUSTER_IDS),
@@ -137,13 +137,14 @@ class ForgedRequests:
             self._expected(host),
         )
 
-    def _all_is_well(self) -> bool:
-        """No member's disk is lost: a change may then be undone."""
+    def _all_is_well(self, asked: SimulatedHost) -> bool:
+        """No disk of a member, or of a voter in the log of `asked`, is lost: a change may then be undone."""
         context = self._context
-        return not context.plan.death_is_news() and all(
-            not host.retired and not host.machine.counts_as_lost
-            for host in context.cluster.members()
-        )
+        if context.plan.death_is_news():
+            return False
+        known = map(context.cluster.host_of, asked.replica.voters.latest.voters.ordered_keys)
+        concerned = [*context.cluster.members(), *(host for host in known if host is not None)]
+        return not any(host.retired or host.machine.counts_as_lost for host in concerned)
 
     def _wanted(self) -> tuple[ReplicaKey, ...]:
         return tuple(host.key for host in self._context.plan.wanted)
