@@ -48,8 +48,9 @@ def overwrite_log(operations: Operations, drawn: Drawn) -> Doing:
 
 @act(destroys=1)
 def read_only_disk(operations: Operations, drawn: Drawn) -> Doing:
-    """Mount a member's disk read-only."""
+    """Kill a member's process, and mount its disk read-only before the next one opens a file for writing."""
     member = operations.member(drawn)
+    operations.env.faults.kill_9(member.pod)
     _as_root(f"mount -o remount,ro {_mount_point(operations, member)}")
     yield f"the disk of {member.name} is read-only"
 
