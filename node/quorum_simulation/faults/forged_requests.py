@@ -112,7 +112,9 @@ class ForgedRequests:
         )
 
     def _remove(self, host: SimulatedHost) -> Request | None:
-        keys = (self._stranger(), *self._wanted()) if self._all_is_well(host) else (self._stranger(),)
+        keys = (
+            (self._stranger(), *self._wanted()) if self._all_is_well(host) else (self._stranger(),)
+        )
         key, expected = self._random.choice(keys), self._expected(host)
         return RemoveVoterRequest(
             self._random.choice(_CLUSTER_IDS), key, self._timeout_ms(), expected
