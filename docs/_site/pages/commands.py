@@ -8,6 +8,7 @@ from collections.abc import Iterator, Set
 from importlib import import_module
 
 from docs._site.pages.markdown import head, page, table
+from quorum_node.archiver import main as backup_main
 from quorum_node.quorumctl import main as quorumctl_main
 from quorum_node.server.process import main as node_main
 from quorum_operator.plugin import main as plugin_main
@@ -29,6 +30,11 @@ def quorum_node() -> str:
 def quorumctl() -> str:
     """docs/reference/quorumctl.md."""
     return _program(quorumctl_main._parser())
+
+
+def quorum_backup() -> str:
+    """docs/reference/quorum-backup.md."""
+    return _program(backup_main._parser())
 
 
 def quorum_pipeline() -> str:

@@ -1,17 +1,22 @@
 """The admin API: an OpenAPI document from the routes' declarations, and the same as a page."""
 
+import ast
+import inspect
+import itertools
 import json
 from collections.abc import Iterator
 from typing import Any, cast
 
 from docs._site.pages.markdown import head, page, table
+from quorum_node import api_error_code
+from quorum_node.api_error_code import ErrorCode
 from quorum_node.security.rights.http_table import ROUTES
 from quorum_node.server.admin.app import create_app
 from quorum_node.server.admin.node_view import NodeView
 
 _ABOUT = """Every node serves this API on its admin listener, and the document itself at `/openapi.json`. [The document](http-api.json) can be read by
 any tool for OpenAPI. `quorumctl` and the operator use nothing else."""
-_ERRORS = """Every answer that is not 2xx has the body `ErrorBody`, which names the leader if one is known. `partition` chooses the quorum partition
+_ERRORS = """Every answer that is not 2xx has the body [ErrorBody](#errorbody) with one of the [codes](#error-codes), and names the leader if one is known. `partition` chooses the quorum partition
 where a node hosts several. Who may call a route is in [the table of rights](api-permissions.md)."""
 
 
@@ -41,11 +46,26 @@ def markdown() -> str:
     lines += table(("route", "what it does"), rows)
     for (method, path), operation in operations.items():
         lines += _operation(method, path, operation)
+    lines += ["## Error codes", "", "An answer with status 409 means that nothing was changed.", ""]
+    lines += table(("code", "status and meaning"), _codes())
     lines += ["## Bodies", ""]
     for name, schema in sorted(found["components"]["schemas"].items()):
         if "Validation" not in name:
             lines += _schema(name, schema)
     return page(lines)
+
+
+def _codes() -> Iterator[tuple[str, str]]:
+    """Each error code with the text below it in the enumeration, which can be read only from the source."""
+    (declared,) = (
+        each
+        for each in ast.parse(inspect.getsource(api_error_code)).body
+        if isinstance(each, ast.ClassDef) and each.name == ErrorCode.__name__
+    )
+    for assigned, text in itertools.pairwise(declared.body):
+        if isinstance(assigned, ast.Assign) and isinstance(text, ast.Expr):
+            assert isinstance(text.value, ast.Constant)
+            yield f"`{ast.literal_eval(assigned.value)}`", " ".join(str(text.value.value).split())
 
 
 def _operation(method: str, path: str, operation: dict[str, Any]) -> Iterator[str]:

@@ -13,6 +13,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "http-api.json": http_api.document,
     "quorum-node.md": commands.quorum_node,
     "quorumctl.md": commands.quorumctl,
+    "quorum-backup.md": commands.quorum_backup,
     "quorum-pipeline.md": commands.quorum_pipeline,
     "kubectl-quorum.md": commands.kubectl_quorum,
     "exit-codes.md": exit_codes.markdown,

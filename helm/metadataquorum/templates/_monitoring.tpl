@@ -1,5 +1,5 @@
-{{- /* Whether to make a resource of the Prometheus operator: auto says so where the cluster has its kind. Asked for
-       without the kind it is refused here, in words that say what is missing. */ -}}
+{{- /* Whether to create a resource of the Prometheus operator. auto: if the cluster has its kind. true without the
+       kind fails the installation with a message that names what is missing. */ -}}
 {{- define "mq.monitoring" -}}
 {{- $there := .all.Capabilities.APIVersions.Has (printf "monitoring.coreos.com/v1/%s" .kind) }}
 {{- if eq (toString .value) "auto" }}{{ if $there }}yes{{ end }}

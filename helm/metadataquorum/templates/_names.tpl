@@ -2,7 +2,7 @@
 {{ .Release.Name | trunc 50 | trimSuffix "-" }}
 {{- end }}
 
-{{- /* Of objects without a namespace: two releases may have one name, in two namespaces. */ -}}
+{{- /* Name of objects without a namespace: two releases in two namespaces may have the same name. */ -}}
 {{- define "mq.clusterName" -}}
 {{ .Release.Namespace }}-{{ include "mq.name" . }}
 {{- end }}
@@ -12,8 +12,8 @@ app.kubernetes.io/name: metadataquorum-operator
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
-{{- /* Helm adds managed-by itself; without it and the chart's version, an upgrade that changes neither
-       changes nothing, and the plain manifests say the same. */ -}}
+{{- /* Without managed-by, which Helm adds, and without the chart's version, so that an upgrade to an equal chart
+       changes nothing and the plain manifests are the same. */ -}}
 {{- define "mq.labels" -}}
 {{ include "mq.selectorLabels" . }}
 app.kubernetes.io/part-of: metadataquorum

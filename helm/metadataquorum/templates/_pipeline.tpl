@@ -2,7 +2,7 @@
 {{ include "mq.name" . }}-pipeline
 {{- end }}
 
-{{- /* Of driver and executors. */ -}}
+{{- /* Labels of driver and executors. */ -}}
 {{- define "mq.pipeline.selectorLabels" -}}
 app.kubernetes.io/name: metadataquorum-pipeline
 app.kubernetes.io/instance: {{ .Release.Name }}
@@ -13,7 +13,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/part-of: metadataquorum
 {{- end }}
 
-{{- /* What a quorum's network policy lets in, in its namespace. Its name is the beginning of its bootstrap service's. */ -}}
+{{- /* Labels that the quorum's network policy allows in its namespace. The quorum's name is the beginning of the name of its bootstrap Service. */ -}}
 {{- define "mq.pipeline.clientLabels" -}}
 {{- $service := regexFind "^[a-z0-9-]+-bootstrap[.:]" .Values.pipeline.bootstrap }}
 {{- if $service }}
@@ -22,7 +22,7 @@ metadataquorum.dev/role: client
 {{- end }}
 {{- end }}
 
-{{- /* Labels of driver and executors, of which those in the values go first. */ -}}
+{{- /* Labels of driver and executors; those in the values take precedence. */ -}}
 {{- define "mq.pipeline.podLabels" -}}
 {{- merge (dict) .Values.pipeline.podLabels (include "mq.pipeline.labels" . | fromYaml) (include "mq.pipeline.clientLabels" . | fromYaml) | toYaml }}
 {{- end }}
@@ -47,8 +47,8 @@ metadataquorum.dev/role: client
 {{ .Values.pipeline.volume.existingClaim | default (include "mq.pipeline.name" .) }}
 {{- end }}
 
-{{- /* Spark's settings. `${env:…}` is Spark's own notation. What is said here keeps Spark from calls that the
-       driver has no right to: it makes and deletes pods, and nothing else. */ -}}
+{{- /* Spark's settings. `${env:…}` is Spark's own notation. These settings prevent calls of Spark for which the
+       driver has no right: it may only create and delete pods. */ -}}
 {{- define "mq.pipeline.settings" -}}
 spark.master: {{ .Values.pipeline.master | quote }}
 spark.driver.memory: {{ .Values.pipeline.driver.memory }}
@@ -81,7 +81,7 @@ fsGroup: 65532
 fsGroupChangePolicy: OnRootMismatch
 {{- end }}
 
-{{- /* Where pods of the pipeline may run, and what they may pull. */ -}}
+{{- /* Placement and pull secrets of the pipeline's pods. */ -}}
 {{- define "mq.pipeline.placement" -}}
 {{- with .Values.imagePullSecrets }}
 imagePullSecrets:
@@ -104,7 +104,7 @@ affinity:
 {{- end }}
 {{- end }}
 
-{{- /* How the quorum is reached: nothing in clear text. */ -}}
+{{- /* Arguments for TLS; none for a quorum in clear text. */ -}}
 {{- define "mq.pipeline.tlsArguments" -}}
 {{- with .Values.pipeline.tls }}
 {{- if and .commandConfig (not .secret) }}
@@ -157,7 +157,7 @@ metadata:
     {{- include "mq.pipeline.podLabels" . | nindent 4 }}
     app.kubernetes.io/component: driver
   annotations:
-    # Other settings are another pod.
+    # Changed settings replace the pod.
     checksum/settings: {{ include (print .Template.BasePath "/pipeline-settings.yaml") . | sha256sum }}
     {{- with .Values.pipeline.podAnnotations }}
     {{- toYaml . | nindent 4 }}

@@ -1,5 +1,5 @@
-{{- /* What the operator may do where its MetadataQuorums are: the calls that it makes, and no more. The
-       tests hold the operator to these, with its own account. */ -}}
+{{- /* Rights of the operator in a watched namespace: exactly the calls that it makes. Tests run the operator with
+       these rights only. */ -}}
 {{- define "mq.rules" -}}
 - apiGroups: [metadataquorum.dev]
   resources: [metadataquorums, partitionreassignments]
@@ -7,38 +7,38 @@
 - apiGroups: [metadataquorum.dev]
   resources: [metadataquorums/status, partitionreassignments/status]
   verbs: [patch]
-# get: what no label leads to any more is read by its name.
+# get: an object that lost its label is read by its name.
 - apiGroups: [apps]
   resources: [statefulsets]
   verbs: [get, list, watch, create, patch, delete]
-# patch: labels that somebody has edited are put back.
+# patch: edited labels are restored.
 - apiGroups: [""]
   resources: [pods]
   verbs: [get, list, watch, patch, delete]
-# Claims are made and deleted by the StatefulSets' own controller; the operator writes on them whose they are.
+# The StatefulSet controller creates and deletes claims; the operator only annotates and expands them.
 - apiGroups: [""]
   resources: [persistentvolumeclaims]
   verbs: [get, list, watch, patch]
-# delete: a ConfigMap that somebody has made immutable can't be changed back.
+# delete: a ConfigMap that was made immutable can only be replaced.
 - apiGroups: [""]
   resources: [configmaps]
   verbs: [get, list, watch, create, patch, delete]
-# create: an apply that finds nothing makes the object.
+# create: server-side apply creates a missing object.
 - apiGroups: [""]
   resources: [services]
   verbs: [get, list, watch, create, patch]
-# Not list: the operator reads Secrets of a quorum that it knows by their names, and looks for no other Secret.
+# No list: the operator reads only Secrets whose names it knows.
 - apiGroups: [""]
   resources: [secrets]
   verbs: [get, create, patch]
 - apiGroups: [policy]
   resources: [poddisruptionbudgets]
   verbs: [get, list, watch, create, patch]
-# delete: spec.networkPolicy can be switched off.
+# delete: spec.networkPolicy can be disabled.
 - apiGroups: [networking.k8s.io]
   resources: [networkpolicies]
   verbs: [get, list, watch, create, patch, delete]
-# delete: spec.backup can be taken back. Jobs are made by the CronJob's own controller.
+# delete: spec.backup can be removed. The CronJob controller creates the Jobs.
 - apiGroups: [batch]
   resources: [cronjobs]
   verbs: [get, create, patch, delete]
@@ -49,15 +49,15 @@
   resources: [events]
   verbs: [list, create]
 {{- if .Values.certManager.enabled }}
-# spec.tls.issuerRef. cert-manager writes the Secrets.
+# For spec.tls.issuerRef. cert-manager writes the Secrets.
 - apiGroups: [cert-manager.io]
   resources: [certificates]
   verbs: [get, create, patch]
 {{- end }}
 {{- end }}
 
-{{- /* What has no namespace, read only: whether the host or the volume of a member is gone, and whether
-       there is such a storage class. */ -}}
+{{- /* Objects without a namespace, read-only: whether the host or the volume of a member is missing, and whether
+       the storage class exists. */ -}}
 {{- define "mq.clusterRules" -}}
 - apiGroups: [""]
   resources: [nodes]
@@ -70,7 +70,7 @@
   verbs: [get, list, watch]
 {{- end }}
 
-{{- /* Which operator works: its own Lease. `create` can't be bound to a name. */ -}}
+{{- /* Leader election: the operator's own Lease. `create` can't be restricted to a name. */ -}}
 {{- define "mq.leaseRules" -}}
 - apiGroups: [coordination.k8s.io]
   resources: [leases]

@@ -201,6 +201,8 @@ def test_extra_values_are_set_in_the_pod(helm: Path) -> None:
         "podLabels.team=a",
         "podAnnotations.note=b",
         "env[0].name=TZ,env[0].value=UTC",
+        "volumes[0].name=page,volumes[0].secret.secretName=page",
+        "volumeMounts[0].name=page,volumeMounts[0].mountPath=/etc/page",
     )
     template = chart.the(rendered, "Deployment")["spec"]["template"]
     assert template["metadata"]["labels"]["team"] == "a"
@@ -210,6 +212,8 @@ def test_extra_values_are_set_in_the_pod(helm: Path) -> None:
     assert (spec["priorityClassName"], spec["nodeSelector"]) == ("high", {"disk": "ssd"})
     assert spec["tolerations"] == [{"key": "t"}]
     assert {"name": "TZ", "value": "UTC"} in container(rendered)["env"]
+    assert {"name": "page", "secret": {"secretName": "page"}} in spec["volumes"]
+    assert {"name": "page", "mountPath": "/etc/page"} in container(rendered)["volumeMounts"]
 
 
 @pytest.mark.parametrize(
@@ -228,6 +232,8 @@ def test_extra_values_are_set_in_the_pod(helm: Path) -> None:
         ("apiCalls.qps=5", "qps"),
         ("logLevel=LOUD", "logLevel"),
         ("networkPolicy.apiServerPorts={0}", "apiServerPorts"),
+        ("volumes[0].secret.secretName=page", "volumes"),
+        ("volumeMounts[0].name=page", "volumeMounts"),
         ("typo=1", "typo"),
         ("crds.kep=true", "kep"),
         ("serviceAccount.create=false", "serviceAccount.name"),
