@@ -28,10 +28,14 @@ class ExitCode(IntEnum):
     The replica's failure latch is written. This incarnation never starts again.
     """
 
-    BAD_CONFIGURATION = 78
-    """A configuration value is wrong, or this user may not use the data directory; the message names
-    key and value.
+    NO_PERMISSION = 77
+    """This user may not use the data directory; the message names the path. Nothing in it was changed.
+
+    The operator recreates such a pod, since the kubelet sets owner and mode of a volume only for a new pod.
     """
+
+    BAD_CONFIGURATION = 78
+    """A configuration value is wrong; the message names key and value."""
 
 
 class TerminationReason(StrEnum):
@@ -39,6 +43,7 @@ class TerminationReason(StrEnum):
 
     STORAGE_FAILED = "StorageFailed"
     DISK_FULL = "DiskFull"
+    NO_PERMISSION = "NoPermission"
     BAD_CONFIGURATION = "BadConfiguration"
     IDENTITY_MISMATCH = "IdentityMismatch"
     INTERNAL_ERROR = "InternalError"
@@ -57,6 +62,7 @@ class TerminationReason(StrEnum):
 _EXIT_CODES = {
     TerminationReason.STORAGE_FAILED: ExitCode.STORAGE_FAILED,
     TerminationReason.DISK_FULL: ExitCode.DISK_FULL,
+    TerminationReason.NO_PERMISSION: ExitCode.NO_PERMISSION,
     TerminationReason.BAD_CONFIGURATION: ExitCode.BAD_CONFIGURATION,
     TerminationReason.IDENTITY_MISMATCH: ExitCode.IDENTITY_MISMATCH,
     TerminationReason.INTERNAL_ERROR: ExitCode.INTERNAL_ERROR,
@@ -66,6 +72,7 @@ _ADVICE = {
         "replace this replica by one with an empty disk; the operator does so by itself"
     ),
     TerminationReason.DISK_FULL: "give the volume more space, then start the node again",
+    TerminationReason.NO_PERMISSION: "correct the owner or the mode, then start the node again",
     TerminationReason.BAD_CONFIGURATION: "correct the configuration, then start the node again",
     TerminationReason.IDENTITY_MISMATCH: (
         "check node.id, cluster.id and which directory is mounted; nothing in it was changed"

@@ -166,7 +166,7 @@ class MembershipPlan:
                     self._retire_once(host)
             return
         if self.restless and self._random.random() < 0.01 and self._all_alive(leader):
-            self._want_others()
+            self._want_others(leader)
         self.alterations.pursue(leader, self.wanted, restless=self.restless)
         surplus = [
             key
@@ -181,8 +181,11 @@ class MembershipPlan:
         voters = leader.replica.voters.latest.voters.ordered_keys
         return all(self._is_alive(key) for key in voters) and not self.death_is_news()
 
-    def _want_others(self) -> None:
-        """Any number of members goes, and any number comes."""
+    def _want_others(self, leader: SimulatedHost) -> None:
+        """Any number of members goes, and any number comes. The ids of a static quorum stay."""
+        if self.ids_are_fixed:
+            self._want_another_uuid(leader)
+            return
         stay = [host for host in self.wanted if self._random.random() < 0.5]
         if not self._cluster.with_witness or any(not host.config.witness for host in stay):
             self.wanted = stay
@@ -202,7 +205,7 @@ class MembershipPlan:
             return
         if self._random.random() < BY_TARGET_SHARE:
             self.by_target = True
-            self._want_others()
+            self._want_others(leader)
             return
         choices = []
         if len(self.wanted) < MAX_MEMBERS:

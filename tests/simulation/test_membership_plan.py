@@ -6,10 +6,13 @@ from random import Random
 
 import pytest
 
+from quorum_node.raft.messages import AlterQuorumRequest
+from quorum_node.records.identity import ReplicaKey
 from quorum_node.storage.errors import StorageFailure
-from quorum_simulation.cluster import Cluster
+from quorum_simulation.cluster import CLUSTER_ID, Cluster
 from quorum_simulation.faults.expendable import survives_without
 from quorum_simulation.faults.family import FaultContext
+from quorum_simulation.faults.forged_requests import ForgedRequests
 from quorum_simulation.host import SimulatedHost
 from quorum_simulation.membership_plan import MembershipPlan
 
@@ -120,3 +123,38 @@ def test_single_failed_sync_without_a_latch_loses_no_disk() -> None:
     give_up(host)
     fail_next_sync(host)
     assert not host.machine.counts_as_lost
+
+
+def test_static_quorum_keeps_its_ids_on_the_way_to_target_voters() -> None:
+    """Somebody else's AlterQuorum makes the plan go by target voters, too."""
+    world = World()
+    world.plan.ids_are_fixed = True
+    for _ in range(150):
+        leader = world.cluster.leader
+        if leader is not None:
+            few = AlterQuorumRequest(CLUSTER_ID, (leader.key,), 1000)
+            world.cluster.ask(leader, few, lambda response: None)
+        world.changes_within(200.0)
+        assert {host.key.id for host in world.plan.wanted} == {1, 2, 3}
+    assert world.plan.changes > 0
+
+
+def test_forged_requests_remove_no_voter_whose_place_an_empty_disk_took() -> None:
+    """The empty one is a member already, and no voter yet: with one voter fewer the rest may be no majority."""
+    world = World()
+    context = FaultContext(world.cluster, world.plan, Random(1))
+    requests = ForgedRequests(context)
+    leader = world.cluster.leader
+    assert leader is not None
+    members = {host.key for host in world.plan.wanted}
+    assert _removed_by(requests, leader) & members, "a removal can be undone while all is well"
+    gone = world.follower()
+    gone.machine.retired = True
+    world.plan.replace_in_place(gone)
+    assert not _removed_by(requests, leader) & members
+
+
+def _removed_by(requests: ForgedRequests, leader: SimulatedHost) -> set[ReplicaKey]:
+    """The voters that any of many forged requests would remove."""
+    sent = [requests.removal(leader) for _ in range(200)]
+    return {request.voter for request in sent}

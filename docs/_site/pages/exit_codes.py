@@ -37,8 +37,12 @@ _WHAT_TO_DO = {
         "Nothing with the operator, which [replaces the member](../explanation/operator.md#repair). Otherwise start a"
         " new node on an empty disk, `quorumctl add-voter`, and `quorumctl remove-voter` for the old one."
     ),
+    ExitCode.NO_PERMISSION: (
+        "Correct owner and mode of the data directory. In a pod `fsGroup` does so for a new pod, and the operator recreates"
+        " the pod; for a volume type without `fsGroup` correct the directory on the host."
+    ),
     ExitCode.BAD_CONFIGURATION: (
-        "Correct the value, in the configuration file or in `spec.config`, or the owner of the data directory."
+        "Correct the value, in the configuration file or in `spec.config`."
         " [Configuration](configuration.md) describes each key."
     ),
 }

@@ -43,7 +43,7 @@ class ForgedRequests:
             Kind(
                 "forged questions", lambda: self._burst((self._read, self._fetch, self._describe))
             ),
-            Kind("forged changes", lambda: self._burst((self._add, self._remove, self._alter))),
+            Kind("forged changes", lambda: self._burst((self._add, self.removal, self._alter))),
         )
 
     def heal(self) -> None:
@@ -111,7 +111,8 @@ class ForgedRequests:
             ack_when_committed=self._random.random() < 0.7,
         )
 
-    def _remove(self, host: SimulatedHost) -> Request | None:
+    def removal(self, host: SimulatedHost) -> RemoveVoterRequest:
+        """A member is among the possible voters only if the quorum can lose one."""
         keys = (
             (self._stranger(), *self._wanted()) if self._all_is_well(host) else (self._stranger(),)
         )

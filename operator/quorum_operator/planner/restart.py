@@ -3,6 +3,7 @@
 Owns only the order; `gates.py` decides whether a voter may be down.
 """
 
+from quorum_node.exit_codes import ExitCode
 from quorum_operator.planner.gates import restart_gate
 from quorum_operator.planner.observed import Incarnation, PodFacts, Templates
 from quorum_operator.planner.refusals import held
@@ -11,6 +12,8 @@ from quorum_operator.planner.step import RestartMember, Step, TransferLeadership
 from quorum_operator.planner.updates import restart_hold
 
 RETRY_RESTART_S = 0.5
+PERMISSION_GRACE_S = 60.0
+"""Age from which a pod that may not use its volume is recreated."""
 TOKEN_GRACE_S = 150.0
 """Time for which a node may reject a changed admin token before it is restarted."""
 
@@ -26,14 +29,18 @@ def plan_idle_restart(at: Situation) -> Step | None:
         pod = each.pod
         if pod is None or not is_unable_to_start(each) or not _is_replaceable(at, each):
             continue
-        why = "unschedulable" if pod.unschedulable is not None else pod.waiting_reason or pod.phase
-        step = restart_of(
-            at, pod, f"{each.name} runs an old template or configuration and waits ({why})"
-        )
+        step = restart_of(at, pod, f"{each.name} {_why_recreated(pod)}")
         if held(at.seen, step) is None:
             return step
         back = back or step
     return back
+
+
+def _why_recreated(pod: PodFacts) -> str:
+    if _lacks_permission(pod):
+        return "may not use its volume; owner and mode are set for a new pod"
+    why = "unschedulable" if pod.unschedulable is not None else pod.waiting_reason or pod.phase
+    return f"runs an old template or configuration and waits ({why})"
 
 
 def is_unable_to_start(each: Incarnation) -> bool:
@@ -51,7 +58,12 @@ def _is_replaceable(at: Situation, each: Incarnation) -> bool:
     wanted, pod = at.seen.templates.get(each.name), each.pod
     if wanted is None or pod is None or not _has_template(each, wanted):
         return False  # until the template is up to date, a new pod would be like the old one
-    return pod.outdated or pod.restart_hash != wanted.restart_hash or _crashed_before(at, pod)
+    return (
+        pod.outdated
+        or pod.restart_hash != wanted.restart_hash
+        or _crashed_before(at, pod)
+        or _lacks_permission(pod)
+    )
 
 
 def _has_template(each: Incarnation, wanted: Templates) -> bool:
@@ -67,6 +79,17 @@ def _crashed_before(at: Situation, pod: PodFacts) -> bool:
     """
     made_at = at.seen.mounts_created_at
     return pod.exit_code is not None and made_at is not None and pod.created_at <= made_at
+
+
+def _lacks_permission(pod: PodFacts) -> bool:
+    """Whether it may not use its volume, although it is not new.
+
+    The kubelet sets owner and mode of a volume (`fsGroup`) only for a new pod. Both times are the cluster's.
+    """
+    exit_at = pod.created_at if pod.exit_at is None else pod.exit_at
+    return (
+        pod.exit_code == ExitCode.NO_PERMISSION and exit_at - pod.created_at >= PERMISSION_GRACE_S
+    )
 
 
 def restart_of(at: Situation, pod: PodFacts, reason: str) -> RestartMember:

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from quorum_node.exit_codes import ExitCode
 from quorum_operator.planner.observed import (
     Incarnation,
     Key,
@@ -59,6 +60,19 @@ def test_no_pod_is_created_from_a_foreign_template(pod: dict[str, object]) -> No
     assert not isinstance(plan(observation(changed, refused=True)), RestartMember)
     mended = plan(observation(replace(changed, drift=None)))
     assert isinstance(mended, RestartMember), "now it is made from the wanted one"
+
+
+def test_pod_that_may_not_use_its_volume_is_recreated_unless_it_is_new() -> None:
+    """The kubelet sets owner and mode only for a new pod; they may have been changed by hand since."""
+    refused = {**CRASHED, "exit_code": ExitCode.NO_PERMISSION}
+    for age_s, recreated in ((3600.0, True), (60.0, True), (59.0, False), (1.0, False)):
+        step = plan(observation(member(3, **refused, exit_at=MADE_AT + age_s)))
+        assert isinstance(step, RestartMember) == recreated, age_s
+        if isinstance(step, RestartMember):
+            assert "may not use its volume" in step.reason
+    for other in ({"exit_code": 78}, {"ready": True, "running": True, "waiting_reason": None}):
+        well = plan(observation(member(3, **{**refused, **other}, exit_at=MADE_AT + 3600)))
+        assert not isinstance(well, RestartMember)
 
 
 @pytest.mark.requirement("OP-01")

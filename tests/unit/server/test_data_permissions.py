@@ -12,6 +12,9 @@ import pytest
 
 from quorum_node.configuration.node_config import NodeConfig
 from quorum_node.configuration.properties import ConfigError
+from quorum_node.exit_codes import ExitCode
+from quorum_node.server.ending import termination
+from quorum_node.server.process import main
 from quorum_node.server.starting.data_permissions import check_permissions
 from quorum_node.storage.directory import format_directory
 from quorum_node.storage.meta_properties import MetaProperties
@@ -87,6 +90,31 @@ def test_missing_permission_is_named(data: Path, name: str, mode: int) -> None:
         check_permissions(config(data))
     assert f"metadata.log.dir={data}" in str(caught.value)
     assert f"{NOBODY} may not use {data / name}" in str(caught.value)
+
+
+@needs_root
+def test_missing_permission_has_its_own_exit_code(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An operator recreates the pod, which it would not do for a wrong value of a key."""
+    properties = data.parent / "node.properties"
+    values = {
+        "node.id": 1,
+        "metadata.log.dir": data,
+        "controller.quorum.bootstrap.servers": "127.0.0.1:9093",
+        "listeners": "CONTROLLER://127.0.0.1:9093",
+        "admin.listener": "http://127.0.0.1:8080",
+    }
+    properties.write_text("".join(f"{key}={value}\n" for key, value in values.items()))
+    properties.chmod(0o644)
+    data.chmod(0o000)
+    monkeypatch.setattr(main, "exit_now", lambda code: None)
+    monkeypatch.setattr(termination, "guard_exit", lambda code: None)
+    with without_principal():
+        assert main.main(["--config", str(properties)]) == ExitCode.NO_PERMISSION
+    data.chmod(0o700)
+    properties.write_text(properties.read_text() + "no.such.key=1\n")
+    assert main.main(["--config", str(properties)]) == ExitCode.BAD_CONFIGURATION
 
 
 @needs_root

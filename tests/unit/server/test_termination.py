@@ -68,6 +68,7 @@ def test_exit_codes_are_the_documented_and_previous_ones() -> None:
         "INTERNAL_ERROR": 70,
         "DISK_FULL": 73,
         "STORAGE_FAILED": 74,
+        "NO_PERMISSION": 77,
         "BAD_CONFIGURATION": 78,
     }
     assert {reason.value: reason.exit_code.value for reason in TerminationReason} == {
@@ -75,6 +76,7 @@ def test_exit_codes_are_the_documented_and_previous_ones() -> None:
         "InternalError": 70,
         "DiskFull": 73,
         "StorageFailed": 74,
+        "NoPermission": 77,
         "BadConfiguration": 78,
     }
 

@@ -19,7 +19,7 @@ from quorum_node.records.metadata import UserScramCredentialRecord
 from quorum_node.server.ending.fail_stop import watch_loop, watch_threads
 from quorum_node.server.ending.termination import Termination, exit_now
 from quorum_node.server.process.node_process import NodeProcess
-from quorum_node.server.starting.data_permissions import check_permissions
+from quorum_node.server.starting.data_permissions import NoPermission, check_permissions
 from quorum_node.server.starting.first_credentials import first_credentials
 from quorum_node.server.starting.recovering import recover
 from quorum_node.server.starting.startup import open_replica, read_token
@@ -70,6 +70,8 @@ def main(arguments: list[str] | None = None) -> int:
         directory = open_replica(config, termination, dial)
         credentials = first_credentials(config, directory)
         code = uvloop.run(_run(config, directory, token, termination, tls, credentials))
+    except NoPermission as error:
+        code = termination.record(TerminationReason.NO_PERMISSION, str(error))
     except ConfigError as error:
         code = termination.record(TerminationReason.BAD_CONFIGURATION, str(error))
     except WrongDirectory as error:

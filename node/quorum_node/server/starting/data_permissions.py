@@ -31,8 +31,12 @@ _NAMES = frozenset(
 )
 
 
+class NoPermission(ConfigError):
+    """This user may not use the data directory, or something in it."""
+
+
 def check_permissions(config: NodeConfig) -> None:
-    """Raises ConfigError if a permission is missing, or if the path is not a directory."""
+    """Raises NoPermission if a permission is missing, and ConfigError if the path is not a directory."""
     path = config.data_dir
     key = f"{node.DATA_DIR.name}={path}"
     try:
@@ -45,7 +49,7 @@ def check_permissions(config: NodeConfig) -> None:
         for each in _content(path):
             _check(each)
     except PermissionError as error:
-        raise ConfigError(
+        raise NoPermission(
             f"{key}: the user {os.geteuid()} may not use {error.filename}: {error.strerror}. Nothing"
             " was changed. Correct the owner or the mode, in a pod by runAsUser or fsGroup"
         ) from None
