@@ -23,6 +23,19 @@ def plan_earlier(at: Situation) -> Step | None:
     return _foreign(at) or _claims(at)
 
 
+def had_members(at: Situation) -> bool:
+    """Whether this resource has, or had, members of its own.
+
+    The status alone is no proof beside objects of an earlier resource: anybody may have written it.
+    """
+    return at.index > 0 or (at.known_voters > 0 and not _has_earlier(at))
+
+
+def _has_earlier(at: Situation) -> bool:
+    claims = not at.seen.wanted.leave_claims and earlier_claims(at)
+    return bool(claims) or any(_blocks(at, each) for each in at.seen.foreign_objects)
+
+
 def plan_adoption(at: Situation) -> Step | None:
     """Adopt objects of this cluster without an owner, or with owners of another kind. Those of another MetadataQuorum are
     never adopted.
@@ -155,7 +168,7 @@ def doubts(at: Situation) -> tuple[tuple[LoneClaim, str], ...]:
 def way_out(at: Situation) -> str | None:
     """The decision that the user has to make about claims; None if there is none."""
     if at.recorded_identity is None:
-        step = plan_earlier(at) if at.index == 0 and at.known_voters == 0 else None
+        step = None if had_members(at) else plan_earlier(at)
         return step.reason if isinstance(step, Wait) else None
     found = doubts(at)
     if not found:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from quorum_operator.planner.backups import BackupsSeen, is_overdue
 from quorum_operator.planner.certificates_seen import CertificatesSeen
-from quorum_operator.planner.claim_doubts import way_out
+from quorum_operator.planner.claim_doubts import had_members, way_out
 from quorum_operator.planner.foreign_target import explain
 from quorum_operator.planner.growth import grows_to, wants_more
 from quorum_operator.planner.identity_rebuilding import plan_missing_identity
@@ -293,7 +293,7 @@ def _foreign(at: Situation) -> Finding:
 
 
 def _identity(at: Situation) -> Finding:
-    if at.recorded_identity is not None or (at.index == 0 and at.known_voters == 0):
+    if at.recorded_identity is not None or not had_members(at):
         message = "the identity ConfigMap exists, or is not needed yet"
         return Finding(IDENTITY_MISSING, False, "IdentityThere", message)
     return Finding(IDENTITY_MISSING, True, "IdentityGone", plan_missing_identity(at).reason)

@@ -6,7 +6,7 @@ the others join.
 """
 
 from quorum_node.quorum_arithmetic import majority
-from quorum_operator.planner.claim_doubts import plan_adoption, plan_earlier
+from quorum_operator.planner.claim_doubts import had_members, plan_adoption, plan_earlier
 from quorum_operator.planner.identity_rebuilding import plan_missing_identity
 from quorum_operator.planner.member_problems import cannot_start, why_not_running
 from quorum_operator.planner.observed import Incarnation, Key
@@ -34,7 +34,7 @@ def plan_identity(at: Situation) -> Step | None:
     """The step for a missing identity, or for objects to adopt. The first identity is created before anything else."""
     if at.identity is not None:
         return plan_adoption(at)
-    if at.index > 0 or at.known_voters > 0:
+    if had_members(at):
         # Members without an identity: it was deleted. A new formation would orphan their data.
         return plan_adoption(at) or plan_missing_identity(at)
     earlier = plan_earlier(at)

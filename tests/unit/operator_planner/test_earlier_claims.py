@@ -172,6 +172,23 @@ def test_orphaned_objects_are_named_and_adopted_after_confirmation() -> None:
     assert isinstance(plan(rest), AdoptObject)
 
 
+@pytest.mark.parametrize("orphaned", [True, False])
+def test_status_written_by_hand_hides_no_earlier_resource(orphaned: bool) -> None:
+    """It says that this resource has voters; the way out is still the decision about the earlier one."""
+    seen = recreated().observe()
+    if orphaned:
+        seen = replace(seen, lone_claims=(), foreign_objects=EARLIER)
+    written = replace(seen, known_voters=9, known_cluster_id="by-hand")
+    assert isinstance(plan(written), Wait)
+    reason, message = condition(written)
+    assert reason == "EarlierResource"
+    assert "clusterId: c1" in message
+    decided = plan(replace(written, wanted=replace(written.wanted, adopt="c1")))
+    assert isinstance(decided, AdoptObject if orphaned else RebuildIdentity)
+    alone = plan(replace(written, lone_claims=(), foreign_objects=()))
+    assert isinstance(alone, Wait), "its members may have been deleted: no second formation"
+
+
 def recreated_identity() -> tuple[Identity, ...]:
     model = RecoveryModel(random.Random(1), Wanted(3, STORAGE))
     reconcile(model, 3)
