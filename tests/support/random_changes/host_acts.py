@@ -169,10 +169,18 @@ def retire_while_host_is_away(operations: Operations, drawn: Drawn) -> Doing:
 
 @act(lasts_s=_PASSES)
 def delete_node_object(operations: Operations, drawn: Drawn) -> Doing:
-    """Delete the Node object of a member's host; its kubelet comes back with it."""
+    """Delete the Node object of a member's host, and bring it back with the range of its pods' addresses.
+
+    With another range the pods that still run there could not be reached from hosts that start afterwards.
+    """
     host = operations.host_of(operations.member(drawn))
+    node = operations.api.get(f"{kube.NODES}/{host}")
     operations.delete(f"{kube.NODES}/{host}")
     yield f"deleted Node {host}"
+    ranges = {key: node["spec"][key] for key in ("podCIDR", "podCIDRs")}
+    kept = {key: node["metadata"][key] for key in ("name", "labels", "annotations")}
+    body = {"apiVersion": "v1", "kind": "Node", "metadata": kept, "spec": ranges}
+    operations.api.create(kube.NODES, body)
     nodes.restart_kubelet(host)
 
 
