@@ -13,6 +13,7 @@ from collections.abc import Iterable
 
 from quorum_node.raft import inquiry
 from quorum_node.raft.cluster_identity import note_answer
+from quorum_node.raft.epoch_bound import MAX_STEP
 from quorum_node.raft.errors import RaftError
 from quorum_node.raft.events import FailureReason
 from quorum_node.raft.leadership import Leader
@@ -72,6 +73,8 @@ def handle_vote_response(
         return
     role.retries.pop(peer, None)
     role.unreachable.discard(peer)
+    if _bring_closer(replica, role, peer, request, response):
+        return
     if request.pre_vote and response.error is RaftError.UNSUPPORTED_VERSION:
         _lacks_pre_vote(replica, role, peer)
         return
@@ -84,6 +87,30 @@ def handle_vote_response(
         if isinstance(role, Prospective):
             _refused_pre_vote(replica, role, peer)
         _step_down_if_hopeless(replica, role)
+
+
+def _bring_closer(
+    replica: ReplicaState,
+    role: Prospective | Candidate,
+    peer: ReplicaKey,
+    request: VoteRequest,
+    response: VoteResponse,
+) -> bool:
+    """Ask a voter whose epoch is too far behind in an epoch that it can take, and so on until it can take this one.
+
+    It may not know this replica, and so may never ask it for its epoch. True if it was asked.
+    """
+    told = response.leader.leader_epoch
+    if not isinstance(role, Prospective) or told >= replica.epoch:
+        return False
+    if request.candidate_epoch < replica.epoch:
+        may_go_on = told >= request.candidate_epoch  # it took that one
+    else:
+        may_go_on = response.error is RaftError.UNKNOWN_LEADER_EPOCH
+    if not may_go_on:
+        return False
+    _ask(replica, role, peer, min(replica.epoch, told + MAX_STEP))
+    return True
 
 
 def handle_vote_failure(
@@ -252,14 +279,17 @@ def _ask_everyone(replica: ReplicaState) -> None:
         _ask(replica, role, key)
 
 
-def _ask(replica: ReplicaState, role: Prospective | Candidate, key: ReplicaKey) -> None:
+def _ask(
+    replica: ReplicaState, role: Prospective | Candidate, key: ReplicaKey, epoch: int | None = None
+) -> None:
+    """`epoch`: for a pre-vote, a lower one than the own."""
     endpoint = replica.endpoint_of(key)
     if endpoint is None:
         return
     request = VoteRequest(
         cluster_id=replica.reported_cluster_id,
         candidate=replica.key,
-        candidate_epoch=replica.epoch,
+        candidate_epoch=replica.epoch if epoch is None else epoch,
         last_epoch=replica.epochs.last_epoch,
         last_epoch_end_offset=replica.log_end,
         voter=key,

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from quorum_node.raft.epoch_bound import MAX_LEAP_EPOCH
+from quorum_node.raft.epoch_bound import MAX_LEAP_EPOCH, MAX_STEP
 from quorum_node.raft.errors import RaftError
 from quorum_node.raft.events import RequestReceived, ResponseReceived
 from quorum_node.raft.messages import (
@@ -22,6 +22,7 @@ from quorum_node.raft.messages import (
     VoteResponse,
 )
 from quorum_node.raft.outputs import Output, VotersChanged
+from quorum_node.raft.roles import Candidate, Prospective
 from support.raft.cores import CLUSTER_ID, Cores, Node, endpoints_of
 
 
@@ -83,6 +84,62 @@ def test_leader_asks_the_voter_whose_removal_needs_its_acknowledgement(is_witnes
     write = cores.propose(one, "written later")
     cores.advance(3_000)
     assert write in one.committed
+
+
+def await_pre_vote(cores: Cores, node: Node) -> None:
+    for _ in range(400):
+        if isinstance(node.replica.role, Prospective):
+            return
+        cores.advance(20)
+    raise AssertionError("it started no election")
+
+
+def answer_pre_vote(cores: Cores, node: Node, told: int, *, error: RaftError, granted: bool) -> int:
+    """Answer its latest pre-vote; the epoch of the next one, or -1."""
+    asked = [
+        (correlation, sent.request)
+        for correlation, sent in node.replica.outstanding.items()
+        if isinstance(sent.request, VoteRequest) and sent.request.pre_vote
+    ]
+    correlation, _ = asked[-1]
+    leader = CurrentLeader(NO_LEADER, told, None)
+    cores.do(node, ResponseReceived(correlation, VoteResponse(error, leader, granted)))
+    later = [
+        sent.request.candidate_epoch
+        for number, sent in node.replica.outstanding.items()
+        if isinstance(sent.request, VoteRequest) and number > correlation
+    ]
+    return later[-1] if later else -1
+
+
+def test_candidate_asks_a_voter_far_behind_in_epochs_that_it_can_take() -> None:
+    """A voter that does not know the candidate never asks it for its epoch."""
+    cores = Cores()
+    cores.quorum("1", "2")
+    two = cores.nodes["2"]
+    cores.partition(["1"], ["2"])
+    send_ahead(cores, two)
+    behind, own = MAX_LEAP_EPOCH - MAX_STEP - 3, two.replica.epoch
+    await_pre_vote(cores, two)
+    first = answer_pre_vote(cores, two, behind, error=RaftError.UNKNOWN_LEADER_EPOCH, granted=False)
+    assert first == behind + MAX_STEP
+    assert answer_pre_vote(cores, two, first, error=RaftError.NONE, granted=True) == own
+    assert isinstance(two.replica.role, Prospective), "a grant in a lower epoch counts for nothing"
+    answer_pre_vote(cores, two, own, error=RaftError.NONE, granted=True)
+    assert isinstance(two.replica.role, Candidate)
+    assert two.replica.epoch == own + 1
+
+
+def test_voter_that_takes_no_epoch_is_not_asked_again_and_again() -> None:
+    cores = Cores()
+    cores.quorum("1", "2")
+    two = cores.nodes["2"]
+    cores.partition(["1"], ["2"])
+    send_ahead(cores, two)
+    await_pre_vote(cores, two)
+    refusal = RaftError.UNKNOWN_LEADER_EPOCH
+    assert answer_pre_vote(cores, two, 7, error=refusal, granted=False) == 7 + MAX_STEP
+    assert answer_pre_vote(cores, two, 7, error=refusal, granted=False) == -1
 
 
 def added_without_its_knowledge() -> tuple[Cores, Node, Node]:
