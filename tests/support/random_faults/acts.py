@@ -166,12 +166,13 @@ def lose_directory(stage: Stage, act: Act) -> Doing:
     cluster = stage.cluster
     if act.broker in cluster.damaged:
         raise NotDone("its directory is damaged already")
+    cluster.damaged.add(act.broker)
     deadline = time.monotonic() + _HEALS_S
     while (missing := _irreplaceable(cluster, act.broker)) is not None:
         if time.monotonic() > deadline:
+            cluster.damaged.discard(act.broker)
             raise NotDone(missing)
         time.sleep(0.2)
-    cluster.damaged.add(act.broker)
     disk = cluster.disks[act.broker]
     disk.shut_down()
     yield f"directory {DISK} of broker {act.broker}"

@@ -1,4 +1,4 @@
-"""Producers of a round: stock ones (librdkafka), idempotent and transactional, and one that repeats batches on purpose.
+"""Producers of a round: stock ones (librdkafka), idempotent, transactional and with acks=1, and one that repeats batches on purpose.
 
 Each runs in a thread until it is stopped, and records what was acknowledged. An error that a stock producer does not recover from is
 a problem of the round.
@@ -138,6 +138,33 @@ class IdempotentLoad(Loading):
             left = now
         if left:
             self.problems.append(f"{self.name}: {left} records are not acknowledged")
+
+
+class HastyLoad(Loading):
+    """A stock producer with acks=1. It may lose records, so leaders that are deposed have some that their successors lack."""
+
+    def acknowledged(self, error: KafkaError | None, message: Message) -> None:
+        """Promises nothing."""
+
+    def play(self) -> None:
+        """See `Loading`."""
+        producer = Producer(
+            {
+                **_PATIENT,
+                "bootstrap.servers": self.cluster.bootstrap,
+                "acks": 1,
+                "message.timeout.ms": 3_000,
+                "linger.ms": 5,
+                "compression.type": self.cluster.plan.compression,
+            }
+        )
+        (sent,) = self.sent
+        sent.in_order = False
+        while not self.ending.wait(_PAUSE_S):
+            for _ in range(self.rng.randrange(4) if len(producer) < _MOST_WAITING else 0):
+                producer.produce(self.topic, self.value(sent), partition=0)
+            producer.poll(0)
+        producer.flush(_FLUSH_S)
 
 
 class TransactionalLoad(Loading):
@@ -315,6 +342,7 @@ def loads(cluster: Cluster) -> Sequence[Loading]:
     found: list[Loading] = [
         IdempotentLoad(cluster, "plain", "plain", 2),
         RepeatingLoad(cluster, "repeating", "repeating", 1),
+        HastyLoad(cluster, "hasty", "hasty", 1),
     ]
     if cluster.plan.is_mixed:
         found.append(TransactionalLoad(cluster, "transactional", "transactional", 2))

@@ -4,7 +4,6 @@ Both record what they saw. The offsets that a leader answers with never become l
 counts for the newest leader epoch that the observer knows, which is in the request.
 """
 
-import random
 import threading
 import time
 from collections.abc import Mapping
@@ -147,31 +146,30 @@ class OffsetObserver(threading.Thread):
             self._highest[name, isolation] = max((answer.offset, asked[name]), (before, epoch))
 
 
-def stable_ends(
+def await_stable_ends(
     cluster: Cluster, partitions: Mapping[str, int], timeout_s: float
-) -> dict[PartitionName, int]:
-    """The last stable offset of each partition, when no transaction is open. Raises AssertionError if there is none in time."""
+) -> list[str]:
+    """Wait until no partition has an open transaction. Returns the partitions where that takes too long."""
     deadline = time.monotonic() + timeout_s
     names = [(name, each) for name, count in partitions.items() for each in range(count)]
-    missing = "no broker answers"
-    while time.monotonic() < deadline:
-        ends: dict[PartitionName, int] = {}
-        topics = cluster.topics()
-        for name, number in names:
-            try:
-                leader = partition_of(topics[name], number).leader_id
-                pair = [
-                    list_offsets(cluster, leader, {(name, number): -1}, LATEST_TIMESTAMP, each)
-                    for each in _KINDS
-                ]
-            except (KeyError, *NO_ANSWER) as error:
-                missing = f"{name}-{number}: {error!r}"
-                continue
-            high, stable = (each[name, number] for each in pair)
-            missing = f"{name}-{number}: {high} {stable}"
-            if not high.error_code and not stable.error_code and high.offset == stable.offset:
-                ends[name, number] = stable.offset
-        if len(ends) == len(names):
-            return ends
-        time.sleep(random.uniform(0.1, 0.3))
-    raise AssertionError(f"the last stable offset does not reach the high watermark: {missing}")
+    while (missing := _unstable(cluster, names)) and time.monotonic() < deadline:
+        time.sleep(_LOOK_S)
+    return [f"the last stable offset is not at the high watermark: {each}" for each in missing]
+
+
+def _unstable(cluster: Cluster, names: list[PartitionName]) -> list[str]:
+    topics = cluster.topics()
+    found = []
+    for name in names:
+        try:
+            leader = partition_of(topics[name[0]], name[1]).leader_id
+            high, stable = (
+                list_offsets(cluster, leader, {name: -1}, LATEST_TIMESTAMP, each)[name]
+                for each in _KINDS
+            )
+        except (KeyError, *NO_ANSWER) as error:
+            found.append(f"{name}: {error!r}")
+            continue
+        if high.error_code or stable.error_code or high.offset != stable.offset:
+            found.append(f"{name}: {high}, {stable}")
+    return found

@@ -17,7 +17,7 @@ from support.random_faults.cluster import NO_ANSWER, Cluster, partition_of
 from support.random_faults.histories import Content, PartitionName, Round, Sent, problems
 from support.random_faults.load import Loading, TransactionalLoad, loads
 from support.random_faults.plan import Act, Plan
-from support.random_faults.readers import CommittedReader, OffsetObserver, stable_ends
+from support.random_faults.readers import CommittedReader, OffsetObserver, await_stable_ends
 from support.random_faults.replicas import (
     NotReadable,
     content_of,
@@ -62,9 +62,9 @@ def run_round(plan: Plan, root: Path, say: Say) -> PassedRound:
         history = Round(received=consumer.received)
         if is_settled:
             # Also after a problem: what the replicas contain tells more about it.
-            ends = stable_ends(cluster, stage.loaded, HEALED_S)
-            found += consumer.finish(ends, _READ_S)
+            found += await_stable_ends(cluster, stage.loaded, HEALED_S)
             found += collect(stage, producers, history)
+            found += consumer.finish(_ends(stage, history), _READ_S)
             found += problems(history)
         found += cluster.unexpected()
     acknowledged = sum(len(each.acknowledged) for each in history.sent)
@@ -188,6 +188,15 @@ def collect(stage: Stage, producers: Sequence[Loading], history: Round) -> list[
                 continue
             found += _on_disk(stage.cluster, key, history.replicas[key])
     return found
+
+
+def _ends(stage: Stage, history: Round) -> dict[PartitionName, int]:
+    """Of the partitions under load."""
+    return {
+        name: max(each.end_offset for each in replicas.values())
+        for name, replicas in history.replicas.items()
+        if name[0] in stage.loaded
+    }
 
 
 def _same_end(cluster: Cluster, topic_id: UUID, key: PartitionName) -> dict[int, Content]:
