@@ -52,7 +52,7 @@ class Content:
 
 @dataclass(slots=True)
 class Round:
-    """Everything about one round. `received`: by a stock read_committed consumer, in its order."""
+    """Everything about one round. `received`: by a stock consumer, in its order; a read_committed one if there are transactions."""
 
     sent: list[Sent] = field(default_factory=list)
     transactions: list[Transaction] = field(default_factory=list)

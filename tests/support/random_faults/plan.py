@@ -80,6 +80,11 @@ class Plan:
         return any(is_stock(each) for each in self.brokers)
 
     @property
+    def isolation(self) -> str:
+        """Of the consumer. Without transactions both levels give the same records, by different bounds."""
+        return "read_uncommitted" if self.seed % 4 == 1 else "read_committed"
+
+    @property
     def disks(self) -> frozenset[int]:
         """Brokers of which a log directory has to be a file system of its own."""
         return frozenset(each.broker for each in self.acts if each.name in ON_DISK)

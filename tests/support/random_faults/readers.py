@@ -1,4 +1,4 @@
-"""Readers of a round while it is played: a stock consumer of committed records, and an observer of the ends of partitions.
+"""Readers of a round while it is played: a stock consumer, and an observer of the ends of partitions.
 
 Both record what they saw. The offsets that a leader answers with never become lower, not even if another broker leads: an answer
 counts for the newest leader epoch that the observer knows, which is in the request.
@@ -20,12 +20,12 @@ _KINDS = {0: "high watermark", 1: "last stable offset"}
 """What ListOffsets answers with, by isolation level."""
 
 
-class CommittedReader(threading.Thread):
+class StockReader(threading.Thread):
     """A stock consumer of all partitions, from their beginning."""
 
     def __init__(self, cluster: Cluster, partitions: Mapping[str, int]) -> None:
         super().__init__(name="consumer", daemon=True)
-        self._servers = cluster.bootstrap
+        self._servers, self._isolation = cluster.bootstrap, cluster.plan.isolation
         self._partitions = [
             (name, each) for name, count in partitions.items() for each in range(count)
         ]
@@ -40,7 +40,7 @@ class CommittedReader(threading.Thread):
             {
                 "bootstrap.servers": self._servers,
                 "group.id": "not used",
-                "isolation.level": "read_committed",
+                "isolation.level": self._isolation,
                 "enable.auto.commit": False,
                 "enable.auto.offset.store": False,
                 "enable.partition.eof": True,
