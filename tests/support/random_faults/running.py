@@ -53,6 +53,8 @@ def run_round(plan: Plan, root: Path, say: Say) -> PassedRound:
             each.start()
         found = play(stage, plan, action_log)
         begun = time.monotonic()
+        for producer in producers:
+            producer.ending.set()
         found += settle(stage, action_log)
         is_settled = not found
         for producer in producers:
