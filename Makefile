@@ -81,6 +81,10 @@ steady: programs ## test-local ten times and e2e three times beside a busy core;
 random-changes: venv ## rounds of random acts on kind: SEEDS="7 12..20"; ARGS="--acts fail-disk,kill-9": only these; ARGS=--again: passed rounds too; ARGS="--clusters 3": at once
 	@PYTHONPATH=tests $(PY) -m support.random_changes $(or $(SEEDS),1..300) $(ARGS)
 
+.PHONY: random-faults
+random-faults: programs ## rounds of random faults on broker processes, every second one with a stock broker: SEEDS="7 12..20"; ARGS=--again: passed rounds too
+	@PYTHONPATH=tests $(PY) -m support.random_faults $(or $(SEEDS),1..120) $(ARGS)
+
 .PHONY: requirements
 requirements: venv ## list requirements with their tests, and stale and open clauses (STRICT=1: fail on these); writes docs/evidence/requirements.md
 	@$(PYTEST) --requirements-table $(if $(STRICT),--requirements-strict) $(RESULTS:%=--requirements-results=%) tests

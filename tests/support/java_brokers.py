@@ -29,6 +29,8 @@ class JavaBroker(JavaProcess):
     id: int
     root: Path
     port: int
+    host: str = "127.0.0.1"
+    prefix: tuple[str, ...] = ()
     process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
     properties = "broker.properties"
 
@@ -36,7 +38,7 @@ class JavaBroker(JavaProcess):
         """Write its configuration and the identity of its directory."""
         data = self.root / "data"
         data.mkdir(parents=True)
-        listener = f"PLAINTEXT://127.0.0.1:{self.port}"
+        listener = f"PLAINTEXT://{self.host}:{self.port}"
         pairs = {
             "node.id": str(self.id),
             "process.roles": "broker",
@@ -74,18 +76,20 @@ class JavaBrokers:
         self,
         root: Path,
         cluster_id: str,
-        controllers: Iterable[int],
+        controllers: Iterable[int | str],
         brokers: int,
         **properties: str,
     ) -> None:
         self.root = root
-        servers = ",".join(f"127.0.0.1:{port}" for port in controllers)
+        servers = ",".join(
+            each if isinstance(each, str) else f"127.0.0.1:{each}" for each in controllers
+        )
         extra = {key.replace("_", "."): value for key, value in properties.items()}
         self.brokers = {
-            FIRST_BROKER_ID + index: JavaBroker(
-                FIRST_BROKER_ID + index, root / f"broker-{FIRST_BROKER_ID + index}", port
+            broker_id: JavaBroker(
+                broker_id, root / f"broker-{broker_id}", port, *self.place_of(broker_id)
             )
-            for index, port in enumerate(free_ports(brokers))
+            for broker_id, port in enumerate(free_ports(brokers), FIRST_BROKER_ID)
         }
         for broker in self.brokers.values():
             broker.format(cluster_id, servers, {**extra, **self.properties_of(broker)})
@@ -94,12 +98,16 @@ class JavaBrokers:
     @classmethod
     def on(cls, quorum: LocalQuorum, root: Path, brokers: int, **properties: str) -> "JavaBrokers":
         """Brokers that know all nodes of a quorum of ours."""
-        ports = [node.port for node in quorum.nodes.values()]
-        return cls(root, quorum.cluster_id, ports, brokers, **properties)
+        controllers = [f"{node.host}:{node.port}" for node in quorum.nodes.values()]
+        return cls(root, quorum.cluster_id, controllers, brokers, **properties)
 
     def properties_of(self, broker: JavaBroker) -> dict[str, str]:
         """Additional properties of one broker."""
         return {}
+
+    def place_of(self, broker_id: int) -> tuple[str, tuple[str, ...]]:
+        """Where a broker runs: its address, and the prefix of its command line."""
+        return "127.0.0.1", ()
 
     def __enter__(self) -> "JavaBrokers":
         return self
@@ -115,7 +123,7 @@ class JavaBrokers:
     @property
     def bootstrap(self) -> str:
         """Addresses of the brokers, whether they run or not."""
-        return ",".join(f"127.0.0.1:{broker.port}" for broker in self.brokers.values())
+        return ",".join(f"{broker.host}:{broker.port}" for broker in self.brokers.values())
 
     @property
     def clients(self) -> Clients:

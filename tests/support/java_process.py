@@ -14,6 +14,8 @@ class JavaProcess:
     root: Path
     process: subprocess.Popen[bytes] | None
     properties: ClassVar[str]
+    prefix: tuple[str, ...] = ()
+    """Of its command line."""
 
     @property
     def output(self) -> str:
@@ -31,7 +33,7 @@ class JavaProcess:
         config = str(self.root / self.properties)
         with (self.root / "output").open("ab") as output:
             command = stock_kafka.java(stock_kafka.SERVER, config, heap_mb=256)
-            self.process = subprocess.Popen(command, stdout=output, stderr=output)
+            self.process = subprocess.Popen([*self.prefix, *command], stdout=output, stderr=output)
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to the running process."""

@@ -61,13 +61,14 @@ class PythonBrokers:
     def _make(self, root: Path, broker_id: int, port: int) -> None:
         folder = root / f"broker-{broker_id}"
         folder.mkdir(parents=True)
-        node = LocalNode(broker_id, folder, port, free_ports(1)[0])
-        servers = ",".join(f"127.0.0.1:{each.port}" for each in self._quorum.nodes.values())
+        host, prefix = self.place_of(broker_id)
+        node = LocalNode(broker_id, folder, port, free_ports(1)[0], host=host, prefix=prefix)
+        servers = ",".join(f"{each.host}:{each.port}" for each in self._quorum.nodes.values())
         pairs = {
             "process.roles": "broker",
             "unstable.broker.role.enable": "true",
             "node.id": str(broker_id),
-            "listeners": f"PLAINTEXT://127.0.0.1:{port}",
+            "listeners": f"PLAINTEXT://{host}:{port}",
             "controller.listener.names": "CONTROLLER",
             "controller.quorum.bootstrap.servers": servers,
             "metadata.log.dir": str(node.data_dir),
@@ -87,6 +88,10 @@ class PythonBrokers:
         """Additional properties of one broker."""
         return {}
 
+    def place_of(self, broker_id: int) -> tuple[str, tuple[str, ...]]:
+        """Where a broker runs: its address, and the prefix of its command line."""
+        return "127.0.0.1", ()
+
     def __enter__(self) -> Self:
         return self
 
@@ -100,7 +105,7 @@ class PythonBrokers:
     @property
     def bootstrap(self) -> str:
         """Addresses of the brokers, whether they run or not."""
-        return ",".join(f"127.0.0.1:{node.port}" for node in self.nodes.values())
+        return ",".join(f"{node.host}:{node.port}" for node in self.nodes.values())
 
     def log_folder(self, broker_id: int, topic: str, partition: int = 0) -> Path:
         """The folder of a replica of a partition."""

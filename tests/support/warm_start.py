@@ -27,6 +27,13 @@ def _start(cold: NodeStart) -> NodeStart:
     return start
 
 
+def install() -> None:
+    """As the plugin does for tests, for a program of its own. It may enter another network afterwards."""
+    warm_process.prepare(*warm_process.NODE)
+    local_quorum.start_process = _start(local_quorum.start_process)
+    warm_process.load()
+
+
 def pytest_configure(config: pytest.Config) -> None:
     warm_process.prepare(*warm_process.NODE)
     local_quorum.start_process = _start(local_quorum.start_process)

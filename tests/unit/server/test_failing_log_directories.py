@@ -191,6 +191,42 @@ async def test_full_disk_takes_its_directory_offline_until_the_next_start(tmp_pa
     assert produce(made.in_a, bytes_of()) == (BrokerError.NONE, 0)
 
 
+class FullForLogs(FailingFiles):
+    """Full from the moment on in which the first log is opened."""
+
+    def open(self, path: Path, flags: int, mode: int = 0o666) -> int:
+        if path.parent.name.startswith("in-b"):
+            self.error = errno.ENOSPC
+        return super().open(path, flags, mode)
+
+
+async def test_directory_that_fails_at_the_first_log_of_a_start_takes_its_other_logs_offline(
+    tmp_path: Path,
+) -> None:
+    made = TwoDirectories(tmp_path)
+    cluster = made.hosted.cluster
+    for name in ("in-a-too", "in-b-too"):
+        made.hosted.create(name, (ME, OTHER))
+    assert made.hosted.replica("in-b-too").directory_id == made.b
+    assert produce(made.in_b, bytes_of()) == (BrokerError.NONE, 0)
+    made.hosted.replicas.close()
+    for each in made.hosted.opened:
+        each.close(None)
+    again = HostedReplicas(
+        tmp_path / "a", cluster, second=tmp_path / "b", second_files=FullForLogs()
+    )
+    assert again.directories.failed_ids == (made.b,)
+    for name, code in (
+        ("in-a", None),
+        ("in-a-too", None),
+        ("in-b", ErrorCode.KAFKA_STORAGE_ERROR),
+        ("in-b-too", ErrorCode.KAFKA_STORAGE_ERROR),
+    ):
+        found = look_up(again.replicas, None, name, 0)
+        assert (found if isinstance(found, ErrorCode) else None) == code, name
+    assert not again.failures
+
+
 async def test_failed_maintenance_fails_only_its_directory(tmp_path: Path) -> None:
     made = TwoDirectories(tmp_path)
     assert produce(made.in_b, bytes_of()) == (BrokerError.NONE, 0)

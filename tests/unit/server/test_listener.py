@@ -317,3 +317,11 @@ async def test_response_that_cannot_be_encoded_closes_only_its_connection() -> N
     s.asked[1].reply(ANSWER)
     assert other[1].answered() == [2]
     await turns()
+
+
+async def test_connection_that_was_being_accepted_when_the_listener_closed_is_closed() -> None:
+    env = Env()
+    await env.listener.close(0.0)
+    wire = Wire()
+    KafkaConnection(env.listener).connection_made(wire)
+    assert wire.is_closed

@@ -235,14 +235,16 @@ class AssignedReplicas:
     def _open(self, assigned: AssignedPartition, image: ClusterImage) -> HostedReplica | None:
         """Open or create the log; None if the replica is offline."""
         key, name = assigned.key, assigned.topic_name
-        if key in self._offline:
+        log_counts = self._directories.log_counts
+        # Without any directory online the process is about to end.
+        if key in self._offline or not log_counts:
             return None
         replica = (name, key.partition_id)
         place = directory_of_replica(
             self._broker_id,
             assigned.partition,
             self._found.get(replica),
-            self._directories.log_counts,
+            log_counts,
             is_new=self._is_started,
             has_offline=bool(self._directories.offline),
             preferred=self._preferred.pop(replica, None),
@@ -257,7 +259,10 @@ class AssignedReplicas:
         self, directory_id: UUID, key: PartitionKey, name: str, image: ClusterImage
     ) -> HostedReplica | None:
         directory = self._directories.get(directory_id)
-        assert directory is not None, "it was online in this turn of the loop"
+        if directory is None:
+            # It failed when another log in it was opened, or a thread that syncs has noticed.
+            self._note_offline(key, directory_id)
+            return None
         settings = self._values.log_settings(image.configs, name)
         try:
             log = directory.open(name, key.topic_id, key.partition_id, settings)

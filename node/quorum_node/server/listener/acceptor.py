@@ -57,8 +57,8 @@ class Acceptor:
             self._timer.cancel()
         self._loop.remove_reader(self._socket.fileno())
         self._socket.close()
-        for task in self._tasks:
-            task.cancel()
+        # Connections that are being made are not cancelled: uvloop would close them without telling their protocols, which may have been
+        # connected and have received a request. It takes one more turn of the loop, and whoever made them knows that it is closing.
         if self._handshakes is not None:
             self._handshakes.close()
 

@@ -138,9 +138,11 @@ class KafkaListener:
                 await asyncio.wait_for(self._all_gone.wait(), timeout_seconds)
 
     def opened(self, connection: KafkaConnection) -> None:
-        """A connection was opened."""
+        """A connection was opened. One that was being accepted when the listener was closed is closed at once."""
         self.connections.add(connection)
         self.book.opened(connection)
+        if self._closing:
+            connection.close()
 
     def connection_gone(self, connection: KafkaConnection) -> None:
         """A connection was closed."""
