@@ -28,6 +28,8 @@ from quorum_pipeline.spark.spark_history import JobHistory
 from quorum_pipeline.spark.stages import SparkStages, StagesHere
 from quorum_pipeline.spark.stored_states import keep_state
 from quorum_pipeline.spark.timeline_job import archive_source, read_timeline
+from quorum_pipeline.spark.version_frame import version_frame
+from quorum_pipeline.spark.version_store import HadoopVersionStore
 from quorum_pipeline.spark.versions_job import ArchiveVersions, LogVersions
 from quorum_pipeline.spark.versions_run import add_versions
 from quorum_pipeline.state.moment import Moment
@@ -293,6 +295,51 @@ def test_versions_equal_those_of_the_log(
         ]
         assert rows[0] == rows[1], table.name
         assert rows[0] or table.name not in ("partitions", "voters"), table.name
+
+
+@pytest.mark.requirement("SP-03")
+def test_versions_are_written_where_no_executor_can(
+    spark: SparkSession,
+    writer: LogWriter,
+    root: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The same as on a mounted file system, also after a writer that was killed before its last step counted."""
+    write_history(writer)
+    here = VersionStore(tmp_path / "here")
+    add_versions(StagesHere(), LogVersions(writer.directory), here, 40, lambda end: None)
+    stages = SparkStages(spark.sparkContext)
+    source, uri = LogVersions(writer.directory), hadoop_uri(spark, root)
+    store, write = HadoopVersionStore(spark, uri), HadoopFiles.write
+
+    def killed(self: HadoopFiles, file: str, text: str) -> None:
+        if store.stored():
+            raise PipelineError("killed")
+        write(self, file, text)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(HadoopFiles, "write", killed)
+        with pytest.raises(PipelineError, match="killed"):
+            add_versions(stages, source, store, 40, lambda end: None)
+    assert [each.offsets.end for each in store.stored()] == [here.stored()[0].offsets.end]
+    assert len(list(root.glob("offsets=*"))) == 2
+    with nothing_decoded_here():
+        assert add_versions(stages, source, store, 40, lambda end: None).versions
+    assert add_versions(stages, source, store, 40, lambda end: None).versions == 0
+    assert [each.offsets for each in store.stored()] == [each.offsets for each in here.stored()]
+    for table in ("partitions", "voters", "configs", "topics"):
+        frames = [version_frame(spark, path=each, table=table) for each in (uri, str(here.root))]
+        rows = [sorted(frame.collect(), key=repr) for frame in frames]
+        assert rows[0] == rows[1] != [], table
+    assert not (root / "_writing").exists()
+    change = md.PartitionChangeRecord(partition_id=7, topic_id=UUID(int=99))
+    writer.append_bytes([md.encode_metadata(change)])
+    writer.close()
+    before = store.stored()
+    with pytest.raises(PipelineError, match=rf"offset {writer.end_offset - 1}: "):
+        add_versions(stages, source, store, 40, lambda end: None)
+    assert store.stored() == before
 
 
 def read_rows(path: str) -> list[dict[str, object]]:

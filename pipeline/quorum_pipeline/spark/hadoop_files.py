@@ -119,8 +119,17 @@ class HadoopFiles:
     def upload(self, local: str, target: str) -> None:
         """Copy a file of this machine to `target`."""
         path, system = self._path(target)
-        source = self._jvm.org.apache.hadoop.fs.Path(f"file://{local}")
-        self._call(target, system.copyFromLocalFile, source, path)
+        # Not `copyFromLocalFile`: s3a uses another client for it, which some stores with an S3 API don't understand.
+        source = self._call(local, self._jvm.java.io.FileInputStream, local)
+        stream = self._call(target, system.create, path, True)
+        self._call(
+            target,
+            self._jvm.org.apache.hadoop.io.IOUtils.copyBytes,
+            source,
+            stream,
+            self._conf,
+            True,
+        )
 
     def fetch(self, file: str, scratch: Path) -> Path:
         """Return a local path of the file: its own, or that of a copy in `scratch`."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _END = b"PAR1"
 """The last bytes of a Parquet file. Source: the Parquet format, "File Format"."""
+_NO_NUMBERS = (0, 0, None, None, 0)
 _SCHEMA = (
     "place string, name string, content binary, rows bigint, quarantined bigint, least bigint,"
     " most bigint, delta_rows bigint"
@@ -86,7 +87,8 @@ class FileStore:
                 f" {sum(written)} bytes"
             )
         for place, each in found.items():
-            self.files.move([(path, name) for path, name, _ in each], targets[place])
+            if each:
+                self.files.move([(path, name) for path, name, _ in each], targets[place])
         self.files.delete(scratch)
         return {place: tuple(name for _, name, _ in each) for place, each in found.items()}
 
@@ -109,9 +111,14 @@ def file_rows(part: Part, root: Path) -> Iterator[tuple[Any, ...]]:
     deltas = (part.delta,) if part.delta else ()
     for place, names in ((RECORDS, part.records), (QUARANTINE, part.quarantine), (DELTAS, deltas)):
         for name in names:
-            path = root / place / name
-            content = path.read_bytes()
-            assert content.endswith(_END), f"{name} is a Parquet file"
-            path.unlink()
-            yield (place, name, bytearray(content[: -len(_END)]), *numbers)
-            numbers = (0, 0, None, None, 0)
+            yield (*file_row(root, place, name)[:3], *numbers)
+            numbers = _NO_NUMBERS
+
+
+def file_row(root: Path, place: str, name: str) -> tuple[Any, ...]:
+    """Return the row of one file without numbers, like `file_rows`."""
+    path = root / place / name
+    content = path.read_bytes()
+    assert content.endswith(_END), f"{name} is a Parquet file"
+    path.unlink()
+    return (place, name, bytearray(content[: -len(_END)]), *_NO_NUMBERS)
