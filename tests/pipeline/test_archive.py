@@ -147,7 +147,12 @@ def test_archiver_killed_anywhere_resumes_and_merges(spark: SparkSession, tmp_pa
 
 @pytest.mark.long
 @pytest.mark.requirement("SP-02")
-def test_undecodable_records_are_quarantined(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("mounted", [True, False])
+def test_undecodable_records_are_quarantined(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mounted: bool
+) -> None:
+    if not mounted:
+        monkeypatch.setattr(HadoopFiles, "local_path", lambda self, directory: None)
     writer = LogWriter(tmp_path / "node")
     writer.append(md.NoOpRecord(), md.NoOpRecord())
     unknown = md.UnknownMetadata(99, 3, b"\1\2")

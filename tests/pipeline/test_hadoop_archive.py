@@ -13,7 +13,8 @@ from pyspark.sql import SparkSession
 from quorum_node.records import metadata as md
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.archive_reader import ArchiveReader
-from quorum_pipeline.files.archive_tasks import ArchiveSource, DeltaTask
+from quorum_pipeline.files.archive_tasks import ArchiveSource, DeltaTask, states
+from quorum_pipeline.files.delta_tap import parsed_part
 from quorum_pipeline.files.fetched import Fetched
 from quorum_pipeline.files.local_files import LocalFiles
 from quorum_pipeline.files.log_directory import open_log
@@ -27,6 +28,8 @@ from quorum_pipeline.spark.spark_history import JobHistory
 from quorum_pipeline.spark.stages import SparkStages, StagesHere
 from quorum_pipeline.spark.stored_states import keep_state
 from quorum_pipeline.spark.timeline_job import archive_source, read_timeline
+from quorum_pipeline.spark.version_frame import version_frame
+from quorum_pipeline.spark.version_store import HadoopVersionStore
 from quorum_pipeline.spark.versions_job import ArchiveVersions, LogVersions
 from quorum_pipeline.spark.versions_run import add_versions
 from quorum_pipeline.state.moment import Moment
@@ -66,9 +69,16 @@ def mounted(root: Path, scratch: Path) -> JobHistory:
     return JobHistory(StagesHere(), ArchiveSource(reader, scratch))
 
 
-def archived(spark: SparkSession, root: Path, writer: LogWriter, max_rows: int = 20) -> Archive:
-    """Written by Spark, as executors can't write there themselves."""
+def archived(
+    spark: SparkSession,
+    root: Path,
+    writer: LogWriter,
+    max_rows: int = 20,
+    state_rows: int = 1 << 30,
+) -> Archive:
+    """Made by executors and written by Spark, as executors can't write there themselves."""
     archive = Archive(spark, hadoop_uri(spark, root))
+    archive.state_rows = state_rows
     job = ArchiveJob(archive, open_log(writer.directory), max_rows, None, span_bytes=500)
     job.run(lambda end: None, print)
     return archive
@@ -138,6 +148,51 @@ def test_deltas_and_states_of_a_copied_archive_are_used(
         assert sum(each.summary.records for each in found.done) == end - 30, (
             "records were archived again"
         )
+
+
+def flip(path: Path) -> None:
+    """Hadoop's own checksum would replace the error by another one."""
+    path.write_bytes(path.read_bytes()[:-9] + bytes([path.read_bytes()[-9] ^ 1]) + b"\0\0\0\0PAR1")
+    path.with_name(f".{path.name}.crc").unlink()
+
+
+@pytest.mark.requirement("SP-03")
+def test_state_of_a_written_archive_costs_what_changed_since_the_last_state(
+    spark: SparkSession, writer: LogWriter, root: Path, tmp_path: Path
+) -> None:
+    """Deltas and states are kept up there as on a mounted file system, merged, and replaced when they are damaged."""
+    images = write_history(writer)
+    first = writer.end_offset
+    archived(spark, root, writer, state_rows=10)
+    (at,) = (offset for offset, _ in states(reader_of(spark, root)))
+    assert at < first
+    writer.elect(3)
+    last = images | {writer.end_offset: writer.image_bytes()}
+    writer.close()
+    archive = archived(spark, root, writer, max_rows=5)
+    end = writer.end_offset
+    assert end > at
+
+    def read(damaged: int) -> int:
+        with history(spark, root, tmp_path) as found:
+            with nothing_decoded_here():
+                assert b"".join(found.at(Moment()).snapshot()) == last[end]
+            assert not found.one_by_one
+            assert len(found.damaged) == damaged
+            return sum(each.summary.records for each in found.done)
+
+    assert read(0) == end - at
+    assert archive.compact(1_000, print) == 1
+    (merged,) = (root / "deltas").glob("offsets=*")
+    kept = [each for each in merged.iterdir() if each.suffix == ".parquet"]
+    assert sum(parsed[1] - parsed[0] for each in kept if (parsed := parsed_part(each.name))) == end
+    assert archive.marker(archive.contents().ranges[0]).delta_rows > 0
+    assert read(0) == end - at
+    assert [each.name for each in root.glob("*/_writing")] == []
+    flip(next((root / "states").glob("*/*.parquet")))
+    assert read(1) == end, "the deltas of all records"
+    flip(kept[0])
+    assert read(2) == end, "the records of this delta"
 
 
 @pytest.mark.requirement("SP-03")
@@ -240,6 +295,51 @@ def test_versions_equal_those_of_the_log(
         ]
         assert rows[0] == rows[1], table.name
         assert rows[0] or table.name not in ("partitions", "voters"), table.name
+
+
+@pytest.mark.requirement("SP-03")
+def test_versions_are_written_where_no_executor_can(
+    spark: SparkSession,
+    writer: LogWriter,
+    root: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The same as on a mounted file system, also after a writer that was killed before its last step counted."""
+    write_history(writer)
+    here = VersionStore(tmp_path / "here")
+    add_versions(StagesHere(), LogVersions(writer.directory), here, 40, lambda end: None)
+    stages = SparkStages(spark.sparkContext)
+    source, uri = LogVersions(writer.directory), hadoop_uri(spark, root)
+    store, write = HadoopVersionStore(spark, uri), HadoopFiles.write
+
+    def killed(self: HadoopFiles, file: str, text: str) -> None:
+        if store.stored():
+            raise PipelineError("killed")
+        write(self, file, text)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(HadoopFiles, "write", killed)
+        with pytest.raises(PipelineError, match="killed"):
+            add_versions(stages, source, store, 40, lambda end: None)
+    assert [each.offsets.end for each in store.stored()] == [here.stored()[0].offsets.end]
+    assert len(list(root.glob("offsets=*"))) == 2
+    with nothing_decoded_here():
+        assert add_versions(stages, source, store, 40, lambda end: None).versions
+    assert add_versions(stages, source, store, 40, lambda end: None).versions == 0
+    assert [each.offsets for each in store.stored()] == [each.offsets for each in here.stored()]
+    for table in ("partitions", "voters", "configs", "topics"):
+        frames = [version_frame(spark, path=each, table=table) for each in (uri, str(here.root))]
+        rows = [sorted(frame.collect(), key=repr) for frame in frames]
+        assert rows[0] == rows[1] != [], table
+    assert not (root / "_writing").exists()
+    change = md.PartitionChangeRecord(partition_id=7, topic_id=UUID(int=99))
+    writer.append_bytes([md.encode_metadata(change)])
+    writer.close()
+    before = store.stored()
+    with pytest.raises(PipelineError, match=rf"offset {writer.end_offset - 1}: "):
+        add_versions(stages, source, store, 40, lambda end: None)
+    assert store.stored() == before
 
 
 def read_rows(path: str) -> list[dict[str, object]]:

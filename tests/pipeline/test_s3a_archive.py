@@ -41,8 +41,11 @@ def test_archive_in_an_object_store_gives_the_results_of_the_log(
     images = write_history(writer)
     writer.close()
     uri = f"s3a://{BUCKET}/{PLACE}"
-    written = result_of("archive", "--log", writer.directory, "--to", uri)
+    written = result_of("archive", "--log", writer.directory, "--to", uri, "--state-rows", 10)
     assert f"offsets 0 to {writer.end_offset}" in written
+    for kept in ("deltas", "states"):
+        names = [key for key in store.keys(BUCKET, f"{PLACE}/{kept}/") if key.endswith("parquet")]
+        assert names, kept
 
     middle = sorted(images)[len(images) // 2]
     for offset in (middle, writer.end_offset):

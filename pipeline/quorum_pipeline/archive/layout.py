@@ -26,6 +26,7 @@ MARKER = "_COMPLETE"
 RECORDS, QUARANTINE, SNAPSHOTS = "records", "quarantine", "snapshots"
 DELTAS, STATES = "deltas", "states"
 WRITING = "_writing"
+_DAY_MS = 24 * 60 * 60 * 1000
 _CHECKSUM = "crc32"
 _MORE = ("delta_rows", "merged", "written_ms")
 """Numbers that a marker contains only if they are not 0."""
@@ -138,6 +139,18 @@ def tiles(complete: Iterable[OffsetRange]) -> tuple[list[OffsetRange], list[Offs
         position = counting[-1].end
     counted = set(counting)
     return counting, [each for each in every if each not in counted]
+
+
+def thinned(states: Iterable[tuple[int, int]], keep_days: int) -> list[int]:
+    """Return the offsets of states that are no longer kept, of states with their offset and the time of their last record (ms).
+
+    All states of the last `keep_days` days up to the newest one are kept, of earlier ones the last of each day (UTC).
+    """
+    every = sorted(states)
+    last = every[-1][1] - keep_days * _DAY_MS if every else 0
+    of_day = {time_ms // _DAY_MS: offset for offset, time_ms in every}
+    kept = set(of_day.values())
+    return [offset for offset, time_ms in every if time_ms < last and offset not in kept]
 
 
 def merges(counting: Iterable[OffsetRange], target_rows: int) -> list[list[OffsetRange]]:

@@ -63,6 +63,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="write a whole state when the deltas since the last one have this many rows",
     )
     parser.add_argument(
+        "--keep-states",
+        type=at_least_one,
+        metavar="DAYS",
+        help="of whole states that are older, keep only the last one of each day; default: keep all",
+    )
+    parser.add_argument(
         "--master", help="Spark master; default local[*], or the one of spark-submit"
     )
     parser.add_argument(
@@ -109,7 +115,7 @@ def _run(arguments: argparse.Namespace, stopped: Event) -> int:
 
     try:
         archive = Archive(session, arguments.to)
-        archive.state_rows = arguments.state_rows
+        archive.state_rows, archive.keep_days = arguments.state_rows, arguments.keep_states
         if source is None and not archive.contents().ranges:
             raise PipelineError(f"{arguments.to} is not an archive, or is empty: nothing to merge")
         with archive.only_writer():
@@ -123,6 +129,8 @@ def _run(arguments: argparse.Namespace, stopped: Event) -> int:
             if arguments.compact:
                 left = archive.compact(arguments.compact_rows, progress.say)
                 print(f"merged: {left} directories remain")
+                if thinned := archive.thin_states():
+                    print(f"deleted: {thinned} whole states, older than {archive.keep_days} days")
             after = archive.contents()
         if after.quarantined:
             for place in archive.quarantined_places(_MOST_PLACES):

@@ -206,10 +206,11 @@ def opened_archive(
     uri: str,
     size_bytes: int = 0,
     *,
+    elsewhere: bool = False,
     delta: bool = False,
 ) -> Iterator[tuple["Stages", "ArchiveReader"]]:
-    """Stages for an archive, and its reader. Raises PipelineError."""
-    elsewhere = mounted(uri) is None
+    """Stages for an archive, and its reader. `elsewhere`: also for another directory of Hadoop's. Raises PipelineError."""
+    elsewhere = elsewhere or mounted(uri) is None
     with opened_stages(arguments, progress, size_bytes, elsewhere=elsewhere, delta=delta) as stages:
         yield stages, reader_of(uri, stages)
 
@@ -274,18 +275,18 @@ def opened_stages(
     delta: bool = False,
 ) -> Iterator["Stages"]:
     """Yield Spark's stages with `--master` or `--remote`, or for more than WORTH_SPARK_BYTES; else those of this process.
-    `elsewhere`: there is an archive that may be in a file system that only Hadoop supports. `delta`: Delta tables are written,
+    `elsewhere`: there is a directory that may be in a file system that only Hadoop supports. `delta`: Delta tables are written,
     by this process's Spark. Raises PipelineError.
     """
     from quorum_pipeline.spark.stages import SparkStages, StagesHere
 
     if elsewhere and arguments.remote is not None:
         raise PipelineError(
-            "an archive that is not in a mounted file system is read with --master, not with --remote"
+            "a directory that is not in a mounted file system needs --master, and not --remote"
         )
     if elsewhere and arguments.master == _NO_MASTER:
         raise PipelineError(
-            "an archive that is not in a mounted file system is read by Spark, not with --master none"
+            "a directory that is not in a mounted file system needs Spark, and not --master none"
         )
     if delta and (arguments.remote is not None or arguments.master == _NO_MASTER):
         raise PipelineError(

@@ -1,13 +1,16 @@
 """`quorum-pipeline versions`: writes the history of each row of the tables to Parquet; later runs append to it."""
 
+from __future__ import annotations
+
 import argparse
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from signal import SIGINT, SIGTERM
 from tempfile import TemporaryDirectory
 from threading import Event
+from typing import TYPE_CHECKING
 
 from quorum_pipeline.commands.histories import (
     SCRATCH,
@@ -25,7 +28,7 @@ from quorum_pipeline.commands.progress import Progress
 from quorum_pipeline.commands.stop_signal import stop_signal
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.archive_lock import only_writer
-from quorum_pipeline.files.local_files import size_of
+from quorum_pipeline.files.local_files import local_path, size_of
 from quorum_pipeline.files.log_directory import open_log
 from quorum_pipeline.files.version_files import VersionStore, counts_of
 from quorum_pipeline.spark.stages import Stages
@@ -37,16 +40,18 @@ from quorum_pipeline.spark.versions_job import (
 )
 from quorum_pipeline.spark.versions_run import add_versions, follow_versions
 
+if TYPE_CHECKING:
+    from quorum_pipeline.spark.version_store import HadoopVersionStore
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """See `--help`."""
     add_history(parser, live=True)
     parser.add_argument(
         "--to",
-        type=Path,
         required=True,
-        metavar="DIR",
-        help="directory of the versions, which every executor has to mount; later runs add to it",
+        metavar="URI",
+        help="directory of the versions: a path that every executor mounts, or a URI; later runs add to it",
     )
     parser.add_argument(
         "--to-delta",
@@ -69,11 +74,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the command. Raises PipelineError."""
     to_delta = None if arguments.to_delta is None else mounted(arguments.to_delta)
-    check_outside(arguments, arguments.to, to_delta)
+    to = local_path(arguments.to)
+    check_outside(arguments, to, to_delta)
     progress = Progress("versions", "offsets")
-    to = arguments.to.resolve()
-    store = VersionStore(to)
-    with _opened(arguments, progress) as (stages, source), only_writer(to):
+    lock = nullcontext() if to is None else only_writer(to.resolve())
+    with _opened(arguments, progress) as (stages, source), lock:
+        store = _store(arguments.to, stages)
         keep_delta = _delta_keeper(arguments.to_delta, stages, store)
         if arguments.follow:
             stopped = Event()
@@ -93,7 +99,7 @@ def run(arguments: argparse.Namespace) -> int:
             added = add_versions(
                 stages, source, store, arguments.max_rows, progress, stored_more=keep_delta
             )
-    found = store.stored()
+        found = store.stored()
     if not found:
         raise PipelineError(f"{source.name} has no records: there are no versions of it")
     for name, count in counts_of(found):
@@ -111,7 +117,20 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _delta_keeper(uri: str | None, stages: Stages, store: VersionStore) -> Callable[[], object]:
+def _store(uri: str, stages: Stages) -> VersionStore | HadoopVersionStore:
+    to = local_path(uri)
+    if to is not None:
+        return VersionStore(to.resolve())
+    from quorum_pipeline.spark.stages import SparkStages
+    from quorum_pipeline.spark.version_store import HadoopVersionStore
+
+    assert isinstance(stages, SparkStages), "it was opened for Hadoop's file systems"
+    return HadoopVersionStore(stages.session(), uri)
+
+
+def _delta_keeper(
+    uri: str | None, stages: Stages, store: VersionStore | HadoopVersionStore
+) -> Callable[[], object]:
     """Return what adds the stored versions to the Delta tables, after adding what an interrupted run has left out."""
     if uri is None:
         return lambda: None
@@ -132,22 +151,24 @@ def _delta_keeper(uri: str | None, stages: Stages, store: VersionStore) -> Calla
 def _opened(
     arguments: argparse.Namespace, progress: Progress
 ) -> Iterator[tuple[Stages, VersionSource]]:
-    controllers, delta = controllers_in(arguments), arguments.to_delta is not None
+    controllers = controllers_in(arguments)
+    of_hadoop = local_path(arguments.to) is None
+    more = {"delta": arguments.to_delta is not None, "elsewhere": of_hadoop}
     if controllers is not None:
         from quorum_pipeline.live.live_tasks import size_of as size_of_quorum
 
         size_bytes = size_of_quorum(controllers)
-        with opened_stages(arguments, progress, size_bytes, delta=delta) as stages:
+        with opened_stages(arguments, progress, size_bytes, **more) as stages:
             yield stages, QuorumVersions(controllers)
         return
     with TemporaryDirectory(prefix=SCRATCH) as scratch:
         uri: str | None = arguments.archive
         if uri is None:
-            with opened_stages(arguments, progress, size_of(arguments.log), delta=delta) as stages:
+            with opened_stages(arguments, progress, size_of(arguments.log), **more) as stages:
                 print_uncommitted(open_log(arguments.log), progress)
                 yield stages, LogVersions(arguments.log)
             return
         root = mounted(uri)
         size_bytes = 0 if root is None else size_of(root)
-        with opened_archive(arguments, progress, uri, size_bytes, delta=delta) as (stages, reader):
+        with opened_archive(arguments, progress, uri, size_bytes, **more) as (stages, reader):
             yield stages, ArchiveVersions(reader, Path(scratch))

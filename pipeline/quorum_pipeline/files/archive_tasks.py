@@ -5,7 +5,7 @@ Owns the choice: the work depends on the changes since the last whole state, not
 ranges and states without a marker do not count.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,29 +39,48 @@ from quorum_pipeline.state.moment import Moment
 if TYPE_CHECKING:
     from quorum_pipeline.files.timeline_span import KnownTask
 
+_DEPTH = 3
+"""Number of parts of the path of a file of an archive: table, directory, name."""
+
 
 @dataclass(frozen=True, slots=True)
 class DeltaTask:
-    """A delta of complete parts, or a part of a state. `records`: the same records, which are read if the delta is damaged."""
+    """A delta of complete parts, or a part of a state."""
 
     path: Path
-    records: "RecordsTask | None" = None
+
+    @property
+    def file(self) -> str:
+        """Name of the file in its archive: other files, or records, say the same."""
+        return "/".join(self.path.parts[-_DEPTH:])
 
     def squeezed(self) -> tuple[Any, Summary]:
-        """Read the delta. Raises PipelineError, OSError, and with `records` Unusual."""
+        """Read the delta. Raises PipelineError, OSError."""
         from quorum_pipeline.files.delta_file import read_delta
 
-        try:
-            return read_delta(self.path)
-        except (PipelineError, OSError):
-            if self.records is None:
-                raise
-            return self.records.squeezed()
+        return read_delta(self.path)
 
     def under(self, root: Path) -> "DeltaTask":
         """See ArchiveTask."""
-        records = None if self.records is None else self.records.under(root)
-        return DeltaTask(root / self.path, records)
+        return DeltaTask(root / self.path)
+
+
+@dataclass(frozen=True, slots=True)
+class DeltasTask:
+    """Adjacent deltas, in order."""
+
+    paths: tuple[Path, ...]
+
+    def deltas(self) -> Iterator[tuple[str, Any, Summary]]:
+        """Read the deltas; yield them with their names. Raises PipelineError, OSError."""
+        from quorum_pipeline.files.delta_file import read_delta
+
+        for path in self.paths:
+            yield (path.name, *read_delta(path))
+
+    def under(self, root: Path) -> "DeltasTask":
+        """See ArchiveTask."""
+        return DeltasTask(tuple(root / each for each in self.paths))
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,18 +201,25 @@ class _Part:
 
 @dataclass(frozen=True, slots=True)
 class ArchiveSource:
-    """An archive. Executors that do not mount it get the files of their tasks (`files/fetched.py`)."""
+    """An archive. Executors that do not mount it get the files of their tasks (`files/fetched.py`). `damaged`: files of deltas and
+    states that are not used.
+    """
 
     reader: ArchiveReader
     scratch: Path
+    damaged: frozenset[str] = frozenset()
+
+    def without(self, damaged: Set[str]) -> "ArchiveSource":
+        """See `spark.spark_history.SpareSource`."""
+        return replace(self, damaged=self.damaged | damaged)
 
     def buckets(self, slots: int) -> int:
         """Number of buckets in which a state is merged."""
         return max(slots, 2)
 
     def version(self) -> object:
-        """See `spark.spark_history.MergedSource`: the ranges, which `archive --compact` merges."""
-        return tuple(self.reader.ranges())
+        """See `spark.spark_history.MergedSource`: the ranges, which `archive --compact` merges, and the states, which it thins."""
+        return tuple(self.reader.ranges()), tuple(self.reader.names(STATES))
 
     def plan(self, moments: Sequence[Moment], slots: int, *, compiled: bool) -> ArchiveTasks | None:
         """See `spark.spark_history.Source`. Raises PipelineError, also if the archive does not have a moment."""
@@ -241,18 +267,11 @@ class ArchiveSource:
             if each.delta is not None and (begin, stop) == (each.start, each.end):
                 late = time_ms is not None and self._latest_ms(each.delta) > time_ms
                 if not late:
-                    yield self._delta(each, each.delta)
+                    yield self.reader.task(DeltaTask(Path(each.delta)), [each.delta])
                     continue
             yield from self._records(each.range, begin, stop, time_ms, groups)
             if late:
                 return
-
-    def _delta(self, part: _Part, delta: str) -> Any:
-        """Task for a delta. A task that gets its files has only that one."""
-        records = Path(f"{RECORDS}/{part.range.directory}")
-        there = self.reader.mounted is not None
-        instead = RecordsTask(records, part.start, part.end) if there else None
-        return self.reader.task(DeltaTask(Path(delta), instead), [delta])
 
     def _records(
         self, range: OffsetRange, start: int, end: int, time_ms: int | None, groups: "Groups"
@@ -282,7 +301,7 @@ class ArchiveSource:
             directory, at = f"{DELTAS}/{each.directory}", each.start
             names = self.reader.parquet_names(directory) if compiled else []
             for name in names:
-                offsets = parsed_part(name)
+                offsets = None if f"{directory}/{name}" in self.damaged else parsed_part(name)
                 if offsets is None or offsets[0] < at or offsets[1] > each.end:
                     continue
                 if offsets[0] > at:
@@ -299,7 +318,9 @@ class ArchiveSource:
             late = moment.time_ms is not None and told["latest_ms"] > moment.time_ms
             if found.start <= offset <= limit and not late:
                 directory = f"{STATES}/{told['directory']}"
-                return offset, [f"{directory}/{name}" for name in told["files"]]
+                files = [f"{directory}/{name}" for name in told["files"]]
+                if self.damaged.isdisjoint(files):
+                    return offset, files
         return None
 
 

@@ -58,6 +58,17 @@ class Fetched:
             return self._here().reduced()
 
     @property
+    def file(self) -> str:
+        """See `archive_tasks.DeltaTask`; empty for other tasks."""
+        file: str = getattr(self.task, "file", "")
+        return file
+
+    def deltas(self) -> Iterator[Any]:
+        """See `archive_tasks.DeltasTask`."""
+        with self._named():
+            yield from self._here().deltas()
+
+    @property
     def start(self) -> int:
         """See `version_spans.VersionTask`."""
         start: int = self.task.start

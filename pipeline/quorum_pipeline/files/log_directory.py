@@ -1,23 +1,31 @@
 """The segments of one replica's log, and their partition into spans that can be read in parallel.
 
-Owns finding files and batch boundaries. Reads only headers; `log_span.py` reads the batches. Source: Kafka's log
-layout (`%020d.log`, named after the first offset); KIP-595, "Log".
+Owns finding files and cutting spans. Reads only headers; `log_span.py` reads the batches. Source: Kafka's log layout
+(`%020d.log`, named after the first offset); KIP-595, "Log".
 """
 
-import mmap
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 
-from quorum_node.records.batches import MIN_LENGTH, PREFIX_BYTES, SPAN
 from quorum_node.records.snapshot_id import SnapshotId, parse_snapshot_name
 from quorum_pipeline.errors import PipelineError
-from quorum_pipeline.files.next_batch import complete_batch, next_batch
 from quorum_pipeline.files.recorded_end import RecordedEnd, recorded_end
+from quorum_pipeline.files.segment_borders import (
+    Border,
+    Segment,
+    border_at,
+    border_before,
+    is_far,
+    walked,
+)
 
 PARTITION_DIRECTORY = "__cluster_metadata-0"
 SUFFIX = ".log"
+_ANY = 1 << 62
+"""Greater than any offset."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,15 +41,6 @@ class LogSpan:
     base_offset: int
     end_offset: int | None
     is_last: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Segment:
-    """A segment file and the offset in its name."""
-
-    path: Path
-    base_offset: int
-    size_bytes: int
 
 
 @dataclass(frozen=True)
@@ -105,25 +104,23 @@ class LogDirectory:
     def tail(self) -> LogSpan:
         """Bytes behind the last complete batch, usually none. There has to be a segment."""
         last = self.segments[-1]
-        position, offset = 0, last.base_offset
-        for position, offset in _borders(last, None):  # noqa: B007 - the last one is what is wanted
-            pass
-        return LogSpan(str(last.path), position, last.size_bytes, offset, None, is_last=True)
+        end = border_before(last, _ANY)
+        for border in walked(last, end):
+            end = border
+        return LogSpan(str(last.path), end[0], last.size_bytes, end[1], None, is_last=True)
 
     def spans(
         self, start_offset: int, target_bytes: int, limit: int | None = None
     ) -> Iterator[LogSpan]:
         """Split the log from the batch with `start_offset` on into spans of about `target_bytes`, with only batches that begin
-        below `limit`.
+        below `limit`. The work depends on the number of spans, and not on the length of the log.
         """
-        for index, segment in enumerate(self.segments):
-            following = self.segments[index + 1] if index + 1 < len(self.segments) else None
-            if following is not None and following.base_offset <= start_offset:
+        for segment in self.segments:
+            if segment.end_offset is not None and segment.end_offset <= start_offset:
                 continue
             if limit is not None and segment.base_offset >= limit:
                 return
-            end_offset = following.base_offset if following else None
-            yield from _cut(segment, start_offset, target_bytes, end_offset, limit)
+            yield from _cut(segment, start_offset, target_bytes, limit)
 
 
 def open_log(path: Path) -> LogDirectory:
@@ -148,63 +145,63 @@ def open_log(path: Path) -> LogDirectory:
             f"{directory} is not a metadata log: it contains neither segments (20 digits and {SUFFIX})"
             " nor snapshots (.checkpoint)"
         )
+    for number, following in enumerate(segments[1:]):
+        segments[number] = replace(segments[number], end_offset=following.base_offset)
     return LogDirectory(directory, tuple(segments), tuple(sorted(snapshots)), recorded)
 
 
 def _cut(
-    segment: Segment,
-    start_offset: int,
-    target_bytes: int,
-    end_offset: int | None,
-    limit: int | None,
+    segment: Segment, start_offset: int, target_bytes: int, limit: int | None
 ) -> Iterator[LogSpan]:
     """Split a segment. Damage is within a span, or at the end of the last one; reading the span reports it."""
-    position, base = 0, segment.base_offset
-    for at, end in _borders(segment, end_offset):
-        if end <= start_offset:
-            position, base = at, end
-        elif limit is not None and end >= limit:
-            yield LogSpan(str(segment.path), position, at, base, end, is_last=False)
+    start = border_before(segment, start_offset)
+    for border in walked(segment, start):
+        if border[1] > start_offset:
+            break
+        start = border
+    stop = None if limit is None else _stop(segment, start, limit)
+    for begin, end in pairwise([start, *_far(segment, start, target_bytes, stop)]):
+        yield _span(segment, begin, end)
+        start = end
+    for border in walked(segment, start):
+        # Less than a span is left: where it ends is known.
+        if stop is None and segment.size_bytes - start[0] < target_bytes:
+            break
+        if stop is not None and stop[0] - start[0] <= target_bytes:
+            break
+        if border[0] - start[0] >= target_bytes:
+            yield _span(segment, start, border)
+            start = border
+    if stop is not None:
+        if start[0] < stop[0]:
+            yield _span(segment, start, stop)
+    elif start[0] < segment.size_bytes:
+        path, is_last = str(segment.path), segment.end_offset is None
+        yield LogSpan(path, start[0], segment.size_bytes, start[1], segment.end_offset, is_last)
+
+
+def _far(
+    segment: Segment, start: Border, target_bytes: int, stop: Border | None
+) -> Iterator[Border]:
+    """Yield borders that are `target_bytes` apart, without the headers between them; none from damage on, and none near the end."""
+    if not is_far(target_bytes):
+        return  # as many headers would be read
+    size_bytes = segment.size_bytes if stop is None else stop[0]
+    while start[0] + target_bytes < size_bytes:
+        found = border_at(segment, start[0] + target_bytes)
+        if found is None or found[1] <= start[1] or found[0] >= size_bytes:
             return
-        elif at - position >= target_bytes:
-            yield LogSpan(str(segment.path), position, at, base, end, is_last=False)
-            position, base = at, end
-    if position < segment.size_bytes:
-        path, is_last = str(segment.path), end_offset is None
-        yield LogSpan(path, position, segment.size_bytes, base, end_offset, is_last)
+        yield found
+        start = found
 
 
-def _borders(segment: Segment, end_offset: int | None) -> Iterator[tuple[int, int]]:
-    """Yield (end position, end offset) of every complete batch, from the headers alone.
-
-    A header is valid if the next one continues from it, or if its checksum is right. Damage before another batch is skipped
-    like a batch.
-    """
-    size_bytes = segment.size_bytes
-    position, offset = 0, segment.base_offset
-    if size_bytes < SPAN.size:
-        return
-    with (
-        segment.path.open("rb") as file,
-        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content,
-    ):
-        while size_bytes - position >= SPAN.size:
-            base, length, last_delta = SPAN.unpack_from(content, position)
-            step = position + PREFIX_BYTES + length, base + last_delta + 1
-            sane = base == offset and length >= MIN_LENGTH and last_delta >= 0
-            if not sane or not (
-                _continues(content, step, size_bytes)
-                or complete_batch(content, position, size_bytes) == step
-            ):
-                found = next_batch(content, position, offset, size_bytes, end_offset)
-                if found is None:
-                    return
-                step = found
-            position, offset = step
-            yield step
+def _stop(segment: Segment, start: Border, limit: int) -> Border | None:
+    """Return the first border with this offset or a greater one; None if there is none."""
+    near = max(start, border_before(segment, limit))
+    if near > start and near[1] >= limit:
+        return near
+    return next((each for each in walked(segment, near) if each[1] >= limit), None)
 
 
-def _continues(content: mmap.mmap, border: tuple[int, int], size_bytes: int) -> bool:
-    """Whether there is a header with this offset at this position."""
-    position, offset = border
-    return size_bytes - position >= SPAN.size and SPAN.unpack_from(content, position)[0] == offset
+def _span(segment: Segment, begin: Border, end: Border) -> LogSpan:
+    return LogSpan(str(segment.path), begin[0], end[0], begin[1], end[1], is_last=False)

@@ -4,7 +4,7 @@
     offsets=START-END/_COMPLETE               its files and numbers of rows
 
 A directory is written under `_writing`, which readers ignore, and gets its name when it is complete. So an interrupted
-run leaves no valid data, and the next run deletes its files. Files have the checksum of their footer in the name. Must not
+run leaves no valid data, and the next run deletes its files. `spark/version_store.py` does the same in other file systems. Files have the checksum of their footer in the name. Must not
 know Spark, nor how versions are computed.
 """
 
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 from uuid import uuid4
 
 import pyarrow as pa
@@ -30,6 +30,8 @@ from quorum_pipeline.archive.layout import (
     parsed_marker,
 )
 from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.files.archive_reader import ArchiveFiles
+from quorum_pipeline.files.local_files import LocalFiles
 from quorum_pipeline.files.sealed_file import seal, sync_directory, write_marker
 from quorum_pipeline.files.table_files import ARROW_TYPES
 from quorum_pipeline.state.tables import STATE_TABLES, Row, StateTable, table_named
@@ -132,20 +134,28 @@ def _unfinished(directory: Path, table: str, stem: str) -> Path:
     return directory / table / f".{stem}.parquet"
 
 
-class VersionStore:
-    """A directory with versions. Every call may raise PipelineError, OSError."""
+class StoredVersionsReader:
+    """Versions in a directory of any file system, by a path or URI. Every call may raise PipelineError, OSError."""
 
-    def __init__(self, root: Path) -> None:
-        self.root = root
+    scheme = ""
+    """What a reader of its files has to put in front of their names."""
+
+    def __init__(self, files: ArchiveFiles, uri: str) -> None:
+        self._files, self._uri = files, uri
+
+    @property
+    def name(self) -> str:
+        """Path or URI of the directory."""
+        return self._uri
 
     def stored(self) -> list[StoredVersions]:
         """The complete directories, in order and contiguous."""
-        names = sorted(path.name for path in self.root.iterdir()) if self.root.is_dir() else ()
-        ranges = [found for found in map(parse_directory, names) if found is not None]
+        names = self._files.list(self._uri)
+        ranges = [found for found in map(parse_directory, names) if found and self._counts(found)]
         for earlier, later in pairwise(ranges):
             if earlier.end != later.start:
                 raise PipelineError(
-                    f"{self.root} has offsets up to {earlier.end}, and the next ones from {later.start}: directories "
+                    f"{self._uri} has offsets up to {earlier.end}, and the next ones from {later.start}: directories "
                     "were removed or added"
                 )
         return [self._stored(each) for each in ranges]
@@ -153,11 +163,54 @@ class VersionStore:
     def paths(self, table: str, of: Iterable[StoredVersions] | None = None) -> list[str]:
         """The files of a table; only those of some directories with `of`."""
         return [
-            str(self.root / each.offsets.directory / table / file.name)
+            f"{self._uri}/{each.offsets.directory}/{table}/{file.name}"
             for each in (self.stored() if of is None else of)
             for file in each.files
             if file.table == table
         ]
+
+    def _counts(self, offsets: OffsetRange) -> bool:
+        """Whether a directory counts. In a mounted file system each one does."""
+        return True
+
+    def _stored(self, offsets: OffsetRange) -> StoredVersions:
+        marker = f"{self._uri}/{offsets.directory}/{MARKER}"
+        try:
+            told = parsed_marker(self._files.read(marker) or "")
+            files = tuple(WrittenFile(*each) for each in told["files"])
+            last = None if told["last"] is None else (int(told["last"][0]), int(told["last"][1]))
+        except (ValueError, KeyError, TypeError):
+            raise PipelineError(f"{marker} is damaged or missing") from None
+        return StoredVersions(offsets, files, last)
+
+
+def told_versions(found: StoredVersions) -> dict[str, Any]:
+    """Return the content of the marker of a directory."""
+    return {
+        "files": [[each.table, each.name, each.rows] for each in found.files],
+        "last": found.last,
+    }
+
+
+class VersionStep(Protocol):
+    """Versions that are to be written."""
+
+    def write(self, directory: Path) -> list[WrittenFile]:
+        """Write them to a mounted directory; return the files. Raises PipelineError, OSError, and Spark's errors."""
+
+
+class VersionStore(StoredVersionsReader):
+    """A directory of a mounted file system, to which versions are added."""
+
+    scheme = "file://"
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(LocalFiles(), str(root.absolute()))
+        self.root = root
+
+    def write(self, offsets: OffsetRange, step: VersionStep) -> list[WrittenFile]:
+        """Write versions to an empty directory, which does not count yet."""
+        return step.write(self.begin(offsets))
 
     def begin(self, offsets: OffsetRange) -> Path:
         """Create an empty directory for executors to write to. Files of an interrupted run are deleted."""
@@ -166,8 +219,9 @@ class VersionStore:
         directory.mkdir(parents=True)
         return directory
 
-    def complete(self, directory: Path, found: StoredVersions) -> None:
+    def complete(self, found: StoredVersions) -> None:
         """Make the directory valid, and delete files of lost attempts."""
+        directory = self.root / WRITING / found.offsets.directory
         names = {(each.table, each.name) for each in found.files}
         for table, name in sorted(names):
             if not (directory / table / name).is_file():
@@ -178,11 +232,7 @@ class VersionStore:
         for path in directory.glob("*/*"):
             if (path.parent.name, path.name) not in names:
                 path.unlink()
-        told = {
-            "files": [[each.table, each.name, each.rows] for each in found.files],
-            "last": found.last,
-        }
-        write_marker(directory, told)
+        write_marker(directory, told_versions(found))
         final = self.root / found.offsets.directory
         if final.exists():
             raise PipelineError(f"{final} exists already")
@@ -191,16 +241,6 @@ class VersionStore:
         os.rename(directory, final)
         sync_directory(self.root)
         shutil.rmtree(self.root / WRITING, ignore_errors=True)
-
-    def _stored(self, offsets: OffsetRange) -> StoredVersions:
-        marker = self.root / offsets.directory / MARKER
-        try:
-            told = parsed_marker(marker.read_text(errors="replace"))
-            files = tuple(WrittenFile(*each) for each in told["files"])
-            last = None if told["last"] is None else (int(told["last"][0]), int(told["last"][1]))
-        except (ValueError, KeyError, TypeError, FileNotFoundError):
-            raise PipelineError(f"{marker} is damaged or missing") from None
-        return StoredVersions(offsets, files, last)
 
 
 def counts_of(found: Iterable[StoredVersions]) -> Iterator[tuple[str, int]]:

@@ -2,8 +2,7 @@
 
 Owns writing, resuming, merging, and reading archives that are not in the local file system; `files/archive_reader.py`
 does the rest, and `archive/layout.py` decides which directories are valid. An archive continues where its complete ranges end; a range
-that is incomplete is written again. If every executor has access to the archive's file system, the workers that decode
-records also write them (`part_writer.py`). Otherwise Spark writes the same columns through Hadoop, much more slowly.
+that is incomplete is written again. The workers that decode records also make the files (`part_writer.py`).
 """
 
 import os
@@ -13,7 +12,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from quorum_pipeline.archive.layout import (
@@ -40,10 +39,11 @@ from quorum_pipeline.rows.table import table_columns, table_ddl
 from quorum_pipeline.spark.hadoop_files import HadoopFiles
 from quorum_pipeline.spark.options import log_options
 from quorum_pipeline.spark.origins import Origin, check_history, check_start, origin_of
-from quorum_pipeline.spark.part_writer import Stage, stages, write_tasks
+from quorum_pipeline.spark.part_writer import Stage, stages, store_tasks, write_tasks
 from quorum_pipeline.spark.reason import SparkError, reason_of
 from quorum_pipeline.spark.stages import SparkStages
-from quorum_pipeline.spark.stored_states import STATE_ROWS, compose_deltas, keep_state
+from quorum_pipeline.spark.stored_files import FileStore
+from quorum_pipeline.spark.stored_states import STATE_ROWS, compose_deltas, keep_state, thin_states
 
 _COLUMNS = table_ddl("data")
 """Columns left out of archives: the JSON form duplicates the typed column and takes most of the time."""
@@ -51,6 +51,8 @@ _ARROW_COLUMNS = arrow_schema(
     {name: kind for name, kind in table_columns().items() if name != "data"}
 )
 
+_FILES = "files"
+"""Directory of files that executors of a file system that they do not mount are writing."""
 _GROUP = "quorum-pipeline archive"
 """Group of Spark's jobs that write a range."""
 
@@ -74,11 +76,12 @@ class Archive(ArchiveReader):
     def __init__(self, session: SparkSession, uri: str) -> None:
         super().__init__(HadoopFiles(session.sparkContext), uri)
         self._session = session
-        self._options: dict[str, str] = {}
         self._origin: Origin | None = None
         self._written: OffsetRange | None = None
         self.state_rows = STATE_ROWS
         """Minimum number of delta rows after which a whole state is written."""
+        self.keep_days: int | None = None
+        """Of whole states that are older, only the last one of each day is kept; None: all are."""
 
     def stages(self) -> list[Stage]:
         """Return Spark's active stages."""
@@ -94,7 +97,7 @@ class Archive(ArchiveReader):
         Raises PipelineError if the source has another history, or no longer the next records.
         """
         origin = origin_of(log_options(options))
-        self._options, self._origin, self._written = options, origin, None
+        self._origin, self._written = origin, None
         archived = self.contents()
         if not archived.ranges:
             return origin, origin.bounds()[0]
@@ -194,12 +197,10 @@ class Archive(ArchiveReader):
     def _write_range(self, origin: Origin, wanted: OffsetRange) -> None:
         self._check_previous(origin, wanted)
         self._check_alone(wanted)
-        self._files.delete(self._directory(QUARANTINE, wanted))
+        for table in (QUARANTINE, DELTAS):
+            self._files.delete(self._directory(table, wanted))
         self._files.delete(self._unfinished(wanted))
-        if self._local is None:
-            written = self._write_by_spark(wanted)
-        else:
-            written = self._write_by_workers(origin, wanted)
+        written = self._write_tasks(origin, wanted)
         if written.quarantined:
             self._check_gaps(wanted)
         else:
@@ -231,19 +232,34 @@ class Archive(ArchiveReader):
 
     def keep_state(self) -> None:
         """Write the whole state at the end if there are many deltas since the last one. Raises PipelineError."""
-        if self._local is not None:
-            keep_state(SparkStages(self._session.sparkContext), self, self.state_rows)
+        stages = SparkStages(self._session.sparkContext)
+        if keep_state(stages, self, self.state_rows, self._store()) is not None:
+            self.thin_states()
 
-    def _write_by_workers(self, origin: Origin, wanted: OffsetRange) -> _Written:
+    def thin_states(self) -> int:
+        """Delete whole states that are no longer kept; return their number. Raises PipelineError."""
+        return (
+            0 if self.keep_days is None else thin_states(self, self.keep_days, self._files.delete)
+        )
+
+    def _write_tasks(self, origin: Origin, wanted: OffsetRange) -> _Written:
         """Write a range by tasks on executors, which read the source themselves."""
-        assert self._local is not None
-        apart, deltas = (self._local / table / wanted.directory for table in (QUARANTINE, DELTAS))
-        records = self._local / RECORDS / WRITING / wanted.directory
         check_start(origin, wanted.start)
         tasks = origin.tasks(wanted.start, wanted.end)
-        parts = write_tasks(
-            self._session.sparkContext, tasks, _ARROW_COLUMNS, records, apart, deltas
-        )
+        apart, deltas = (self._directory(table, wanted) for table in (QUARANTINE, DELTAS))
+        if self._local is None:
+            targets = {RECORDS: self._unfinished(wanted), QUARANTINE: apart, DELTAS: deltas}
+            scratch = f"{self._uri}/{RECORDS}/{WRITING}/{_FILES}"
+            parts = [store_tasks(self._store(), tasks, _ARROW_COLUMNS, scratch, targets)]
+        else:
+            root = self._local
+            parts = write_tasks(
+                self._session.sparkContext,
+                tasks,
+                _ARROW_COLUMNS,
+                root / RECORDS / WRITING / wanted.directory,
+                *(root / table / wanted.directory for table in (QUARANTINE, DELTAS)),
+            )
         return _Written(
             sum(each.rows + each.quarantined for each in parts),
             sum(each.quarantined for each in parts),
@@ -252,28 +268,8 @@ class Archive(ArchiveReader):
             sum(each.delta_rows for each in parts),
         )
 
-    def _write_by_spark(self, wanted: OffsetRange) -> _Written:
-        some = {
-            "startOffset": str(wanted.start), "endOffset": str(wanted.end), "onProblem": "keep",
-        }  # fmt: skip
-        reader = self._session.read.format("metadata_log").schema(_COLUMNS)
-        frame = reader.options(**{**self._options, **some}).load()
-        seen = Observation()
-        counted = frame.observe(
-            seen,
-            sf.count(sf.lit(1)).alias("rows"),
-            sf.count("problem").alias("quarantined"),
-            sf.min("offset").alias("least"),
-            sf.max("offset").alias("most"),
-        )
-        target = self._unfinished(wanted)
-        counted.where("problem IS NULL").write.mode("overwrite").parquet(target)
-        found = seen.get
-        written = _Written(found["rows"], found["quarantined"], found["least"], found["most"])
-        if written.quarantined:
-            apart = self._directory(QUARANTINE, wanted)
-            frame.where("problem IS NOT NULL").write.mode("overwrite").parquet(apart)
-        return written
+    def _store(self) -> FileStore:
+        return FileStore(self._session, self._files)
 
     def _check_gaps(self, wanted: OffsetRange) -> None:
         """Raise PipelineError if records are missing anywhere but at damage that is in quarantine."""
@@ -330,13 +326,8 @@ class Archive(ArchiveReader):
 
     def _merge_deltas(self, group: list[OffsetRange], merged: OffsetRange) -> int:
         """Compose the deltas of adjacent directories; return the number of rows."""
-        if self._local is None:
-            return 0
-        root = self._local / DELTAS
         stages = SparkStages(self._session.sparkContext)
-        return compose_deltas(
-            stages, [root / each.directory for each in group], root / merged.directory
-        )
+        return compose_deltas(stages, self, group, merged, self._store())
 
     # -- reading
 

@@ -19,7 +19,7 @@ from pyspark.sql import functions as sf
 
 from quorum_pipeline.archive.layout import OffsetRange
 from quorum_pipeline.errors import PipelineError
-from quorum_pipeline.files.version_files import StoredVersions, VersionStore, version_ddl
+from quorum_pipeline.files.version_files import StoredVersions, StoredVersionsReader, version_ddl
 from quorum_pipeline.spark.hadoop_files import HadoopFiles
 from quorum_pipeline.spark.reason import SparkError, reason_of
 from quorum_pipeline.state.tables import STATE_TABLES, StateTable
@@ -47,7 +47,7 @@ class DeltaTables:
     _ends: dict[str, int] = field(default_factory=dict)
     """For each table the offset up to which it has all versions; -1: it is empty."""
 
-    def check(self, store: VersionStore) -> None:
+    def check(self, store: StoredVersionsReader) -> None:
         """Create the tables that do not exist. Raises PipelineError without Delta, or if they do not continue with `store`."""
         try:
             stored = store.stored()
@@ -56,7 +56,7 @@ class DeltaTables:
         except SparkError as error:
             raise self._reason(error) from None
 
-    def add(self, store: VersionStore) -> int:
+    def add(self, store: StoredVersionsReader) -> int:
         """Append what `store` has and the tables do not; return the number of versions. To be called after `check`."""
         stored, added = store.stored(), 0
         try:
@@ -69,7 +69,9 @@ class DeltaTables:
             raise self._reason(error) from None
         return added
 
-    def _begin(self, table: StateTable, store: VersionStore, stored: list[StoredVersions]) -> None:
+    def _begin(
+        self, table: StateTable, store: StoredVersionsReader, stored: list[StoredVersions]
+    ) -> None:
         path = self._path(table)
         try:
             found = self.session.read.format(DELTA).load(path)
@@ -86,11 +88,15 @@ class DeltaTables:
             table, store, stored, found.where(f"valid_from = {end}")
         ):
             raise PipelineError(
-                f"{path} has versions up to offset {end} that are not those of {store.root}: it is of another history"
+                f"{path} has versions up to offset {end} that are not those of {store.name}: it is of another history"
             )
 
     def _has(
-        self, table: StateTable, store: VersionStore, stored: list[StoredVersions], last: DataFrame
+        self,
+        table: StateTable,
+        store: StoredVersionsReader,
+        stored: list[StoredVersions],
+        last: DataFrame,
     ) -> bool:
         """Return whether the last versions of a Delta table are stored."""
         end = self._ends[table.name]
@@ -101,7 +107,9 @@ class DeltaTables:
         same = versions.where(f"valid_from = {end}").select(last.columns)
         return bool(last.exceptAll(same).isEmpty() and same.exceptAll(last).isEmpty())
 
-    def _append(self, table: StateTable, store: VersionStore, new: list[StoredVersions]) -> int:
+    def _append(
+        self, table: StateTable, store: StoredVersionsReader, new: list[StoredVersions]
+    ) -> int:
         end = self._ends[table.name]
         versions = self._stored(table, store, new)
         if versions is None:
@@ -119,13 +127,13 @@ class DeltaTables:
         return count
 
     def _stored(
-        self, table: StateTable, store: VersionStore, of: list[StoredVersions]
+        self, table: StateTable, store: StoredVersionsReader, of: list[StoredVersions]
     ) -> DataFrame | None:
         paths = store.paths(table.name, of)
         if not paths:
             return None
         # With the scheme, as a cluster's default file system may be another.
-        files = [f"file://{path}" for path in paths]
+        files = [f"{store.scheme}{path}" for path in paths]
         return self.session.read.schema(version_ddl(table)).parquet(*files)
 
     def _path(self, table: StateTable) -> str:

@@ -59,7 +59,7 @@ def _at_hand(
     item = items[number]
     task = fetched_in(item)
     assert task is not None
-    with TemporaryDirectory(prefix="quorum-pipeline-", dir=_local_directory()) as scratch:
+    with TemporaryDirectory(prefix="quorum-pipeline-", dir=local_directory()) as scratch:
         missing = _written(task, Path(scratch), contents)
         if missing:
             raise PipelineError(f"{task.root}/{min(missing)} was not read")
@@ -78,7 +78,7 @@ def _written(task: Fetched, scratch: Path, contents: Iterable[tuple[str, bytes]]
     return missing
 
 
-def _local_directory() -> str | None:
+def local_directory() -> str | None:
     """Return Spark's directory for temporary files, if one is set and writable."""
     named = os.environ.get("SPARK_LOCAL_DIRS", "").partition(",")[0]
     return named if named and os.access(named, os.W_OK) else None

@@ -3,6 +3,8 @@
 Owns the few calls that the archive needs. Spark itself reads and writes the tables.
 """
 
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,8 @@ _MISSING_CLASS = (
     "NoClassDefFoundError",
     "UnsupportedFileSystemException",
 )
+_RENAMES_AT_ONCE = 8
+"""An object store copies a renamed file; waiting for it takes longer than the work."""
 
 
 class HadoopFiles:
@@ -97,11 +101,15 @@ class HadoopFiles:
             raise PipelineError(f"{file} can't be written: the name already exists")
 
     def rename(self, directory: str, name: str) -> None:
-        """Rename a directory; `name` must not exist, its parent has to. Raises PipelineError."""
-        path, system = self._path(directory)
-        target, _ = self._path(name)
-        if not self._call(directory, system.rename, path, target):
-            raise PipelineError(f"{directory} can't be renamed to {name}")
+        """Rename a directory or file; `name` must not exist, its parent has to. Raises PipelineError."""
+        self._rename(directory, name)
+
+    def move(self, files: Sequence[tuple[str, str]], directory: str) -> None:
+        """Move files, each with its new name, to a directory, which is created. Raises PipelineError."""
+        parent, system = self._path(directory)
+        self._call(directory, system.mkdirs, parent)
+        with ThreadPoolExecutor(_RENAMES_AT_ONCE) as pool:
+            list(pool.map(lambda each: self._rename(each[0], f"{directory}/{each[1]}"), files))
 
     def delete(self, directory: str) -> None:
         """Delete a file or a directory with its content; do nothing if it does not exist."""
@@ -111,8 +119,17 @@ class HadoopFiles:
     def upload(self, local: str, target: str) -> None:
         """Copy a file of this machine to `target`."""
         path, system = self._path(target)
-        source = self._jvm.org.apache.hadoop.fs.Path(f"file://{local}")
-        self._call(target, system.copyFromLocalFile, source, path)
+        # Not `copyFromLocalFile`: s3a uses another client for it, which some stores with an S3 API don't understand.
+        source = self._call(local, self._jvm.java.io.FileInputStream, local)
+        stream = self._call(target, system.create, path, True)
+        self._call(
+            target,
+            self._jvm.org.apache.hadoop.io.IOUtils.copyBytes,
+            source,
+            stream,
+            self._conf,
+            True,
+        )
 
     def fetch(self, file: str, scratch: Path) -> Path:
         """Return a local path of the file: its own, or that of a copy in `scratch`."""
@@ -124,6 +141,12 @@ class HadoopFiles:
         target = self._jvm.org.apache.hadoop.fs.Path(f"file://{copy}")
         self._call(file, system.copyToLocalFile, False, path, target, True)
         return copy
+
+    def _rename(self, file: str, name: str) -> None:
+        path, system = self._path(file)
+        target, _ = self._path(name)
+        if not self._call(file, system.rename, path, target):
+            raise PipelineError(f"{file} can't be renamed to {name}")
 
     def _path(self, text: str) -> tuple[Any, Any]:
         path = self._call(repr(text), self._jvm.org.apache.hadoop.fs.Path, text)

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from quorum_pipeline.rows.gathering import AnyRows
 
 _OFFSETS_OF_A_TASK = 200_000
+_ANY_BYTES = 1 << 62
+"""More than any segment has."""
 
 
 class LogTask(InputPartition):
@@ -140,7 +142,8 @@ class DirectoryOrigin:
         log, span_bytes = open_log(self._path), self._span_bytes
         if least > 1:
             # of the bytes of these offsets at most, so there may be more tasks
-            size_bytes = sum(each.end_position - each.position for each in log.spans(start, 1, end))
+            whole = log.spans(start, _ANY_BYTES, end)
+            size_bytes = sum(each.end_position - each.position for each in whole)
             span_bytes = min(span_bytes, max(size_bytes // least, 1))
         spans = log.spans(start, span_bytes)
         return [

@@ -1,20 +1,27 @@
 """Writes the records of a log on the executors that decode them: each task writes its own files, in parallel.
 
-Owns the path from tasks to the files of an archive's directory on a file system that every executor mounts. Rows never
-leave the Python worker that decodes them: the JVM would convert every column of every record to a value and back. Spark
-schedules the tasks and repeats those that were lost.
+Owns the path from tasks to the files of an archive's directory. Rows never leave the Python worker that decodes them: the
+JVM would convert every column of every record to a value and back. On a file system that every executor mounts the worker
+writes there, elsewhere it makes whole files, which Spark writes (`stored_files.py`). Spark schedules the tasks and repeats
+those that were lost.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 from uuid import uuid4
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark import SparkContext
 
-from quorum_pipeline.files.written_parts import Part, keep_deltas, keep_only
+from quorum_pipeline.archive.layout import DELTAS, QUARANTINE, RECORDS
+from quorum_pipeline.files.written_parts import ALL_COLUMNS, Part, keep_deltas, keep_only
+from quorum_pipeline.spark.fetched_rows import local_directory
 from quorum_pipeline.spark.origins import DecodingTask, LogTask
+from quorum_pipeline.spark.stored_files import FileStore, file_rows
 
 
 def write_tasks(
@@ -36,6 +43,29 @@ def write_tasks(
     keep_only(quarantine, {name for each in parts for name in each.quarantine}, schema)
     keep_deltas(deltas, {each.delta for each in parts if each.delta})
     return parts
+
+
+def store_tasks(
+    store: FileStore,
+    tasks: Sequence[LogTask],
+    schema: pa.Schema,
+    scratch: str,
+    targets: Mapping[str, str],
+) -> Part:
+    """Like `write_tasks`, for a file system that executors do not mount; return the sum of the parts.
+
+    `targets`: directories of records, quarantine and deltas. Raises Spark's errors, and PipelineError.
+    """
+    context = store.session.sparkContext
+    made = context.parallelize(tasks, len(tasks)).mapPartitions(_Maker(schema))
+    found = store.write(made, scratch, targets)
+    with TemporaryDirectory(prefix="quorum-pipeline-") as here:
+        path = Path(here) / ALL_COLUMNS
+        pq.write_metadata(schema, path)
+        for place, names in ((RECORDS, found.records), (QUARANTINE, found.quarantine)):
+            if names or place == RECORDS:
+                store.files.upload(str(path), f"{targets[place]}/{ALL_COLUMNS}")
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,3 +108,16 @@ class _Writer:
             part = write_part(blocks, self.schema, stem, self.records, self.quarantine)
             part.delta, part.delta_rows = tap.write(self.deltas)
             yield part
+
+
+@dataclass(frozen=True)
+class _Maker:
+    schema: pa.Schema
+
+    def __call__(self, tasks: Iterable[LogTask]) -> Iterator[tuple[Any, ...]]:
+        """Execute tasks, on an executor; yield their files (`stored_files.file_rows`)."""
+        with TemporaryDirectory(prefix="quorum-pipeline-", dir=local_directory()) as scratch:
+            root = Path(scratch)
+            write = _Writer(self.schema, root / RECORDS, root / QUARANTINE, root / DELTAS)
+            for part in write(tasks):
+                yield from file_rows(part, root)

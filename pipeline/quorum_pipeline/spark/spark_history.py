@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,6 +44,13 @@ class MergedSource(Source, Protocol):
         """Return a value that changes when files are replaced. Raises PipelineError, OSError."""
 
 
+class SpareSource(Source, Protocol):
+    """A source with files that only save work: what they say is in others as well."""
+
+    def without(self, damaged: Set[str]) -> Source:
+        """Return the same source without these files."""
+
+
 def _version(source: Source) -> object:
     return source.version() if hasattr(source, "version") else None
 
@@ -70,6 +77,15 @@ class DirectorySource:
         return max(slots, 2)
 
 
+def _may_be_of_files(error: Exception) -> bool:
+    """Whether an error may mean that files are missing: Spark looks for those of a store before it begins tasks. Its classes are not
+    loaded in a process without it.
+    """
+    return isinstance(error, PipelineError) or type(error).__module__.startswith(
+        ("py4j.", "pyspark.")
+    )
+
+
 class JobHistory:
     """The history of a source. Reduced and merged data stays available for reading rows until it is closed."""
 
@@ -81,6 +97,8 @@ class JobHistory:
         """Whether records had to be applied individually, as a node does."""
         self.done: Sequence[TaskDone] = ()
         """Results of the tasks that reduced the log."""
+        self.damaged: frozenset[str] = frozenset()
+        """Files of deltas and states that are damaged, so that others were read instead."""
 
     def __enter__(self) -> JobHistory:
         return self
@@ -109,9 +127,9 @@ class JobHistory:
             version = _version(self._source)
             try:
                 return self._states(moments)
-            except PipelineError:
-                # Files that were merged meanwhile are missing.
-                if not left or _version(self._source) == version:
+            except Exception as error:
+                # Files that were merged, or states that were deleted meanwhile are missing.
+                if not (_may_be_of_files(error) and left) or _version(self._source) == version:
                     raise
                 self._open.close()
         raise AssertionError("the last try returns or raises")
@@ -119,19 +137,36 @@ class JobHistory:
     def _states(self, moments: Sequence[Moment]) -> list[SparkState]:
         slots = self._stages.slots
         buckets = self._source.buckets(slots)
-        plan = self._source.plan(moments, slots, compiled=True)
-        if plan is not None:
-            try:
-                found = self._open.enter_context(SqueezedLog(self._stages, plan, buckets))
-                self.done, self.one_by_one = found.done, False
-                return [found.state(number) for number in range(len(moments))]
-            except Unusual:
-                self._open.close()  # an error, or an encoding that compiled loops don't support
+        found = self._squeezed(moments, slots, buckets)
+        if found is not None:
+            return found
         plan = self._source.plan(moments, slots, compiled=False)
         assert plan is not None, "every record can be reduced individually"
         reduced = self._open.enter_context(ReducedLog(self._stages, plan, buckets))
         self.done, self.one_by_one = reduced.done, True
         return [reduced.state(number) for number in range(len(moments))]
+
+    def _squeezed(
+        self, moments: Sequence[Moment], slots: int, buckets: int
+    ) -> list[SparkState] | None:
+        """Return the states by compiled loops; None if they can't be computed so: an error, or an unsupported encoding."""
+        source, self.damaged = self._source, frozenset()
+        for _ in range(_TRIES):
+            plan = source.plan(moments, slots, compiled=True)
+            if plan is None:
+                return None
+            log = self._open.enter_context(SqueezedLog(self._stages, plan, buckets))
+            self.done, self.one_by_one = log.done, False
+            try:
+                return [log.state(number) for number in range(len(moments))]
+            except Unusual:
+                self._open.close()
+            damaged = frozenset(each.damaged for each in log.done if each.damaged)
+            if not damaged:
+                return None
+            self.damaged |= damaged
+            source = source.without(damaged)  # type: ignore[attr-defined]
+        return None
 
     @property
     def rows_read(self) -> int:
@@ -146,12 +181,13 @@ class JobHistory:
         for each in self.done:
             executors[each.executor] += _rows_read(each)
         one_by_one = ", one by one," if self.one_by_one else ""
+        damaged = "".join(f"; {each} is damaged, others were read" for each in sorted(self.damaged))
         stood_for = sum(each.summary.records for each in self.done)
         what = "records" if stood_for == sum(records) else f"rows for {stood_for:,} records"
         return (
             f"{self._stages.place}: {sum(records):,} {what} ({size_bytes / (1 << 20):,.1f} MiB){one_by_one} reduced in"
             f" {len(records):,} tasks, {max(records, default=0):,} at most in one and"
-            f" {max(executors.values(), default=0):,} on one of {len(executors):,} executors"
+            f" {max(executors.values(), default=0):,} on one of {len(executors):,} executors{damaged}"
         )
 
 

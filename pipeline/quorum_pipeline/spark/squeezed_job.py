@@ -43,7 +43,7 @@ class SqueezedDone(TaskDone):
     """The result of a task of compiled loops.
 
     `odd`: the span contains data that compiled loops don't support. `pieces`: those that have records. `rows_read`: records, or
-    rows of deltas and states.
+    rows of deltas and states. `damaged`: a file that can't be read, but that others can replace.
     """
 
     boundary: Boundary | None = None
@@ -52,6 +52,7 @@ class SqueezedDone(TaskDone):
     pieces: frozenset[int] = frozenset()
     rows_read: int = 0
     latest_ms: int = 0
+    damaged: str = ""
 
 
 class SqueezedLog:
@@ -147,7 +148,9 @@ def _squeeze(buckets: int, numbered: Numbered) -> Iterator[tuple[Any, Any]]:
                 ]
     # the job that reads record by record reports the error
     except (Unusual, PipelineError, OSError):
-        yield summary_key(number), SqueezedDone(number, Summary(0, 0), where(), odd=True)
+        damaged: str = getattr(task, "file", "")
+        odd = SqueezedDone(number, Summary(0, 0), where(), odd=True, damaged=damaged)
+        yield summary_key(number), odd
         return
     yield (
         summary_key(number),

@@ -6,19 +6,31 @@ Owns when a state is written, and that it is valid only when complete. Executors
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from quorum_pipeline.archive.layout import STATES, state_directory
+from quorum_pipeline.archive.layout import (
+    DELTAS,
+    MARKER,
+    STATES,
+    WRITING,
+    OffsetRange,
+    marker_text,
+    state_directory,
+    thinned,
+)
 from quorum_pipeline.files.archive_reader import ArchiveReader
-from quorum_pipeline.files.archive_tasks import ArchiveSource, states
-from quorum_pipeline.files.sealed_file import write_marker
+from quorum_pipeline.files.archive_tasks import ArchiveSource, DeltasTask, states
+from quorum_pipeline.files.sealed_file import is_parquet, parquet_files, write_marker
+from quorum_pipeline.files.written_parts import Part
+from quorum_pipeline.spark.fetched_rows import local_directory
 from quorum_pipeline.spark.spark_history import JobHistory
 from quorum_pipeline.spark.state_parts import unpacked
+from quorum_pipeline.spark.stored_files import FileStore, file_rows
 from quorum_pipeline.state.moment import Moment
 
 if TYPE_CHECKING:
@@ -31,13 +43,14 @@ _TIMES_STATE = 2
 """Minimum ratio of the rows of deltas to those of the last state, so that writing states costs no more than writing deltas."""
 
 
-def keep_state(stages: Stages, reader: ArchiveReader, least_rows: int) -> int | None:
-    """Write the state at the end of a mounted archive, if there are enough deltas since the last one.
+def keep_state(
+    stages: Stages, reader: ArchiveReader, least_rows: int, store: FileStore | None = None
+) -> int | None:
+    """Write the state at the end of an archive, if there are enough deltas since the last one. `store`: writes to an archive
+    that executors do not mount.
 
-    Returns its offset, or None if none was written. Raises PipelineError, OSError.
+    Returns its offset, or None if none was written. Raises PipelineError, OSError, and Spark's errors.
     """
-    root = reader.mounted
-    assert root is not None, "executors write it"
     found = reader.contents()
     if not found.ranges or found.quarantined:
         return None
@@ -54,25 +67,49 @@ def keep_state(stages: Stages, reader: ArchiveReader, least_rows: int) -> int | 
             state = history.at(Moment(offset=found.end))
             if history.one_by_one or state.in_transaction:
                 return None
-            stages.describe(f"write the state at offset {state.end_offset} of {root}")
-            return _write(state, root)
+            place = reader.mounted or reader.uri
+            stages.describe(f"write the state at offset {state.end_offset} of {place}")
+            if reader.mounted is not None:
+                return _write(state, reader.mounted)
+            assert store is not None, "the archive is not mounted"
+            return _store(state, reader.uri, store)
 
 
 def _write(state: SparkState, root: Path) -> int:
-    from quorum_pipeline.files.delta_file import DeltaHead
-
     directory = root / STATES / state_directory(state.end_offset)
     shutil.rmtree(directory, ignore_errors=True)
-    at = state.summary.without_records()
-    head = DeltaHead(at, state.latest_ms)
-    written = state.buckets().map(partial(_write_bucket, directory, head)).collect()
-    marker = {
-        "latest_ms": state.latest_ms,
-        "rows": sum(rows for _, rows in written),
-        "files": sorted(name for name, _ in written),
-    }
-    write_marker(directory, marker)
+    written = state.buckets().map(partial(_write_bucket, directory, _head(state))).collect()
+    rows = sum(rows for _, rows in written)
+    write_marker(directory, _marker(state, rows, [name for name, _ in written]))
     return state.end_offset
+
+
+def _store(state: SparkState, uri: str, store: FileStore) -> int:
+    directory = f"{uri}/{STATES}/{state_directory(state.end_offset)}"
+    scratch = f"{uri}/{STATES}/{WRITING}"
+    store.files.delete(directory)
+    made = state.buckets().flatMap(partial(_made_bucket, _head(state)))
+    rows = store.write(made, scratch, {DELTAS: directory}).delta_rows
+    names = [name for name in store.files.list(directory) if is_parquet(name)]
+    store.files.write(f"{directory}/{MARKER}", marker_text(_marker(state, rows, names)))
+    return state.end_offset
+
+
+def _head(state: SparkState) -> DeltaHead:
+    from quorum_pipeline.files.delta_file import DeltaHead
+
+    return DeltaHead(state.summary.without_records(), state.latest_ms)
+
+
+def _marker(state: SparkState, rows: int, names: Sequence[str]) -> dict[str, Any]:
+    return {"latest_ms": state.latest_ms, "rows": rows, "files": sorted(names)}
+
+
+def _made_bucket(head: DeltaHead, keyed: tuple[int, bytes]) -> Iterator[tuple[Any, ...]]:
+    """Like `_write_bucket`; yield the file (`stored_files.file_rows`)."""
+    with TemporaryDirectory(prefix="quorum-pipeline-", dir=local_directory()) as scratch:
+        name, rows = _write_bucket(Path(scratch) / DELTAS, head, keyed)
+        yield from file_rows(Part(delta=name, delta_rows=rows), Path(scratch))
 
 
 def _write_bucket(directory: Path, head: DeltaHead, keyed: tuple[int, bytes]) -> tuple[str, int]:
@@ -88,23 +125,65 @@ def _write_bucket(directory: Path, head: DeltaHead, keyed: tuple[int, bytes]) ->
     return write_delta(directory, f"part-{uuid4()}", head, pieces)
 
 
-def compose_deltas(stages: Stages, group: Sequence[Path], merged: Path) -> int:
-    """Compose the deltas of adjacent directories into as few as possible, in a new directory; return the number of rows."""
-    shutil.rmtree(merged, ignore_errors=True)
-    paths = [path for each in group for path in sorted(each.glob("part-*.parquet"))]
-    if not paths:
+def thin_states(reader: ArchiveReader, keep_days: int, delete: Callable[[str], None]) -> int:
+    """Delete whole states that are no longer kept (`layout.thinned`); return their number. `delete`: deletes a file or directory of a
+    URI. Raises PipelineError, OSError.
+    """
+    found = dict(states(reader))
+    obsolete = thinned(((offset, told["latest_ms"]) for offset, told in found.items()), keep_days)
+    for offset in obsolete:
+        directory = f"{reader.uri}/{STATES}/{found[offset]['directory']}"
+        delete(f"{directory}/{MARKER}")  # it does not count any more
+        delete(directory)
+    return len(obsolete)
+
+
+def compose_deltas(
+    stages: Stages,
+    reader: ArchiveReader,
+    group: Sequence[OffsetRange],
+    merged: OffsetRange,
+    store: FileStore | None = None,
+) -> int:
+    """Compose the deltas of adjacent ranges into as few as possible, in the directory of `merged`; return the number of rows.
+
+    `store`: see `keep_state`. Raises PipelineError, OSError, and Spark's errors.
+    """
+    directory = f"{DELTAS}/{merged.directory}"
+    files = [file for each in group for file in reader.parquet_files(f"{DELTAS}/{each.directory}")]
+    stages.describe(f"compose {len(files)} deltas to {merged.directory}")
+    task = reader.task(DeltasTask(tuple(map(Path, files))), files)
+    root = reader.mounted
+    if root is not None:
+        shutil.rmtree(root / directory, ignore_errors=True)
+        rows = stages.rows([(0, task)] if files else [])
+        return sum(rows.flatMap(partial(_compose, root / directory)).collect())
+    assert store is not None, "the archive is not mounted"
+    target = f"{reader.uri}/{directory}"
+    store.files.delete(target)
+    if not files:
         return 0
-    stages.describe(f"compose {len(paths)} deltas to {merged.name}")
-    return sum(stages.rows([paths]).flatMap(partial(_compose, merged)).collect())
+    made = stages.rows([(0, task)]).flatMap(_composed)
+    return store.write(made, f"{reader.uri}/{DELTAS}/{WRITING}", {DELTAS: target}).delta_rows
 
 
-def _compose(merged: Path, paths: Sequence[Path]) -> Iterator[int]:
+def _composed(numbered: tuple[int, Any]) -> Iterator[tuple[Any, ...]]:
+    """Like `_compose`; yield the files (`stored_files.file_rows`)."""
+    with TemporaryDirectory(prefix="quorum-pipeline-", dir=local_directory()) as scratch:
+        directory = Path(scratch) / DELTAS
+        rows = sum(_compose(directory, numbered))
+        for path in parquet_files(directory):
+            yield from file_rows(Part(delta=path.name, delta_rows=rows), Path(scratch))
+            rows = 0
+
+
+def _compose(merged: Path, numbered: tuple[int, Any]) -> Iterator[int]:
     """Compose deltas, on an executor; yield numbers of rows. Deltas are not composed across a gap, nor if they contain
     boundaries of transactions.
     """
     from quorum_pipeline.compaction.offset_runs import joined, squeezed
     from quorum_pipeline.deltas.pieces import HEAD
-    from quorum_pipeline.files.delta_file import DeltaHead, read_delta, write_delta
+    from quorum_pipeline.files.delta_file import DeltaHead, write_delta
     from quorum_pipeline.files.delta_tap import part_stem
     from quorum_pipeline.files.sealed_file import stem_of
 
@@ -121,8 +200,7 @@ def _compose(merged: Path, paths: Sequence[Path]) -> Iterator[int]:
             yield write_delta(merged, stem, head, [(HEAD, run)] if len(run) else [])[1]
             waiting.clear()
 
-    for path in paths:
-        span, summary = read_delta(path)
+    for name, span, summary in numbered[1].deltas():
         if waiting and waiting[-1][1].end_offset != summary.start_offset:
             yield from written()
         if span.boundary is None:
@@ -130,5 +208,5 @@ def _compose(merged: Path, paths: Sequence[Path]) -> Iterator[int]:
             continue
         yield from written()
         head = DeltaHead(summary, span.latest_ms, span.boundary, span.is_open)
-        yield write_delta(merged, stem_of(path.name), head, span.parts)[1]
+        yield write_delta(merged, stem_of(name), head, span.parts)[1]
     yield from written()

@@ -4,7 +4,7 @@
 
     history_frame(spark, path="/var/lib/history", table="partitions").where("valid_to IS NULL").show()
 
-`path` is a directory that `quorum-pipeline versions` wrote, the URI of its Delta tables, the directory of a replica's log, or
+`path` is a directory or URI that `quorum-pipeline versions` wrote, the URI of its Delta tables, the directory of a replica's log, or
 an archive. For the latter two, executors compute the versions when the DataFrame is used; this needs a session with a context.
 """
 
@@ -29,6 +29,7 @@ from quorum_pipeline.files.version_files import (
 )
 from quorum_pipeline.spark.delta_tables import DELTA, is_delta
 from quorum_pipeline.spark.stages import SparkStages
+from quorum_pipeline.spark.version_store import HadoopVersionStore
 from quorum_pipeline.spark.versions_job import (
     ArchiveVersions,
     LogVersions,
@@ -62,15 +63,15 @@ def version_frame(
         return session.read.format(DELTA).options(**at).load(f"{path}/{table}")
     if version_as_of is not None:
         raise PipelineError(f"{path} has no Delta table {table}, so there is no version of it")
-    if root is None:
-        raise PipelineError(f"{path} is not in a mounted file system, so it can't be read")
-    if not root.is_dir():
+    if root is not None and not root.is_dir():
         raise PipelineError(f"{path} is not a directory")
-    store = VersionStore(root)
+    store = HadoopVersionStore(session, path) if root is None else VersionStore(root)
     if store.stored():
         reader = session.read.schema(version_ddl(found))
         files = store.paths(found.name)
         return reader.parquet(*files) if files else session.createDataFrame([], version_ddl(found))
+    if root is None:
+        raise PipelineError(f"{path} has no versions, and is not in a mounted file system")
     return _computed(session, root, found)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -38,9 +38,11 @@ from quorum_pipeline.files.version_spans import (
     log_tasks,
 )
 from quorum_pipeline.spark.distribution import distribution
+from quorum_pipeline.spark.fetched_rows import local_directory
 from quorum_pipeline.spark.spark_history import DirectorySource
 from quorum_pipeline.spark.state_job import same, where
 from quorum_pipeline.spark.state_parts import packed, unpacked
+from quorum_pipeline.spark.stored_files import file_row
 from quorum_pipeline.state.versions import Version, VersionedBucket, VersionedVoters, buckets_of
 
 if TYPE_CHECKING:
@@ -193,10 +195,12 @@ class Step:
     wrong: Contradiction | None
     history: JobHistory | None = None
     """Contains the first state."""
+    kept: list[Rows] = field(default_factory=list)
 
     def close(self) -> None:
         """Release the data that executors store for its rows."""
-        self.routed.unpersist()
+        for each in (self.routed, *self.kept):
+            each.unpersist()
         if self.history is not None:
             self.history.__exit__()
 
@@ -210,6 +214,18 @@ class Step:
         files, wrong = [file for each, _ in found for file in each], [each for _, each in found]
         self.check(first_of(self.wrong, *wrong))
         return files + write_versions(directory, self.voters)
+
+    def make(self) -> tuple[Rows, list[WrittenFile]]:
+        """Make the files of the versions on executors that do not mount their destination, without those of voters.
+
+        Returns the rows for `stored_files.FileStore`, and the files. `close` releases them. Raises like `write`.
+        """
+        made = self.buckets.map(partial(_make, self._span())).persist()
+        self.kept.append(made)
+        found = made.map(_without_content).collect()
+        files, wrong = [file for each, _ in found for file in each], [each for _, each in found]
+        self.check(first_of(self.wrong, *wrong))
+        return made.flatMap(_contents), files
 
     def check(self, wrong: Contradiction | None) -> None:
         """Raise PipelineError if there is a contradiction."""
@@ -389,3 +405,21 @@ def _write(
         return write_versions(directory, _versions(span, keyed)), None
     except Contradicted as error:
         return [], Contradiction(error.offset, error.reason)
+
+
+_Made = tuple[list[WrittenFile], Contradiction | None, list[tuple[Any, ...]]]
+
+
+def _make(span: _Span, keyed: tuple[int, Iterable[Blob]]) -> _Made:
+    """Like `_write`, with the content of the files."""
+    with TemporaryDirectory(prefix="quorum-pipeline-", dir=local_directory()) as scratch:
+        files, wrong = _write(span, Path(scratch), keyed)
+        return files, wrong, [file_row(Path(scratch), each.table, each.name) for each in files]
+
+
+def _without_content(made: _Made) -> tuple[list[WrittenFile], Contradiction | None]:
+    return made[:2]
+
+
+def _contents(made: _Made) -> list[tuple[Any, ...]]:
+    return made[2]

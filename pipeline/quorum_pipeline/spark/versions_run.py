@@ -9,17 +9,34 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from threading import Event
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from quorum_pipeline.archive.layout import OffsetRange
 from quorum_pipeline.errors import PipelineError
-from quorum_pipeline.files.version_files import StoredVersions, VersionStore
+from quorum_pipeline.files.version_files import StoredVersions, WrittenFile
 from quorum_pipeline.spark.spark_history import JobHistory
 from quorum_pipeline.spark.versions_job import Step, VersionSource, last_record, next_step
 from quorum_pipeline.state.moment import Moment
 
 if TYPE_CHECKING:
     from quorum_pipeline.spark.stages import Stages
+
+
+class AnyVersionStore(Protocol):
+    """Where versions are stored. Every call may raise PipelineError, OSError, and Spark's errors."""
+
+    @property
+    def name(self) -> str:
+        """Path or URI."""
+
+    def stored(self) -> list[StoredVersions]:
+        """Return what is complete, in order."""
+
+    def write(self, offsets: OffsetRange, step: Any) -> list[WrittenFile]:
+        """Write the versions of a step; return the files, which do not count yet."""
+
+    def complete(self, found: StoredVersions) -> None:
+        """Make the files of `write` count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +51,7 @@ class Added:
 def add_versions(
     stages: Stages,
     source: VersionSource,
-    store: VersionStore,
+    store: AnyVersionStore,
     max_rows: int,
     progress: Callable[[int], None],
     is_stopped: Callable[[], bool] = lambda: False,
@@ -60,11 +77,10 @@ def add_versions(
             rows *= 2  # a transaction with more records
             continue
         offsets = OffsetRange(at, step.end)
-        directory = store.begin(offsets)
-        files = step.write(directory)
+        files = store.write(offsets, step)
         step.close()
         found = StoredVersions(offsets, tuple(files), last_record(stages, source, step.end))
-        store.complete(directory, found)
+        store.complete(found)
         stored_more()
         versions += sum(each.rows for each in files)
         at, rows = step.end, max_rows
@@ -75,7 +91,7 @@ def add_versions(
 def follow_versions(
     stages: Stages,
     source: VersionSource,
-    store: VersionStore,
+    store: AnyVersionStore,
     max_rows: int,
     progress: Callable[[int], None],
     stopped: Event,
@@ -103,16 +119,16 @@ def step_at(
 
 
 def _check_same(
-    stages: Stages, source: VersionSource, store: VersionStore, stored: StoredVersions
+    stages: Stages, source: VersionSource, store: AnyVersionStore, stored: StoredVersions
 ) -> None:
     end = stored.offsets.end
     if source.end_offset() < end:
         raise PipelineError(
-            f"{store.root} has versions up to offset {end}, and {source.name} ends at {source.end_offset()}"
+            f"{store.name} has versions up to offset {end}, and {source.name} ends at {source.end_offset()}"
         )
     found = last_record(stages, source, end)
     if None not in (found, stored.last) and found != stored.last:
         raise PipelineError(
-            f"the record before offset {end} of {source.name} is not the one that {store.root} has versions of: it is "
+            f"the record before offset {end} of {source.name} is not the one that {store.name} has versions of: it is "
             "another history"
         )

@@ -8,6 +8,7 @@ from quorum_pipeline.archive.layout import (
     merges,
     parse_directory,
     parse_marker,
+    thinned,
     tiles,
     unexplained,
 )
@@ -50,6 +51,17 @@ def test_adjacent_ranges_are_merged_up_to_the_size_limit() -> None:
     assert merges([a, b, c, large, d], 9) == [[a, b]]
     assert merges([a, b, c, large, d], 12) == [[a, b, c]]
     assert merges([a], 100) == merges([large, d], 10) == merges([], 10) == []
+
+
+def test_of_old_states_the_last_one_of_each_day_is_kept() -> None:
+    """One every eight hours for ten days."""
+    states = [(number, number * 8 * 3_600_000) for number in range(30)]
+    last_of_day = set(range(2, 30, 3))
+    expected = [number for number in range(29 - 6) if number not in last_of_day]
+    assert thinned(states, 2) == expected
+    assert thinned(states[::-1], 2) == expected
+    assert thinned([each for each in states if each[0] not in expected], 2) == []
+    assert thinned(states, 10) == thinned([], 1) == thinned(states[:1], 1) == []
 
 
 def test_names_and_markers_are_parsed_as_written() -> None:

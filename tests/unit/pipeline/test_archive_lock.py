@@ -127,6 +127,7 @@ def test_difference_requires_ascending_offsets(
     ("option", "value"),
     [
         ("--max-rows", "0"), ("--span-bytes", "-1"), ("--compact-rows", "x"), ("--state-rows", "0"),
+        ("--keep-states", "0"),
         ("--every", "-3"), ("--every", "nan"), ("--every", "soon"),
     ],
 )  # fmt: skip

@@ -17,7 +17,7 @@ from quorum_pipeline.files.archive_tasks import ArchiveSource, states
 from quorum_pipeline.files.local_files import LocalFiles
 from quorum_pipeline.spark.spark_history import DirectorySource, JobHistory
 from quorum_pipeline.spark.stages import StagesHere
-from quorum_pipeline.spark.stored_states import compose_deltas, keep_state
+from quorum_pipeline.spark.stored_states import compose_deltas, keep_state, thin_states
 from quorum_pipeline.state.difference import differences
 from quorum_pipeline.state.moment import Moment
 from quorum_pipeline.state.tables import TABLES_BY_NAME
@@ -126,9 +126,8 @@ def test_adjacent_deltas_are_composed(writer: LogWriter, root: Path, tmp_path: P
     written = write_archive(root, writer.directory, *borders, deltas=True)
     before = sum(1 for _ in (root / DELTAS).glob("*/*.parquet"))
     merged = OffsetRange(0, end).directory
-    rows = compose_deltas(
-        STAGES, [root / DELTAS / each.name for each in written], root / DELTAS / merged
-    )
+    group = reader(root).ranges()
+    rows = compose_deltas(STAGES, reader(root), group, OffsetRange(0, end))
     for each in written:
         for path in each.glob("*.parquet"):
             (root / RECORDS / merged).mkdir(exist_ok=True)
@@ -185,6 +184,24 @@ def test_damaged_delta_is_detected_and_records_give_the_same_state(
         assert b"".join(found.at(Moment()).snapshot()) == images[writer.end_offset]
         assert not found.one_by_one, "only the records of this delta are read instead"
         assert sum(each.summary.records for each in found.done) == writer.end_offset
+
+
+@pytest.mark.requirement("SP-02")
+def test_damaged_state_is_replaced_by_deltas(writer: LogWriter, root: Path, tmp_path: Path) -> None:
+    images = write_history(writer)
+    writer.close()
+    end = writer.end_offset
+    write_archive(root, writer.directory, 0, 30, deltas=True)
+    assert kept(root) == 30
+    write_archive(root, writer.directory, 30, end, deltas=True)
+    path = max((root / STATES).glob("*/*.parquet"))
+    path.write_bytes(path.read_bytes()[:-1])
+    with history(root, tmp_path) as found:
+        assert b"".join(found.at(Moment()).snapshot()) == images[end]
+        assert not found.one_by_one
+        assert found.damaged == {f"{STATES}/{path.parent.name}/{path.name}"}
+        assert f"{path.name} is damaged, others were read" in found.how()
+        assert sum(each.summary.records for each in found.done) == end
 
 
 def refused(root: Path, scratch: Path, moment: Moment) -> str:
@@ -254,6 +271,50 @@ def test_archive_with_a_missing_beginning_is_reported(
         assert b"".join(state.snapshot()) == images[end], (
             "a complete state needs no earlier records"
         )
+
+
+@pytest.mark.requirement("SP-03")
+def test_states_that_are_no_longer_kept_change_no_result(
+    writer: LogWriter, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also that of a query which was planned before they were deleted."""
+    writer.append(md.TopicRecord(name="t", topic_id=TOPIC_ID))
+    writer.append(*(partition(number, (1, 2)) for number in range(50)))
+    write_archive(root, writer.directory, 0, writer.end_offset, deltas=True)
+    for _ in range(3):
+        growing(root, writer, 6)
+        writer.time_ms += 24 * 60 * 60 * 1000
+    writer.close()
+    before = [offset for offset, _ in states(reader(root))]
+    deleted: list[int] = []
+    plan = ArchiveSource.plan
+
+    def and_then_thinned(self: ArchiveSource, *given: Any, **more: Any) -> Any:
+        found = plan(self, *given, **more)
+        if not deleted:
+            deleted.append(thin_states(reader(root), 1, lambda uri: remove(Path(uri))))
+        return found
+
+    monkeypatch.setattr(ArchiveSource, "plan", and_then_thinned)
+    for offset in (before[0], *before):
+        with history(root, tmp_path) as found:
+            state = found.at(Moment(offset=offset))
+            expected = replay_directory(writer.directory, Moment(offset=offset))
+            assert b"".join(state.snapshot()) == b"".join(expected.snapshot())
+            assert not found.one_by_one
+    left = [offset for offset, _ in states(reader(root))]
+    assert deleted == [len(before) - len(left)]
+    assert before[0] not in left
+    assert before[-1] in left
+    assert 3 <= len(left) < len(before)
+    assert len(list((root / STATES).iterdir())) == len(left)
+
+
+def remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
 
 
 def newer(number: int) -> md.PartitionChangeRecord:

@@ -132,5 +132,5 @@ def test_archive_that_is_not_mounted_needs_a_spark_context(
 ) -> None:
     assert main([*command, "--archive", "s3://lab/demo", *where]) == 2
     output = capsys.readouterr().err
-    assert "an archive that is not in a mounted file system is read" in output
+    assert "a directory that is not in a mounted file system needs" in output
     assert where[0] in output
