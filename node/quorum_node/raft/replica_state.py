@@ -279,7 +279,7 @@ class ReplicaState(LogPositions, EpochState):
 
     @property
     def bound_leader_id(self) -> int:
-        """The leader that excludes any other one in the current epoch, or NO_LEADER. It has told so itself."""
+        """The leader that excludes any other one in the current epoch, or NO_LEADER. See `epoch_state.py`."""
         return self.remembered_leader_id if self.follows_hearsay() else self.known_leader_id
 
     def follows_hearsay(self) -> bool:

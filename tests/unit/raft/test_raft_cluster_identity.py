@@ -47,13 +47,13 @@ def test_members_must_send_the_cluster_id(cluster_id: str | None, number: int) -
     node, request = members_requests(cores, cluster_id)[number]
     answer = cores.request(node, request)
     assert answer is not None
-    assert answer.error is RaftError.INVALID_CLUSTER_ID, request  # type: ignore[union-attr]
-    assert answer.leader.leader_id == 1  # type: ignore[union-attr]
-    assert answer.leader.leader_epoch == 1  # type: ignore[union-attr]
+    assert answer.error is RaftError.INVALID_CLUSTER_ID, request
+    assert answer.leader.leader_id == 1
+    assert answer.leader.leader_epoch == 1
     node, request = members_requests(cores, CLUSTER_ID)[number]
     answer = cores.request(node, request)
     assert answer is not None
-    assert answer.error is not RaftError.INVALID_CLUSTER_ID  # type: ignore[union-attr]
+    assert answer.error is not RaftError.INVALID_CLUSTER_ID
 
 
 @pytest.mark.requirement("K595-20")
@@ -63,10 +63,10 @@ def test_consumers_and_new_replicas_may_omit_the_cluster_id(key: ReplicaKey) -> 
     end, last = one.replica.log_end, one.replica.epochs.last_epoch
     answer = cores.request(one, FetchRequest(None, key, 1, end, last, 0, 1000))
     assert answer is not None
-    assert answer.error is RaftError.NONE  # type: ignore[union-attr]
+    assert answer.error is RaftError.NONE
     answer = cores.request(one, FetchRequest("another", key, 1, end, last, 0, 1000))
     assert answer is not None
-    assert answer.error is RaftError.INVALID_CLUSTER_ID  # type: ignore[union-attr]
+    assert answer.error is RaftError.INVALID_CLUSTER_ID
 
 
 def with_another_id(*names: str) -> tuple[Cores, Node]:
