@@ -223,7 +223,11 @@ def _doubt_addresses(replica: ReplicaState, refusing: Iterable[ReplicaKey]) -> N
 
 
 def step_down(replica: ReplicaState, role: Prospective | Candidate) -> None:
-    """Return to the role before the election, and retry after a growing, random delay."""
+    """Return to the role before the election, and retry after a growing, random delay.
+
+    A voter whose removal is not committed, as far as it knows, looks for the leader instead. A leader
+    sends it no BeginQuorumEpoch any more, so it has to notice itself that it follows a false one.
+    """
     replica.campaigns += 1
     delay_ms = campaign_delay_ms(replica, replica.campaigns)
     # The voters that are known here may all have been replaced by now. Other servers may have the
@@ -232,7 +236,7 @@ def step_down(replica: ReplicaState, role: Prospective | Candidate) -> None:
     _doubt_addresses(replica, role.rejected)
     # A peer that holds a false address returns it; this voter then announces a later boot.
     replica.gossip.announce_again()
-    if isinstance(role, Prospective) and role.fallback is not None:
+    if isinstance(role, Prospective) and role.fallback is not None and replica.is_voter:
         follower: Follower = role.fallback
         if follower.link is Link.OPEN:
             follower.link = Link.TIMED_OUT

@@ -38,8 +38,9 @@ def become_unattached(
     """No leader is known in `epoch` (>= the current one). `election_delay_ms` None: a random one."""
     _leave_role(replica, CurrentLeader(NO_LEADER, epoch))
     newer = enter_epoch(replica, epoch)
-    if not replica.may_have_to_vote():
-        # It may have been a false leader. Only a voter makes another one begin a new epoch.
+    if not replica.is_voter:
+        # It may have been a false leader. Only for a voter the real one begins a new epoch. Safe also
+        # while its removal is pending: it still votes for one candidate of an epoch at most.
         replica.doubt_epoch_leader()
     deadline = None
     if replica.may_campaign():
