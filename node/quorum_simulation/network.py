@@ -67,8 +67,10 @@ class Network:
     blocked: set[tuple[str, str]] = field(default_factory=set)
     weather: Weather = field(default_factory=Weather)
     damaged_answers: int = 0
-    forged_answer: "Callable[[str, Waiting], InboundResponse | None] | None" = None
-    """The answer that an intruder gives at this address instead of its owner; None: the owner answers."""
+    intruders: "list[Callable[[str, Waiting], InboundResponse | None]]" = field(
+        default_factory=list
+    )
+    """Each returns the answer that it gives at this address instead of the owner; None: it gives none there."""
     _pending: dict[tuple[str, int, int], str] = field(default_factory=dict)
     _next_request_id: int = 1
 
@@ -112,9 +114,7 @@ class Network:
             )
         elif isinstance(response, FetchSnapshotResponse):
             response = replace(response, part=None)
-        told: Response | InboundResponse = response
-        if self.forged_answer is not None:
-            told = self.forged_answer(source.address, waiting) or response
+        told = self._forged(source.address, waiting) or response
         self.scheduler.after(self._latency_ms(), self._answered, waiting, told)
         if self._strikes(self.weather.doubled_answers):
             delay_ms = self._latency_ms() * 4
@@ -169,6 +169,13 @@ class Network:
                     )
         host.waiting.clear()
 
+    def _forged(self, address: str, waiting: Waiting) -> InboundResponse | None:
+        for intruder in self.intruders:
+            forged = intruder(address, waiting)
+            if forged is not None:
+                return forged
+        return None
+
     def _is_lost(self, source: str, target: str) -> bool:
         if (source, target) in self.blocked:
             return True
@@ -203,8 +210,8 @@ class Network:
         if (source.address, endpoint.host) in self.blocked:
             return
         waiting = Waiting(source, key[1], key[2], request)
-        if target is None and self.forged_answer is not None:
-            forged = self.forged_answer(endpoint.host, waiting)
+        if target is None:
+            forged = self._forged(endpoint.host, waiting)
             if forged is not None:
                 self.scheduler.after(self._latency_ms(), self._answered, waiting, forged)
                 return

@@ -130,6 +130,22 @@ def add_a_voter_without_an_address(patch: Patch) -> None:
     patch.setattr(safety, "check_endpoints", lambda key, endpoints: None)
 
 
+def leave_a_misled_voter_alone(patch: Patch) -> None:
+    """A leader does nothing for a voter that is bound to a false leader of its epoch.
+
+    Would: keep that voter out, also over restarts, until the next election by chance.
+    """
+    patch.setattr(begin_end_epoch, "_help_misled_voter", lambda replica, leader, key: None)
+
+
+def never_doubt_a_leader_that_is_gone(patch: Patch) -> None:
+    """A replica that is no voter stays bound to a false leader of the epoch that does not respond any more.
+
+    Would: keep a new member out until the next election by chance.
+    """
+    patch.setattr(ReplicaState, "doubt_epoch_leader", lambda replica: None)
+
+
 BY_SIMULATION: tuple[Break, ...] = (
     take_any_epoch,
     follow_every_begin_quorum_epoch,
@@ -139,6 +155,8 @@ BY_SIMULATION: tuple[Break, ...] = (
     take_an_answer_for_any_question,
     stop_for_a_foreign_question,
     add_a_voter_without_an_address,
+    leave_a_misled_voter_alone,
+    never_doubt_a_leader_that_is_gone,
 )
 BY_TEST: tuple[tuple[Break, str], ...] = (
     (
@@ -155,5 +173,7 @@ FAULTS_FOR: dict[Break, frozenset[str]] = {
     take_an_answer_for_any_question: frozenset({"answers to nothing"}),
     stop_for_a_foreign_question: frozenset({"forged questions"}),
     add_a_voter_without_an_address: frozenset({"forged changes"}),
+    leave_a_misled_voter_alone: frozenset({"false leaders"}),
+    never_doubt_a_leader_that_is_gone: frozenset({"false leaders"}),
 }
 """No other kind of fault shows them."""

@@ -34,6 +34,8 @@ TRIED_FIRST = {
     "ignore_the_log_in_votes": 16,
     "grant_any_pre_vote": 89,
     "keep_truncated_voters": 97,
+    "leave_a_misled_voter_alone": 10,
+    "never_doubt_a_leader_that_is_gone": 4,
     "serve_after_a_storage_failure": 7,
     "step_before_the_last_is_committed": 2,
     "time_by_the_time_of_day": 11,

@@ -36,6 +36,9 @@ from quorum_node.records.identity import Endpoint, ReplicaKey
 _TIMEOUTS_BEFORE_NEXT_EPOCH = 3
 """Fetch timeouts after which a leader begins a new epoch for a voter that follows a false leader."""
 
+_NOT_THE_VOTER = (RaftError.INVALID_VOTER_KEY, RaftError.INVALID_CLUSTER_ID)
+"""What answers so is another replica: the address of the voter is outdated, or another process has announced it."""
+
 
 def send_begin(replica: ReplicaState, leader: Leader) -> None:
     """Send to every voter that has neither responded nor fetched in this epoch; repeat after a backoff."""
@@ -64,6 +67,8 @@ def handle_begin_response(
     replica: ReplicaState, sent: Outstanding, response: BeginQuorumEpochResponse
 ) -> None:
     """The response: the voter accepts the leader, or reports a newer epoch."""
+    if sent.peer is not None and response.error in _NOT_THE_VOTER:
+        replica.gossip.address_failed(sent.peer, sent.destination)
     if observe_leader(replica, response.leader, sent.peer_id, error=response.error):
         return
     leader = replica.role

@@ -12,7 +12,10 @@ affected. A new replica learns the cluster id from the log, and a consumer needs
 * A replica halts if so many peers refuse its cluster id that they form a majority of the voters. It
 has the directory or the configuration of another cluster. A single lying peer can't cause this,
 unless it is the only peer: an address that another process has announced for a voter does not
-count, and is not asked again before the one of the voters record. Once a leader has served the
+count, and is not asked again before the one of the voters record. A replica that knows no voter has
+only the addresses of its configuration. Several of them may lead to one lying peer, e.g. Kubernetes
+Services with one ready pod, and to another one a moment later: it halts if all of them keep refusing
+for a fetch timeout. Once a leader has served the
 replica in this run, its cluster id is known to be right and it never halts for this reason.
 """
 
@@ -63,6 +66,7 @@ def note_answer(
     if error is not RaftError.INVALID_CLUSTER_ID:
         if replica.refused_by:
             replica.refused_by.discard(_name(replica, peer, place))
+            replica.refused_since_ms = None
         return False
     if replica.cluster_is_confirmed:
         return False
@@ -75,6 +79,8 @@ def note_answer(
     refused = asked & replica.refused_by
     members = max(len(replica.voters.latest.voters), len(asked))
     if len(refused) < min(majority(members), len(asked)):
+        return False
+    if not any(isinstance(each, ReplicaKey) for each in asked) and not _keep_refusing(replica):
         return False
     if replica.foreign_cluster_id is None and _has_question_out(replica):
         return False  # the answer to DiscoverBrokers carries the cluster id, so it counts as well
@@ -92,14 +98,21 @@ def note_answer(
     return True
 
 
+def _keep_refusing(replica: ReplicaState) -> bool:
+    """Whether all addresses of the configuration have refused for so long that no other peer can be expected there."""
+    if replica.refused_since_ms is None:
+        replica.refused_since_ms = replica.now_ms
+    return replica.now_ms - replica.refused_since_ms >= replica.config.fetch_timeout_ms
+
+
 def _is_recorded(replica: ReplicaState, place: Endpoint) -> bool:
     """Whether the address is of the configuration, or of a voters record."""
-    recorded = [
-        voter.endpoint(CONTROLLER) for entry in replica.voters.entries for voter in entry.voters
-    ]
+    config = replica.config
+    voters = [voter for entry in replica.voters.entries for voter in entry.voters]
+    recorded = [voter.endpoint(CONTROLLER) for voter in (*config.static_voters, *voters)]
     return any(
         each is not None and (each.host, each.port) == (place.host, place.port)
-        for each in (*replica.config.bootstrap, *recorded)
+        for each in (*config.bootstrap, *recorded)
     )
 
 

@@ -241,25 +241,29 @@ def _step_down_if_hopeless(replica: ReplicaState, role: Prospective | Candidate)
 def _doubt_addresses(replica: ReplicaState, refusing: Iterable[ReplicaKey]) -> None:
     """What refuses may not be the voter: its address may have been announced by another process.
 
-    So the address of the voters record is tried next, and vice versa. The others may have a false
-    address of this voter as well. They return it in the response, and are told the right one.
+    So the address of the voters record is tried next, and vice versa.
     """
     for key in refusing:
         endpoint = replica.endpoint_of(key)
         if endpoint is not None:
             replica.gossip.address_failed(key, endpoint)
-    replica.gossip.announce_again()
 
 
 def step_down(replica: ReplicaState, role: Prospective | Candidate) -> None:
-    """Return to the role before the election, and retry after a growing, random delay."""
+    """Return to the role before the election, and retry after a growing, random delay.
+
+    A voter whose removal is not committed, as far as it knows, looks for the leader instead. A leader
+    sends it no BeginQuorumEpoch any more, so it has to notice itself that it follows a false one.
+    """
     replica.campaigns += 1
     delay_ms = campaign_delay_ms(replica, replica.campaigns)
     # The voters that are known here may all have been replaced by now. Other servers may have the
     # present ones.
     inquiry.ask_around(replica, voters=False)
     _doubt_addresses(replica, role.rejected)
-    if isinstance(role, Prospective) and role.fallback is not None:
+    # A peer that holds a false address returns it; this voter then announces a later boot.
+    replica.gossip.announce_again()
+    if isinstance(role, Prospective) and role.fallback is not None and replica.is_voter:
         follower: Follower = role.fallback
         if follower.link is Link.OPEN:
             follower.link = Link.TIMED_OUT

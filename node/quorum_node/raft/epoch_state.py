@@ -3,6 +3,16 @@
 Owns these fields: no other module assigns them. Must not know when an epoch begins, which candidate
 gets the vote, or which replica leads.
 Source: KIP-595, "quorum-state": in an epoch a replica votes once and follows one leader.
+
+Leaders of the present epoch, each an id or NO_LEADER (the properties are in `replica_state.py`):
+
+| name | which leader |
+|---|---|
+| `leader_id` | the one that is followed now, or this replica |
+| `known_leader_id` | that one; while none is followed, the remembered one |
+| `bound_leader_id` | the one that excludes all others: it has answered or announced itself here, got the vote or wrote to the log. A leader that only others have named excludes none |
+| `remembered_leader_id` | the bound one, kept after it was given up. It is the one in quorum-state |
+| `last_hearsay_leader_id` | the last one that was followed because others named it, or that was doubted. It excludes none |
 """
 
 from quorum_node.raft.messages import NO_LEADER
@@ -27,8 +37,7 @@ class EpochState:
         fresh = self.epoch == state.leader_epoch
         self.voted = state.voted if fresh else None
         self.remembered_leader_id = state.leader_id if fresh else NO_LEADER
-        self.hearsay_leader_id = NO_LEADER
-        """The leader of this epoch that was followed last because others named it."""
+        self.last_hearsay_leader_id = NO_LEADER
         self.distant_candidates: set[int] = set()
         """Ids of known voters that asked for this replica's vote in an epoch too far ahead."""
         self.saved_leader = (state.leader_epoch, state.leader_id)
@@ -42,7 +51,7 @@ class EpochState:
         self.epoch = epoch
         self.voted = None
         self.remembered_leader_id = NO_LEADER
-        self.hearsay_leader_id = NO_LEADER
+        self.last_hearsay_leader_id = NO_LEADER
         self.distant_candidates = set()
 
     def set_vote(self, candidate: ReplicaKey) -> None:
@@ -55,7 +64,7 @@ class EpochState:
 
     def set_hearsay_leader(self, leader_id: int) -> None:
         """Others named this leader. It excludes no other one, and is not saved."""
-        self.remembered_leader_id, self.hearsay_leader_id = NO_LEADER, leader_id
+        self.remembered_leader_id, self.last_hearsay_leader_id = NO_LEADER, leader_id
 
     def doubt_epoch_leader(self) -> None:
         """The leader of the epoch does not respond: it excludes no other one any more."""

@@ -9,8 +9,8 @@ from quorum_node.raft.cluster_identity import note_answer
 from quorum_node.raft.election import campaign_delay_ms, leader_answered
 from quorum_node.raft.errors import RaftError
 from quorum_node.raft.events import FailureReason
-from quorum_node.raft.messages import CurrentLeader
-from quorum_node.raft.replica_state import ReplicaState
+from quorum_node.raft.messages import NO_LEADER, CurrentLeader
+from quorum_node.raft.replica_state import Outstanding, ReplicaState
 from quorum_node.raft.roles import Follower, Link, Prospective
 from quorum_node.raft.transitions import become_unattached, believe_leader, observe_leader
 
@@ -22,6 +22,15 @@ def follower_of(replica: ReplicaState, correlation: int) -> Follower | None:
     if isinstance(follower, Follower) and follower.fetching == correlation:
         return follower
     return None
+
+
+def asked_leader_id(replica: ReplicaState, sent: Outstanding) -> int:
+    """The leader that got this request, if it is still followed there in that epoch, or NO_LEADER."""
+    role = replica.role
+    follower = role.fallback if isinstance(role, Prospective) else role
+    if not isinstance(follower, Follower) or sent.epoch != replica.epoch:
+        return NO_LEADER
+    return follower.leader_id if sent.destination == follower.endpoint else NO_LEADER
 
 
 def leader_is_alive(replica: ReplicaState, follower: Follower) -> None:

@@ -21,7 +21,7 @@ from quorum_node.raft.messages import (
     ResignResponse,
 )
 from quorum_node.raft.outputs import HaltReason, ProposalFailed
-from quorum_node.raft.replica_state import ReplicaState
+from quorum_node.raft.replica_state import Outstanding, ReplicaState
 from quorum_node.raft.roles import Candidate
 from quorum_node.raft.transitions import become_resigned, leave_leadership, observe_leader
 from quorum_node.records.identity import ReplicaKey
@@ -167,9 +167,11 @@ def storage_failed(replica: ReplicaState, detail: str, disk_full: bool) -> None:
     replica.end(reason, detail)
 
 
-def handle_end_response(replica: ReplicaState, response: EndQuorumEpochResponse) -> None:
+def handle_end_response(
+    replica: ReplicaState, sent: Outstanding, response: EndQuorumEpochResponse
+) -> None:
     """Best effort: only a newer epoch matters."""
-    observe_leader(replica, response.leader, error=response.error)
+    observe_leader(replica, response.leader, sent.peer_id, error=response.error)
 
 
 def _send_end(replica: ReplicaState, leader_id: int, preferred: tuple[ReplicaKey, ...]) -> None:

@@ -13,6 +13,7 @@ After a refusal or a timeout the next attempt follows after the fetch timeout.
 """
 
 from quorum_node.raft import membership
+from quorum_node.raft.following import asked_leader_id
 from quorum_node.raft.leadership import Leader
 from quorum_node.raft.messages import (
     NO_LEADER,
@@ -20,7 +21,7 @@ from quorum_node.raft.messages import (
     UpdateVoterRequest,
     VoterChangeResponse,
 )
-from quorum_node.raft.replica_state import ReplicaState
+from quorum_node.raft.replica_state import Outstanding, ReplicaState
 from quorum_node.raft.roles import Follower
 from quorum_node.raft.transitions import observe_leader
 from quorum_node.records.identity import Endpoint
@@ -63,14 +64,20 @@ def ask_if_due(replica: ReplicaState, follower: Follower) -> None:
     replica.own_request = replica.send(follower.endpoint, request, None)
 
 
-def answered(replica: ReplicaState, correlation: int, response: VoterChangeResponse | None) -> None:
+def answered(
+    replica: ReplicaState,
+    sent: Outstanding,
+    correlation: int,
+    response: VoterChangeResponse | None,
+) -> None:
     """The leader's response, or None if there is none. The outcome is in the voters record."""
     if replica.own_request != correlation:
         return
     replica.own_request = None
     replica.own_request_after_ms = replica.now_ms + replica.config.fetch_timeout_ms
     if response is not None and response.leader.leader_id != NO_LEADER:
-        observe_leader(replica, response.leader, error=response.error)
+        asked_id = asked_leader_id(replica, sent)
+        observe_leader(replica, response.leader, asked_id, error=response.error)
 
 
 def deadline_ms(replica: ReplicaState) -> float:

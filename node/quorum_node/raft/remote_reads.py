@@ -17,10 +17,11 @@ an election from it.
 from quorum_node.raft import reads
 from quorum_node.raft.errors import RaftError
 from quorum_node.raft.events import FailureReason
+from quorum_node.raft.following import asked_leader_id
 from quorum_node.raft.leadership import Leader
 from quorum_node.raft.messages import ReadOffsetRequest, ReadOffsetResponse
 from quorum_node.raft.outputs import ReadConfirmed, ReadFailed
-from quorum_node.raft.replica_state import RemoteRead, ReplicaState
+from quorum_node.raft.replica_state import Outstanding, RemoteRead, ReplicaState
 from quorum_node.raft.roles import Follower, Link
 from quorum_node.raft.transitions import observe_leader
 
@@ -74,14 +75,15 @@ def next_deadline_ms(replica: ReplicaState) -> float:
 
 
 def handle_read_offset_response(
-    replica: ReplicaState, correlation: int, response: ReadOffsetResponse
+    replica: ReplicaState, sent: Outstanding, correlation: int, response: ReadOffsetResponse
 ) -> None:
     """The leader's offset, or its refusal. A late response to a repeated request is ignored."""
     read = _asked_by(replica, correlation)
     if read is not None and response.error is RaftError.NONE and response.offset >= 0:
         read.offset = response.offset
         return
-    observe_leader(replica, response.leader, error=response.error)
+    asked_id = asked_leader_id(replica, sent)
+    observe_leader(replica, response.leader, asked_id, error=response.error)
     if read is not None:
         # The wire has one code for everything that is not supported.
         unsupported = response.error is RaftError.UNSUPPORTED_VERSION

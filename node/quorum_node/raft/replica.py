@@ -252,17 +252,17 @@ def _on_response(replica: Replica, event: ResponseReceived) -> None:
         case VoteRequest() as request, VoteResponse() as response:
             election.handle_vote_response(replica, sent, request, response)
         case ReadOffsetRequest(), ReadOffsetResponse() as response:
-            remote_reads.handle_read_offset_response(replica, event.correlation, response)
+            remote_reads.handle_read_offset_response(replica, sent, event.correlation, response)
         case BeginQuorumEpochRequest(), BeginQuorumEpochResponse() as response:
             begin_end_epoch.handle_begin_response(replica, sent, response)
         case EndQuorumEpochRequest(), EndQuorumEpochResponse() as response:
-            handover.handle_end_response(replica, response)
+            handover.handle_end_response(replica, sent, response)
         case DiscoverBrokersRequest() as request, DiscoverBrokersResponse() as response:
             discover_brokers.handle_discover_response(replica, sent, request, response)
         case ApiVersionsRequest(), ApiVersionsResponse() as response:
             membership.probe_answered(replica, event.correlation, response)
         case ((UpdateVoterRequest() | AddVoterRequest()), VoterChangeResponse() as response):
-            own_entry.answered(replica, event.correlation, response)
+            own_entry.answered(replica, sent, event.correlation, response)
 
 
 def _on_failure(replica: Replica, event: RequestFailed) -> None:
@@ -288,7 +288,7 @@ def _on_failure(replica: Replica, event: RequestFailed) -> None:
         case ApiVersionsRequest():
             membership.probe_answered(replica, event.correlation, None)
         case UpdateVoterRequest() | AddVoterRequest():
-            own_entry.answered(replica, event.correlation, None)
+            own_entry.answered(replica, sent, event.correlation, None)
 
 
 def _on_proposed(replica: Replica, event: Proposed) -> None:

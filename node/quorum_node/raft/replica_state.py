@@ -195,8 +195,8 @@ class ReplicaState(LogPositions, EpochState):
         self.discovery = Discovery()
         self.claim: Claim | None = None
         self.asked_ms: dict[Endpoint, float] = {}
-        self.refused_by: set[ReplicaKey | tuple[str, int]] = set()
-        """Peers that refused the cluster id of this replica (`cluster_identity.py`)."""
+        self.refused_by: set[ReplicaKey | tuple[str, int]] = set()  # by `cluster_identity.py`
+        self.refused_since_ms: float | None = None  # by all, while no voter is known
         self.cluster_is_confirmed = False
         self.foreign_cluster_id: str | None = None
         """Cluster id that one of them reported as its own."""
@@ -279,7 +279,7 @@ class ReplicaState(LogPositions, EpochState):
 
     @property
     def bound_leader_id(self) -> int:
-        """The leader that excludes any other one in the current epoch, or NO_LEADER. It has told so itself."""
+        """The leader that excludes any other one in the current epoch, or NO_LEADER. See `epoch_state.py`."""
         return self.remembered_leader_id if self.follows_hearsay() else self.known_leader_id
 
     def follows_hearsay(self) -> bool:

@@ -25,7 +25,7 @@ from quorum_node.raft.messages import NO_LEADER, CurrentLeader, FetchRequest, Vo
 from quorum_node.raft.replica_state import ReplicaState
 from quorum_node.records.identity import ReplicaKey
 
-_KEPT_FROM = CurrentLeader(NO_LEADER, 0)
+_WITHHELD = CurrentLeader(NO_LEADER, 0)
 
 
 def is_of_older_quorum(replica: ReplicaState, leader: CurrentLeader) -> bool:
@@ -63,20 +63,28 @@ def leader_for_sender(
     new epochs from the new leader alone. If it learned them elsewhere while the leader is
     unreachable, it would start elections above them with the other old voters. Tombstones of the
     recovery identify such voters.
-
-    A sender that is no voter learns only leaders that have answered this replica. A claim of others may be false, and
-    a new replica that has adopted its epoch can't follow the real leader any more.
     """
-    leader = replica.current_leader()
-    is_voter = key is None or key in replica.voters.latest.voters
-    if not is_voter and replica.follows_hearsay():
-        leader = replace(leader, leader_id=NO_LEADER, endpoint=None)
+    leader = _unless_hearsay(replica, replica.current_leader(), key)
     is_older = _has_tombstone(replica, key) or lacks_recovery(replica, recovered_epoch)
     if is_older and not isinstance(replica.role, Leader):
-        leader = _KEPT_FROM
+        leader = _WITHHELD
     if recovered_epoch <= 0:
         return leader
     return replace(leader, recovered_epoch=replica.recovered_epoch)
+
+
+def _unless_hearsay(
+    replica: ReplicaState, leader: CurrentLeader, key: ReplicaKey | None
+) -> CurrentLeader:
+    """A sender that is no voter learns only leaders that have answered this replica.
+
+    A claim of others may be false, and a new replica that has adopted its epoch can't follow the
+    real leader any more.
+    """
+    is_voter = key is None or key in replica.voters.latest.voters
+    if is_voter or not replica.follows_hearsay():
+        return leader
+    return replace(leader, leader_id=NO_LEADER, endpoint=None)
 
 
 def _has_tombstone(replica: ReplicaState, key: ReplicaKey | None) -> bool:

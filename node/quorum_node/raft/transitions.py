@@ -38,8 +38,9 @@ def become_unattached(
     """No leader is known in `epoch` (>= the current one). `election_delay_ms` None: a random one."""
     _leave_role(replica, CurrentLeader(NO_LEADER, epoch))
     newer = enter_epoch(replica, epoch)
-    if not replica.may_have_to_vote():
-        # It may have been a false leader. Only a voter makes another one begin a new epoch.
+    if not replica.is_voter:
+        # It may have been a false leader. Only for a voter the real one begins a new epoch. Safe also
+        # while its removal is pending: it still votes for one candidate of an epoch at most.
         replica.doubt_epoch_leader()
     deadline = None
     if replica.may_campaign():
@@ -67,7 +68,7 @@ def become_follower(
     """
     _leave_role(replica, CurrentLeader(leader_id, epoch, endpoint))
     newer = enter_epoch(replica, epoch)
-    followed_before = leader_id in (replica.remembered_leader_id, replica.hearsay_leader_id)
+    followed_before = leader_id in (replica.remembered_leader_id, replica.last_hearsay_leader_id)
     given_up = not newer and replica.started and followed_before
     follower = Follower(leader_id, endpoint, replica.now_ms + replica.config.fetch_timeout_ms)
     if given_up:
@@ -209,17 +210,24 @@ def observe_leader(
     if endpoint is not None and replica.leader_id == leader_id:
         _look_elsewhere(replica, endpoint)
         return False
-    if endpoint is None:
+    if endpoint is None or not _may_follow(replica, leader_id, responder_id):
         return False
-    if replica.bound_leader_id in (NO_LEADER, leader_id):
-        if replica.leader_id != NO_LEADER and (hearsay or not replica.follows_hearsay()):
-            return False
-    elif responder_id != replica.bound_leader_id:
-        return False  # an epoch has one leader, also after a follower gave it up
-    # If the presumed leader itself names another one, a request in its name was forged. Otherwise this
-    # voter could not follow the real leader until the next epoch.
     become_follower(replica, leader.leader_epoch, leader_id, endpoint, hearsay=hearsay)
     return True
+
+
+def _may_follow(replica: ReplicaState, leader_id: int, responder_id: int) -> bool:
+    """Whether it follows another leader of the present epoch on the word of this voter (NO_LEADER: of another replica).
+
+    An epoch has one leader, also after a follower gave it up. But if the presumed leader itself names
+    another one, a request in its name was forged. Otherwise this voter could not follow the real
+    leader until the next epoch.
+    """
+    if replica.bound_leader_id not in (NO_LEADER, leader_id):
+        return responder_id == replica.bound_leader_id
+    if replica.leader_id == NO_LEADER:
+        return True
+    return replica.follows_hearsay() and responder_id == leader_id
 
 
 def _stays_out(replica: ReplicaState, responder_id: int) -> bool:

@@ -10,6 +10,7 @@ from quorum_simulation.faults.bit_rot import BitRot
 from quorum_simulation.faults.clocks import ClockFaults
 from quorum_simulation.faults.disks import DiskFaults
 from quorum_simulation.faults.failing_syncs import FailingSyncs
+from quorum_simulation.faults.false_leaders import FalseLeaders
 from quorum_simulation.faults.family import Family, FaultContext
 from quorum_simulation.faults.forged_answers import ForgedAnswers
 from quorum_simulation.faults.forged_requests import ForgedRequests
@@ -34,7 +35,11 @@ FAMILIES: tuple[Callable[[FaultContext], Family], ...] = (
     OldImages,
     BitRot,
 )
-LATER_FAMILIES: tuple[Callable[[FaultContext], Family], ...] = (ForgedAnswers, ForgedRequests)
+LATER_FAMILIES: tuple[Callable[[FaultContext], Family], ...] = (
+    ForgedAnswers,
+    ForgedRequests,
+    FalseLeaders,
+)
 LATER_SHARE = 0.35
 LATER_WEIGHT = 3
 """Each of their kinds is that many times as likely as one of the others."""

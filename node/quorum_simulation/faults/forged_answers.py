@@ -5,7 +5,7 @@ false leaders, epochs, addresses and cluster ids. It never grants a vote, sends 
 replica that was asked, and Raft tolerates no voter that lies about these. An answer without a question may contain all of them.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from quorum_node.raft.endpoint_gossip import ReceivedEndpoint
@@ -79,7 +79,7 @@ class ForgedAnswers:
 
     def heal(self) -> None:
         """See `Family`."""
-        self._set(None)
+        self._lie(False)
 
     # -- answers without a question
 
@@ -123,17 +123,21 @@ class ForgedAnswers:
         if self._liar not in hosts:
             return False
         self._number += 1
-        self._set(self._forged)
+        self._lie(True)
         self._context.later(200, 2000, self._tell_the_truth, self._number)
         return True
 
     def _tell_the_truth(self, number: int) -> None:
         if number == self._number:
-            self._set(None)
+            self._lie(False)
 
-    def _set(self, forged: Callable[..., InboundResponse | None] | None) -> None:
+    def _lie(self, lies: bool) -> None:
         for partition in self._context.cluster.partitions:
-            partition.network.forged_answer = forged
+            intruders = partition.network.intruders
+            if self._forged in intruders:
+                intruders.remove(self._forged)
+            if lies:
+                intruders.append(self._forged)
 
     def _forged(self, address: str, waiting: Waiting) -> InboundResponse | None:
         """The answer of this host, instead of its own; None if it is to give its own."""

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from quorum_node.raft import RaftError
+from quorum_node.raft.cluster_identity import note_answer
 from quorum_node.raft.messages import (
     BeginQuorumEpochRequest,
     DiscoverBrokersRequest,
@@ -18,7 +19,15 @@ from quorum_node.raft.messages import (
 from quorum_node.raft.outputs import HaltReason, Respond
 from quorum_node.records.identity import ReplicaKey
 from quorum_node.records.snapshot_id import SnapshotId
-from support.raft.cores import CLUSTER_ID, Cores, Node, endpoints_of, formed_cores, key_of
+from support.raft.cores import (
+    CLUSTER_ID,
+    Cores,
+    Node,
+    endpoints_of,
+    formed_cores,
+    key_of,
+    static_voters,
+)
 from support.raft.snapshots import NodeSnapshots
 
 
@@ -47,13 +56,13 @@ def test_members_must_send_the_cluster_id(cluster_id: str | None, number: int) -
     node, request = members_requests(cores, cluster_id)[number]
     answer = cores.request(node, request)
     assert answer is not None
-    assert answer.error is RaftError.INVALID_CLUSTER_ID, request  # type: ignore[union-attr]
-    assert answer.leader.leader_id == 1  # type: ignore[union-attr]
-    assert answer.leader.leader_epoch == 1  # type: ignore[union-attr]
+    assert answer.error is RaftError.INVALID_CLUSTER_ID, request
+    assert answer.leader.leader_id == 1
+    assert answer.leader.leader_epoch == 1
     node, request = members_requests(cores, CLUSTER_ID)[number]
     answer = cores.request(node, request)
     assert answer is not None
-    assert answer.error is not RaftError.INVALID_CLUSTER_ID  # type: ignore[union-attr]
+    assert answer.error is not RaftError.INVALID_CLUSTER_ID
 
 
 @pytest.mark.requirement("K595-20")
@@ -63,10 +72,10 @@ def test_consumers_and_new_replicas_may_omit_the_cluster_id(key: ReplicaKey) -> 
     end, last = one.replica.log_end, one.replica.epochs.last_epoch
     answer = cores.request(one, FetchRequest(None, key, 1, end, last, 0, 1000))
     assert answer is not None
-    assert answer.error is RaftError.NONE  # type: ignore[union-attr]
+    assert answer.error is RaftError.NONE
     answer = cores.request(one, FetchRequest("another", key, 1, end, last, 0, 1000))
     assert answer is not None
-    assert answer.error is RaftError.INVALID_CLUSTER_ID  # type: ignore[union-attr]
+    assert answer.error is RaftError.INVALID_CLUSTER_ID
 
 
 def with_another_id(*names: str) -> tuple[Cores, Node]:
@@ -237,6 +246,63 @@ def test_addresses_of_the_configuration_do_not_count_beside_the_voters() -> None
     cores.advance(10_000)
     assert three.halted is None
     assert three.replica.leader_id == cores.leader.key.id
+
+
+def new_member_behind_services(cores: Cores) -> Node:
+    """A quorum; and a new member whose two Services lead to one lying process, as no other one is ready."""
+    cores.quorum("1", "2", "3")
+    cores.start("9", founder=True)
+    liar(cores, "9")
+    cores.moved |= {"service": "9", "another-service": "9"}
+    return cores.start("4", bootstrap=["service", "another-service"], cluster_id=CLUSTER_ID)
+
+
+def test_new_member_waits_whether_its_services_lead_elsewhere_a_moment_later() -> None:
+    cores = Cores()
+    four = new_member_behind_services(cores)
+    cores.advance(1_500)
+    assert four.replica.refused_by
+    assert four.halted is None
+    cores.moved |= {"another-service": "1", "1": "1"}
+    cores.advance(20_000)
+    assert four.halted is None
+    assert four.replica.leader_id == cores.leader.key.id
+    assert four.replica.high_watermark == cores.leader.replica.high_watermark
+
+
+def test_one_other_answer_restarts_the_wait_of_a_new_member() -> None:
+    cores = Cores()
+    four = new_member_behind_services(cores)
+    cores.advance(1_500)
+    note_answer(four.replica, None, endpoints_of("service")[0], RaftError.NOT_QUORUM_LEADER)
+    cores.advance(1_500)
+    assert four.halted is None
+    cores.advance(3_000)
+    assert four.halted is not None
+
+
+def test_new_member_stops_if_all_its_servers_keep_refusing_it() -> None:
+    cores = Cores()
+    four = new_member_behind_services(cores)
+    cores.advance(5_000)
+    assert four.halted is not None
+    assert four.halted.reason is HaltReason.IDENTITY_MISMATCH
+
+
+def test_addresses_of_the_static_voters_count() -> None:
+    """They are of the configuration, as the bootstrap servers are. The voters record has newer ones."""
+    cores = Cores()
+    one = cores.quorum("1", "2", "3")
+    three = cores.nodes["3"]
+    cores.crash(three)
+    three.config = replace(three.config, static_voters=static_voters("8"), may_form=False)
+    cores.partition(["1", "2"], ["3"])
+    cores.restart(three)
+    refusal = RaftError.INVALID_CLUSTER_ID
+    note_answer(three.replica, one.key, endpoints_of("7")[0], refusal)
+    assert not three.replica.refused_by
+    note_answer(three.replica, one.key, endpoints_of("8")[0], refusal)
+    assert three.replica.refused_by == {one.key}
 
 
 @pytest.mark.parametrize("restarts", [False, True])

@@ -19,6 +19,7 @@ from quorum_node.raft.messages import (
     CurrentLeader,
     DiscoverBrokersRequest,
     DiscoverBrokersResponse,
+    VoterChangeResponse,
 )
 from quorum_node.raft.outputs import Output, Send
 from quorum_node.records.identity import Endpoint, ReplicaKey
@@ -266,6 +267,7 @@ def test_address_of_a_target_voter_is_kept_until_the_target_is_removed(by_id_alo
     wanted = (one.key, cores.nodes["2"].key, ReplicaKey(8) if by_id_alone else eight)
     assert announced(cores, one, eight, 998, "too-early") is None
     altered = cores.request(one, AlterQuorumRequest(CLUSTER_ID, wanted, 3000, None))
+    assert isinstance(altered, VoterChangeResponse)
     assert altered.error is RaftError.NONE
     assert announced(cores, one, eight, 999, "eight") == ("eight", 9093)
     assert one.replica.endpoint_of(eight) == Endpoint("CONTROLLER", "eight", 9093)
@@ -273,6 +275,7 @@ def test_address_of_a_target_voter_is_kept_until_the_target_is_removed(by_id_alo
     assert announced(cores, one, eight, 999, "older boot") == ("moved", 9093)
     assert announced(cores, one, nine, 999, "nine") is None
     cancelled = cores.request(one, AlterQuorumRequest(CLUSTER_ID, None, 3000, None))
+    assert isinstance(cancelled, VoterChangeResponse)
     assert cancelled.error is RaftError.NONE
     assert one.replica.gossip.get(eight) is None
     assert announced(cores, one, eight, 1001, "too-late") is None

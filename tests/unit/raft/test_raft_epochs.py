@@ -7,13 +7,14 @@ from quorum_node.raft.events import ShutdownRequested, StorageFailed
 from quorum_node.raft.messages import (
     BeginQuorumEpochRequest,
     BeginQuorumEpochResponse,
+    DiscoverBrokersRequest,
     EndQuorumEpochRequest,
     EndQuorumEpochResponse,
     ResignRequest,
     ResignResponse,
     VoteRequest,
 )
-from quorum_node.raft.outputs import HaltReason, Send
+from quorum_node.raft.outputs import HaltReason, Output, Send
 from support.raft.cores import CLUSTER_ID, Cores, Node, endpoints_of, formed_cores, key_of
 
 
@@ -297,3 +298,25 @@ def test_leader_with_a_majority_keeps_leading() -> None:
     cores.advance(30_000)
     assert one.is_leader
     assert one.replica.epoch == 1
+
+
+@pytest.mark.parametrize("cluster_id", [CLUSTER_ID, "another"])
+def test_begin_that_another_replica_refuses_goes_to_the_recorded_address(cluster_id: str) -> None:
+    """Any process can announce an address for a voter."""
+    sent: set[str] = set()
+
+    def saw(node: Node, output: Output) -> None:
+        if isinstance(output, Send) and isinstance(output.request, BeginQuorumEpochRequest):
+            sent.add(output.destination.host)
+
+    cores = Cores(saw)
+    one = cores.quorum("1", "2", "3")
+    eight = cores.start("8", founder=True)
+    eight.replica.cluster_id = cluster_id
+    cores.crash(cores.nodes["3"])
+    forged = DiscoverBrokersRequest(key_of(3), 1 << 50, endpoints_of("8")[0])
+    cores.request(one, forged)
+    sent.clear()
+    cores.advance(10_000)
+    assert one.is_leader
+    assert sent == {"3", "8"}

@@ -13,6 +13,7 @@ from quorum_node.raft.messages import (
     CurrentLeader,
     FetchRequest,
     FetchResponse,
+    RemoveVoterRequest,
 )
 from quorum_node.raft.outputs import Output
 from quorum_node.raft.roles import Follower
@@ -52,7 +53,10 @@ def mislead(cores: Cores, node: Node, leader: CurrentLeader) -> None:
         answer_fetch(cores, node, RaftError.NOT_QUORUM_LEADER, leader)
         if node.replica.leader_id == leader.leader_id:
             break
-    answer_fetch(cores, node, RaftError.NONE, leader)
+    for _ in range(5):  # it may have asked others as well
+        answer_fetch(cores, node, RaftError.NONE, leader)
+        if node.replica.bound_leader_id == leader.leader_id:
+            break
     assert node.replica.bound_leader_id == leader.leader_id
     cores.crash(cores.nodes[LIAR])
 
@@ -105,6 +109,33 @@ def test_voter_returns_after_a_forged_request_of_a_voter_that_is_down() -> None:
     epoch = cores.leader.replica.epoch
     cores.advance(20_000)
     assert cores.leader.replica.epoch == epoch, "one new epoch is sufficient"
+
+
+def test_voter_that_is_being_removed_returns_without_an_election() -> None:
+    """No leader sends it BeginQuorumEpoch any more, and it does not know whether its removal is committed."""
+    cores, one = formed_cores("1", "2", "3", "4")
+    cores.start(LIAR)
+    four = cores.nodes["4"]
+    for name in ("2", "3"):
+        cores.nodes[name].hold_flush = True
+    removal = RemoveVoterRequest(CLUSTER_ID, four.key, 3_000)
+    assert cores.request(one, removal) is None, "it is not committed"
+    assert four.replica.may_have_to_vote()
+    assert not four.replica.is_voter
+    cores.partition(["1", "2", "3"], ["4"], [LIAR])
+    for name in ("2", "3"):
+        cores.release_flush(cores.nodes[name])
+    cores.crash(one)
+    cores.restart(one)
+    cores.advance(6_000)
+    epoch = cores.leader.replica.epoch
+    mislead(cores, four, CurrentLeader(77, epoch, endpoints_of(LIAR)[0]))
+    assert four.replica.may_have_to_vote()
+    cores.heal()
+    cores.advance(20_000)
+    assert follows_the_leader(cores, four)
+    assert cores.leader.replica.epoch == epoch
+    assert four.replica.voters.latest_is_committed
 
 
 def test_leader_at_the_address_that_others_named_falsely_is_followed_under_its_own_id() -> None:

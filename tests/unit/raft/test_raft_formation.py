@@ -41,7 +41,7 @@ def test_new_replica_of_another_cluster_stops() -> None:
     cores = Cores()
     cores.start("1", founder=True)
     stranger = cores.start("2", bootstrap=["1"], cluster_id="another")
-    cores.advance(50)
+    cores.advance(5_000)
     assert stranger.halted is not None
     assert stranger.halted.reason is HaltReason.IDENTITY_MISMATCH
     assert stranger.batches == []
