@@ -213,7 +213,13 @@ def _add_describe(names: "Names") -> None:
     discover = _command(names, "discover", "where the voters listen, as far as the node knows")
     discover.set_defaults(command=commands.discover)
     live = _command(names, "watch", "the quorum, live")
-    live.add_argument("--interval", type=float, default=0.5, metavar="SECONDS")
+    live.add_argument(
+        "--interval",
+        type=float,
+        default=0.5,
+        metavar="SECONDS",
+        help="pause between two updates (default 0.5)",
+    )
     live.add_argument("--count", type=int, help="stop after COUNT updates")
     live.set_defaults(command=watch)
 
