@@ -1,6 +1,6 @@
 """Texts about damage of an archive and its remedy, which several readers report. Data only."""
 
-REMOVED = "directories were removed. Restore them from a copy, or write a new archive (table directory) into an empty directory"
+REMOVED = "directories were removed. Restore them from a copy, or write a new archive into an empty directory"
 REPLACED = "files were removed, added or replaced. Restore them from a copy, or write a new archive"
 
 
