@@ -190,7 +190,6 @@ def test_live_page_is_disabled_by_default_and_needs_a_token_on_other_addresses()
             from_environment({page: wrong})
 
 
-@pytest.mark.requirement("OP-10")
 def test_start_reports_a_missing_or_empty_token_file(tmp_path: Path) -> None:
     file = tmp_path / "token"
     place = PagePlace("127.0.0.1", 0, str(file))
