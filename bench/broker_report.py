@@ -247,10 +247,10 @@ One client, straight to the active controller; a topic has one partition with th
 ### A broker fails
 
 Every partition has three replicas, one of them on the broker that fails; it leads a third of them, or two thirds of
-them in the second failure. The clock stops when an observer of the log is told that the last change is committed which
+them in the second failure. The clock stops when an observer of the log learns that the last change is committed which
 takes the broker out of a leader's place or an ISR. It starts when the broker asks to be fenced; or, where a broker just
 falls silent, when its lease ends: 9 s after the answer to its last heartbeat. A stock controller looks for ended leases
-every 2.25 s. Growth is told by the ratio of two sizes within a round, the median of all rounds and both tables.
+every 2.25 s. Growth is the ratio of two sizes within a round, the median of all rounds and both tables.
 
 {failure_table(found, "asked")}
 

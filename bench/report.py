@@ -283,7 +283,7 @@ def document(results: Results) -> str:
 
 **Machine:** {machine["cores"]} virtual cores, {machine["memory_gib"]} GiB, {machine["system"]}; servers and load
 generator share the cores. **Interpreter** of our nodes and generators: {machine["interpreter"]}. `fdatasync` after a 400-byte append: p50 {disk["p50"]}
-ms, p99 {disk["p99"]} ms. Processes that are no part of it took {100 * machine["others_cpu_share"]:.0f} % of the
+ms, p99 {disk["p99"]} ms. Other processes took {100 * machine["others_cpu_share"]:.0f} % of the
 CPU time during the run.
 
 {settings()}
@@ -299,7 +299,7 @@ CPU time during the run.
 
 {throughput_table(results)}
 
-## When the leader is hit
+## Failure of the leader
 
 Writes are tried on all members all the time, with 2 ms between attempts; the same prober serves us and Kafka. Two times
 decide what a frozen leader costs: after how long the others ask for another one (ours: half of

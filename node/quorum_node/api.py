@@ -290,8 +290,8 @@ class DiscoveredBrokers(ApiModel):
 class AddVoterRequest(RequestModel):
     """Add (id, uuid) as a voter. The expected position makes the request a compare-and-set.
 
-    `count_newcomer`: count the new voter, once caught up, as live in the safety check (AddFirst,
-    the replacement of a failed disk). Otherwise it counts as dead.
+    `count_newcomer`: count the new voter, once caught up, as live in the safety check (AddFirst: a
+    failed voter is replaced by adding the new one first). Otherwise it counts as not live.
     """
 
     id: int = Field(ge=0)

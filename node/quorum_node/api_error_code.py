@@ -23,7 +23,9 @@ class ErrorCode(StrEnum):
     READS_UNSUPPORTED = "READS_UNSUPPORTED"
     """503: the leader, or too many voters, run stock Kafka, which can't confirm reads; read locally."""
     TIMED_OUT = "TIMED_OUT"
-    """504: the outcome is unknown. The write may still commit; it is safe to repeat it."""
+    """504: the outcome is unknown. The write may still commit. Repeating it is safe unless another
+    client writes the same key.
+    """
     NOT_FORMED = "NOT_FORMED"
     """409: client writes are refused until all initial voters have joined."""
     DISK_LOW = "DISK_LOW"
@@ -33,7 +35,9 @@ class ErrorCode(StrEnum):
     SHUTTING_DOWN = "SHUTTING_DOWN"
     """503: the node is stopping."""
     LEADERSHIP_LOST = "LEADERSHIP_LOST"
-    """503: the leader stepped down before the outcome was known. It is safe to repeat the request."""
+    """503: the leader stepped down before the outcome was known. The write may still commit. Repeating
+    it is safe unless another client writes the same key.
+    """
     CHANGE_PENDING = "CHANGE_PENDING"
     """409: another voter change is not committed yet."""
     STALE_POSITION = "STALE_POSITION"
@@ -63,7 +67,11 @@ class ErrorCode(StrEnum):
     NOT_FOUND = "NOT_FOUND"
     """404: the key does not exist."""
     UNAUTHORIZED = "UNAUTHORIZED"
-    """401: the call needs the admin token."""
+    """401: the call needs a certificate or the admin token.
+
+    403: the caller lacks the right that the message names, or the node has no admin token and the
+    call comes from another host.
+    """
     TOO_LARGE = "TOO_LARGE"
     """413: the records do not fit into one batch."""
     OFFSET_BEFORE_LOG_START = "OFFSET_BEFORE_LOG_START"

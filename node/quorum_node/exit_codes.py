@@ -75,7 +75,8 @@ _ADVICE = {
     TerminationReason.NO_PERMISSION: "correct the owner or the mode, then start the node again",
     TerminationReason.BAD_CONFIGURATION: "correct the configuration, then start the node again",
     TerminationReason.IDENTITY_MISMATCH: (
-        "check node.id, cluster.id and which directory is mounted; nothing in it was changed"
+        "do what the message says; otherwise check node.id, cluster.id and which directory is mounted."
+        " Nothing in it was changed"
     ),
     TerminationReason.INTERNAL_ERROR: "start the node again, and report this error",
 }

@@ -6,6 +6,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 
+def advice(extra: str) -> str:
+    """How to install an extra. The project is in no package index, and its name there may be another one's."""
+    return (
+        f"Install the dependencies: pip install '.[{extra}]' in the project's repository, or the extra {extra} of a"
+        " release's wheel (docs/how-to/install.md)"
+    )
+
+
 @contextmanager
 def brought_by(extra: str) -> Iterator[None]:
     """Context manager around the imports of a program. A missing package is reported with its
@@ -22,6 +30,5 @@ def brought_by(extra: str) -> Iterator[None]:
             raise
         program = Path(sys.argv[0]).name
         raise SystemExit(
-            f"{program}: the Python package {missing} is not installed. Install the dependencies:"
-            f" pip install 'metadataquorum[{extra}]'"
+            f"{program}: the Python package {missing} is not installed. {advice(extra)}"
         ) from None

@@ -72,7 +72,11 @@ class BackupKeeper:
             if is_outage(error):
                 raise
             refused = by_api(f"CronJob/{owner.backup}", error).message
-            _log.warning("backups refused", quorum=owner.name, error=refused)
+            _log.warning(
+                "the CronJob of backups was refused: see the condition BackupCurrent",
+                quorum=owner.name,
+                error=refused,
+            )
         status = carried_on(runs, earlier, now)
         return BackupsSeen(float(backup_spec.overdue_after_seconds), status, refused)
 

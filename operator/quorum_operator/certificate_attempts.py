@@ -84,11 +84,11 @@ def _content(step: steps.Step) -> str:
     match step:
         case steps.ApplyTrust(bundle):
             return _names(bundle)
-        case steps.RaiseSignedUntil(_, _, until):
+        case steps.ExtendSignedUntil(_, _, until):
             return str(until // DAY_S)
         case steps.WriteLeaf(_, generation, bundle):
             return f"{generation} {_names(bundle)} {step.revoked}"
-        case steps.WriteBundle(_, bundle) | steps.TakePair(_, _, bundle):
+        case steps.WriteBundle(_, bundle) | steps.CopyIssuedPair(_, _, bundle):
             return f"{_names(bundle)} {sorted(step.extras)} {step.revoked}"
         case steps.RequestCertificate(_, request):
             return str(request["spec"])

@@ -27,11 +27,11 @@ from quorum_operator.certificates.members import members_of, members_seen, other
 from quorum_operator.certificates.named import named
 from quorum_operator.certificates.pem import Read, Unreadable
 from quorum_operator.certificates.steps import (
-    RaiseSignedUntil,
+    CopyIssuedPair,
+    ExtendSignedUntil,
     RequestCertificate,
     Settled,
     Step,
-    TakePair,
     WaitFor,
     WriteBundle,
     WriteLeaf,
@@ -288,7 +288,7 @@ class CertificateKeeper:
         minutes. Failures are ignored.
         """
         if (
-            not isinstance(step, WriteLeaf | WriteBundle | TakePair)
+            not isinstance(step, WriteLeaf | WriteBundle | CopyIssuedPair)
             or step.holder.role is not Role.MEMBER
         ):
             return
@@ -316,7 +316,7 @@ class CertificateKeeper:
             object=subject,
             reason=step.reason if not isinstance(step, Settled) else "",
         )
-        if not isinstance(step, RaiseSignedUntil | Settled):
+        if not isinstance(step, ExtendSignedUntil | Settled):
             await post_event("Normal", name, f"{subject}: {step.reason}")
 
     def _complete_facts(

@@ -126,7 +126,11 @@ class Leadership:
             finally:
                 self._until = 0.0
                 lost()
-            _log.warning("no longer leading", lease="/".join(self._place), identity=self._identity)
+            _log.warning(
+                "no longer leading: all work stops until the lease is held again",
+                lease="/".join(self._place),
+                identity=self._identity,
+            )
 
     async def give_up(self) -> None:
         """Release the lease, after `run` was cancelled and all work has ended."""
@@ -169,7 +173,10 @@ class Leadership:
     async def _attempt(self) -> bool:
         """Acquire or renew it once. False: another operator holds it, or the API server failed."""
         if not self._works():
-            _log.error("lease not renewed: the event loop is blocked", identity=self._identity)
+            _log.error(
+                "lease not renewed: the event loop is blocked, so another operator takes over; check the CPU limit of this pod",
+                identity=self._identity,
+            )
             return False
         started_at = self._clock()
         own, self._own = self._own, None
@@ -215,7 +222,7 @@ class Leadership:
             return False
         if now < self._other.until:
             return False
-        _log.info("the lease was not renewed", holder=holder)
+        _log.info("the holder has not renewed the lease: taking it over", holder=holder)
         self._other = None
         return True
 

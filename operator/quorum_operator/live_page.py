@@ -84,7 +84,7 @@ class LivePage:
         self._runner: web.AppRunner | None = None
 
     async def start(self) -> int:
-        """Start the server and return its port. Raises OSError, or ValueError for an empty token file."""
+        """Start the server and return its port. Raises OSError, or ValueError for a token file that is empty or can't be read."""
         self._token()
         app = web.Application(client_max_size=_MOST_REQUEST_BYTES)
         app.router.add_get("/", self._page)
@@ -128,9 +128,18 @@ class LivePage:
         """The token, read again each time, because it may be rotated."""
         if not self._place.token_file:
             if not self._place.is_loopback:
-                raise ValueError(f"the page on {self._place.host} needs a token file")
+                raise ValueError(
+                    f"the live page on {self._place.host} needs a token: set METADATAQUORUM_OPERATOR_PAGE_TOKEN_FILE, or"
+                    " listen on 127.0.0.1"
+                )
             return None
-        found = Path(self._place.token_file).read_text().strip()
+        try:
+            found = Path(self._place.token_file).read_text().strip()
+        except OSError as error:
+            raise ValueError(
+                f"{self._place.token_file} can't be read ({error.strerror or error}): mount the Secret with the token"
+                " (docs/how-to/live-page.md)"
+            ) from None
         if not found:
             raise ValueError(f"{self._place.token_file} is empty: write a token into it")
         return found

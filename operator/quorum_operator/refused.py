@@ -64,7 +64,7 @@ def by_node(subject: str, answer: Answer) -> Refused:
     if answer.code in {ErrorCode.UNAUTHORIZED, "401", "403"}:
         message = (
             f"the leader's node rejects the admin token: {answer.message}. After a change of the Secret a node"
-            " reads it within two minutes, and one of an older version must restart"
+            " reads it within two minutes, and a node of an older version reads it only at its next start"
         )
         return Refused(subject, TOKEN_REFUSED, message, 1.0, 60.0)
     return Refused(subject, "NodeRefused", f"{answer.code}: {answer.message}", 0.2, 15.0, 5)

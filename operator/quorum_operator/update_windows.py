@@ -76,7 +76,9 @@ def window(spec: UpdateWindowSpec) -> Window:
     try:
         zone = ZoneInfo(spec.time_zone)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise ValueError(f"unknown time zone {spec.time_zone!r}") from None
+        raise ValueError(
+            f"unknown time zone {spec.time_zone!r}; write a name such as Europe/Berlin"
+        ) from None
     return Window(schedule(spec.start), spec.duration_minutes * 60.0, zone)
 
 
@@ -84,7 +86,10 @@ def schedule(text: str) -> Schedule:
     """Parse a cron expression. Raises ValueError."""
     fields = text.split()
     if len(fields) != 5:
-        raise ValueError(f"{text!r} does not have the five fields of cron")
+        raise ValueError(
+            f"{text!r} is not a cron expression of five fields (minute, hour, day of month, month, day of week), such as"
+            " '0 2 * * sat'"
+        )
     minutes = _values(fields[0], 0, 59)
     hours = _values(fields[1], 0, 23)
     week_days = {each % 7 for each in _values(fields[4], 0, 7, _WEEK_DAYS)}
@@ -120,7 +125,7 @@ def _values(
         if text.lower() in names:
             return names.index(text.lower()) + base
         if not text.isdecimal() or not least <= int(text) <= most:
-            raise ValueError(f"{field!r} is not within {least} to {most}")
+            raise ValueError(f"{field!r} is not a number or name within {least} to {most}")
         return int(text)
 
     found: set[int] = set()

@@ -49,7 +49,7 @@ class LongRunPlugin:
         lines = {**lines_of(self._page), **self._lines}
         passed = sum("| passed |" in line for line in lines.values())
         head = [
-            "# The long set, as it ran last",
+            "# Results of the long set",
             "",
             "Written by `make test-long`; a partial run updates the rows of its tests. Terms are in the [glossary](../reference/glossary.md).",
             "",

@@ -91,7 +91,7 @@ class Certificates:
                 if version != self._version_of(self.trust):
                     return False
                 self.trust = self._kept(documents.trust_config_map(OWNER, bundle))
-            case steps.RaiseSignedUntil(generation, version, until):
+            case steps.ExtendSignedUntil(generation, version, until):
                 note = documents.ANNOTATION_SIGNED_UNTIL
                 return self._annotate(generation, version, note, str(int(until)))
             case steps.BeginSigning(generation, version):

@@ -125,9 +125,13 @@ class Replayed:
         """
         if self.image.left_out:
             kinds = ", ".join(sorted(self.image.left_out))
-            raise PipelineError(f"a snapshot would lose unknown records: {kinds}")
+            raise PipelineError(
+                f"a snapshot would lose unknown records: {kinds}. Use a version of this program that knows them"
+            )
         if self.in_transaction:
-            raise PipelineError(f"a metadata transaction is open at offset {self.end_offset}")
+            raise PipelineError(
+                f"a metadata transaction is open at offset {self.end_offset}: choose an earlier offset (--at-offset)"
+            )
         bounds = SnapshotBounds(self.timestamp_ms, self.kraft_version, self._told_voters())
         if voters is not None:
             bounds = SnapshotBounds(self.timestamp_ms, KRAFT_VERSION_WITH_VOTERS, voters)

@@ -1,16 +1,22 @@
 """Documents that are made from the code are equal to it."""
 
+import argparse
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from docs._site.pages.commands import commands_of, pipeline_parser
 from docs._site.pages.table import PAGES
+from quorum_node.archiver import main as backup_main
 from quorum_node.configuration import reference
 from quorum_node.configuration.key import Key, Owner, Scope
 from quorum_node.configuration.keys import controller, listeners, log, node, quorum
 from quorum_node.configuration.keys.table import all_keys, known_names
+from quorum_node.quorumctl import main as quorumctl_main
 from quorum_node.security.rights import reference as rights
 from quorum_node.server.observing.metric_specs import markdown
+from quorum_node.server.process import main as node_main
 from quorum_operator.config_crd import CONFIG_KEYS, OF_TLS, REFUSED
 from quorum_operator.desired.config import properties
 from quorum_operator.desired.names import Owner as OwnerOfObjects
@@ -26,6 +32,27 @@ DOCS = Path(__file__).parents[2] / "docs" / "reference"
 def test_reference_pages_match_the_code(name: str) -> None:
     """`make reference-docs` writes it."""
     assert (DOCS / name).read_text() == PAGES[name]()
+
+
+PARSERS = {
+    "quorum-node": node_main._parser,
+    "quorumctl": quorumctl_main._parser,
+    "quorum-backup": backup_main._parser,
+    "quorum-pipeline": pipeline_parser,
+}
+
+
+def without_help(parser: argparse.ArgumentParser) -> Iterator[str]:
+    for action in parser._actions:
+        if not isinstance(action, argparse._SubParsersAction) and not action.help:
+            yield f"{parser.prog} {'/'.join(action.option_strings) or action.dest}"
+    for command in commands_of(parser).values():
+        yield from without_help(command)
+
+
+@pytest.mark.parametrize("program", PARSERS)
+def test_every_argument_of_a_command_has_help(program: str) -> None:
+    assert not list(without_help(PARSERS[program]()))
 
 
 @pytest.mark.requirement("K595-28")

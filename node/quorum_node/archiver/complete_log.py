@@ -11,6 +11,11 @@ from quorum_node.storage.leader_epochs import EpochStarts, write_checkpoint
 SEGMENT_BYTES = 64 << 20
 
 
+_AGAIN = (
+    ". Run the backup again; if it fails again, back up from another leader (`quorumctl resign`)"
+)
+
+
 class CompleteLog:
     """Copies into an empty directory. Every call may raise CommittedLogError, OSError or StorageFailure."""
 
@@ -40,7 +45,7 @@ class CompleteLog:
                 data, size = self._log.snapshot_part(id, position)
                 if not data:
                     raise self._log.error(
-                        f"{self._log.leader} returned no bytes of snapshot {id} from byte {position}"
+                        f"{self._log.leader} returned no bytes of snapshot {id} from byte {position}{_AGAIN}"
                     )
                 write_fully(file.fileno(), data)
                 position += len(data)
@@ -56,7 +61,7 @@ class CompleteLog:
                 batches = self._log.read(offset, end_offset)
                 if not batches:
                     raise self._log.error(
-                        f"{self._log.leader} returned no records at offset {offset}, though {end_offset} was committed"
+                        f"{self._log.leader} returned no records at offset {offset}, though {end_offset} was committed{_AGAIN}"
                     )
                 first = batches[0].header.base_offset if first is None else first
                 for batch in batches:

@@ -30,7 +30,12 @@ def take(log: CommittedLog, target: Path, keep: int, software: str) -> Manifest:
     except (CommittedLogError, StorageFailure) as error:
         raise BackupError(str(error)) from None
     except OSError as error:
-        raise BackupError(f"{target}: {error.strerror or error}") from None
+        raise BackupError(not_written(target, error)) from None
+
+
+def not_written(place: Path, error: OSError) -> str:
+    """The message of a failed write into a directory."""
+    return f"{place} can't be written to: {error.strerror or error}. Correct the path, its owner or the free space"
 
 
 def _take(log: CommittedLog, target: Path, keep: int, software: str) -> Manifest:
@@ -56,7 +61,7 @@ def copy_and_check(log: CommittedLog, written: Path, taken_at: int, software: st
     if found.end_offset != end_offset:
         raise BackupError(
             f"{written} was read back and ends at offset {found.end_offset}, but {end_offset} was written:"
-            " the volume loses data"
+            " do not trust this volume, and write backups to another one"
         )
     _check_versions(found, cluster_id)
     return Manifest(
@@ -90,7 +95,8 @@ def _check_versions(found: Contents, cluster_id: str) -> None:
     named = found.voters.cluster_id if found.voters is not None else None
     if named not in (None, cluster_id):
         raise BackupError(
-            f"the log belongs to cluster {named}, but the quorum reports cluster {cluster_id}"
+            f"the log belongs to cluster {named}, but the quorum reports cluster {cluster_id}: --bootstrap"
+            " names servers of two clusters"
         )
     if found.metadata_version > LATEST_LEVEL:
         raise BackupError(

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from quorum_node.archiver.taking import copy_and_check
+from quorum_node.archiver.taking import copy_and_check, not_written
 from quorum_node.backups.contents import check_files, read_contents
 from quorum_node.backups.manifest import BackupError, Manifest
 from quorum_node.backups.stored_backups import StoredBackups
@@ -47,7 +47,7 @@ def _write(backups: StoredBackups, written: Path, manifest: Manifest) -> None:
     if found.end_offset != manifest.end_offset:
         raise BackupError(
             f"{files.place} was read back and ends at offset {found.end_offset}, but {manifest.end_offset} was"
-            " written: the store loses data"
+            " written: do not trust this store, and write backups to another one"
         )
 
 
@@ -67,4 +67,4 @@ def _scratch(folder: Path) -> Iterator[Path]:
     except (CommittedLogError, StorageFailure) as error:
         raise BackupError(str(error)) from None
     except OSError as error:
-        raise BackupError(f"{folder}: {error.strerror or error}") from None
+        raise BackupError(not_written(folder, error)) from None

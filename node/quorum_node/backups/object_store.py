@@ -14,6 +14,7 @@ from typing import Any
 from quorum_node.backups.files import PIECE_BYTES
 from quorum_node.backups.manifest import BackupError
 from quorum_node.backups.object_address import ObjectAddress
+from quorum_node.missing_extra import advice
 
 PART_BYTES = 16 << 20
 """Objects above this size are written in parts. A part is held in memory."""
@@ -181,8 +182,8 @@ def connect(address: ObjectAddress, read_s: float = READ_S) -> ObjectStore:
         from botocore.config import Config
     except ModuleNotFoundError as error:
         raise BackupError(
-            f"{address}: the Python package {(error.name or '').partition('.')[0]} is not installed. Install the"
-            " dependencies: pip install 'metadataquorum[object-store]'"
+            f"{address}: the Python package {(error.name or '').partition('.')[0]} is not installed."
+            f" {advice('object-store')}"
         ) from None
     from quorum_node.backups.object_errors import told_of
 

@@ -121,7 +121,8 @@ class StoredBackups:
         self.store.write_once(key, manifest.to_json())
         if self.manifest(manifest.name) != manifest:
             raise BackupError(
-                f"{self.store.place_of(key)} was read back and is not what was written: the store loses data"
+                f"{self.store.place_of(key)} was read back and is not what was written: do not trust this store, and"
+                " write backups to another one"
             )
         self.store.delete(self._key(manifest.name, MARK))
 

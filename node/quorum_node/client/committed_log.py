@@ -35,6 +35,7 @@ _SNAPSHOT_VERSION = 1
 _CLUSTER_VERSION = 1
 _MAX_BYTES = 4 << 20
 _ANSWER_SECONDS = 10.0
+_RIGHTS = "reading the log needs a certificate of the role archiver or admin, or the right to read __cluster_metadata"
 _PAUSE_SECONDS = 0.2
 _OBSERVER_ID = 0x7FFFFFFF
 """Only replicas are referred to a snapshot. This id is unused, and a leader forgets such an observer after a while."""
@@ -180,7 +181,7 @@ class CommittedLog:
             address, apis.FETCH, _FETCH_VERSION, request, wire.FetchResponse, _ANSWER_SECONDS
         )
         if answer.error_code or not answer.responses:
-            raise _Retry(f"{address[0]}:{address[1]} answers {name_of(answer.error_code)}")
+            raise _Retry(_refused(address, answer.error_code))
         part = answer.responses[0].partitions[0]
         endpoints = [(each.node_id, (each.host, each.port)) for each in answer.node_endpoints]
         self._follow(address, part.error_code, part.current_leader, endpoints)
@@ -201,7 +202,7 @@ class CommittedLog:
             _ANSWER_SECONDS,
         )
         if answer.error_code or not answer.cluster_id:
-            raise _Retry(f"{address[0]}:{address[1]} answers {name_of(answer.error_code)}")
+            raise _Retry(_refused(address, answer.error_code))
         return answer.cluster_id
 
     def _fetch_snapshot(
@@ -224,7 +225,7 @@ class CommittedLog:
             _ANSWER_SECONDS,
         )
         if answer.error_code or not answer.topics:
-            raise _Retry(f"{address[0]}:{address[1]} answers {name_of(answer.error_code)}")
+            raise _Retry(_refused(address, answer.error_code))
         part = answer.topics[0].partitions[0]
         endpoints = [(each.node_id, (each.host, each.port)) for each in answer.node_endpoints]
         self._follow(address, part.error_code, part.current_leader, endpoints)
@@ -286,3 +287,9 @@ def parsed_addresses(text: str) -> list[Address]:
             raise CommittedLogError(str(error)) from None
         found.append((address.host, address.port))
     return found
+
+
+def _refused(address: Address, code: int) -> str:
+    """What a server answered instead of the response, and what is needed."""
+    denied = code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    return f"{address[0]}:{address[1]} answers {name_of(code)}" + (f": {_RIGHTS}" if denied else "")

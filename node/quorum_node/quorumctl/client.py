@@ -217,7 +217,10 @@ class AdminClient:
         if body.code == ErrorCode.UNAUTHORIZED:
             if self._has_token:
                 return "; the given token is not the admin token of this quorum"
-            return "; give it with --token-file or QUORUMCTL_TOKEN_FILE"
+            return (
+                "; specify the admin token with --token-file or QUORUMCTL_TOKEN_FILE (in a member's pod:"
+                " /etc/metadataquorum-token/token)"
+            )
         return _ADVICE.get(body.code, "")
 
 
@@ -232,6 +235,7 @@ def _verify(urls: list[str], tls: ClientTls | None) -> ssl.SSLContext | bool:
         raise CommandFailed(str(error)) from error
 
 
+_REPEAT = "; repeating the command is safe unless another client writes the same key"
 _ADVICE = {
     ErrorCode.NOT_FORMED.value: "; 'quorumctl describe status' shows which voters are missing",
     ErrorCode.CHANGE_PENDING.value: "; try again when it is done",
@@ -247,6 +251,6 @@ _ADVICE = {
     ErrorCode.NOT_CONFIRMED.value: "; too few voters respond to the leader",
     ErrorCode.REPLICA_BEHIND.value: "; ask another node",
     ErrorCode.READS_UNSUPPORTED.value: "; read a node's own state with --consistency local",
-    ErrorCode.TIMED_OUT.value: "; it is safe to repeat the command",
-    ErrorCode.LEADERSHIP_LOST.value: "; it is safe to repeat the command",
+    ErrorCode.TIMED_OUT.value: _REPEAT,
+    ErrorCode.LEADERSHIP_LOST.value: _REPEAT,
 }

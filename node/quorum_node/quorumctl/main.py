@@ -173,14 +173,19 @@ def _add_common(parser: argparse.ArgumentParser, *, again: bool = False) -> None
         type=int,
         default=default(None),
         metavar="N",
-        help="which quorum partition, where nodes host several (default 0)",
+        help="quorum partition, if nodes host several (default 0)",
     )
-    parser.add_argument("--timeout-ms", type=int, default=default(5000), help="default 5000")
+    parser.add_argument(
+        "--timeout-ms",
+        type=int,
+        default=default(5000),
+        help="time limit of the command in milliseconds (default 5000)",
+    )
     parser.add_argument(
         "--json",
         action="store_true",
         default=default(False),
-        help="the API's document, not a table",
+        help="print the API's JSON document instead of a table",
     )
 
 
@@ -208,7 +213,13 @@ def _add_describe(names: "Names") -> None:
     discover = _command(names, "discover", "where the voters listen, as far as the node knows")
     discover.set_defaults(command=commands.discover)
     live = _command(names, "watch", "the quorum, live")
-    live.add_argument("--interval", type=float, default=0.5, metavar="SECONDS")
+    live.add_argument(
+        "--interval",
+        type=float,
+        default=0.5,
+        metavar="SECONDS",
+        help="pause between two updates (default 0.5)",
+    )
     live.add_argument("--count", type=int, help="stop after COUNT updates")
     live.set_defaults(command=watch)
 
@@ -220,19 +231,21 @@ def _add_voters(names: "Names") -> None:
         metavar="URL",
         help="admin URL of the node; id, UUID and endpoints are read from it",
     )
-    add.add_argument("--id", type=int)
-    add.add_argument("--uuid")
-    add.add_argument("--controller", metavar="HOST:PORT")
-    add.add_argument("--admin-endpoint", metavar="HOST:PORT")
+    add.add_argument("--id", type=int, help="node id of the replica, if --node is not given")
+    add.add_argument("--uuid", help="its directory id, 22 characters")
+    add.add_argument("--controller", metavar="HOST:PORT", help="address of its controller listener")
+    add.add_argument("--admin-endpoint", metavar="HOST:PORT", help="address of its admin API")
     add.add_argument(
         "--count-newcomer",
         action="store_true",
-        help="count the new voter as alive in the safety check (replace a dead voter, add first)",
+        help="count the new voter as live in the safety check: to replace a failed voter by adding the new one first",
     )
     add.set_defaults(command=commands.add_voter)
     remove = _command(names, "remove-voter", "remove one replica key from the voters")
-    remove.add_argument("id", type=int)
-    remove.add_argument("uuid")
+    remove.add_argument("id", type=int, help="node id of the voter")
+    remove.add_argument(
+        "uuid", help="its directory id, as `quorumctl describe replication` prints it"
+    )
     remove.set_defaults(command=commands.remove_voter)
     change = _command(
         names, "alter", "set the target voters; the leader then changes one voter at a time"
@@ -253,19 +266,24 @@ def _add_voters(names: "Names") -> None:
         parser.add_argument(
             "--expected-epoch", type=int, help="refuse unless the voters record has this epoch"
         )
-    resign = _command(names, "resign", "ask the leader to hand over leadership")
-    resign.add_argument("--successor", type=int, metavar="ID")
+    resign = _command(names, "resign", "transfer leadership to another voter")
+    resign.add_argument(
+        "--successor",
+        type=int,
+        metavar="ID",
+        help="node id of the voter that becomes leader; default: the most caught-up one",
+    )
     resign.set_defaults(command=commands.resign)
 
 
 def _add_values(names: "Names") -> None:
     put = _command(names, "put", "set one value; returns after the commit")
     put.add_argument("key", help="type/resource/name, such as topic/orders/retention.ms")
-    put.add_argument("value", nargs="?")
-    put.add_argument("--delete", action="store_true")
+    put.add_argument("value", nargs="?", help="the value, as one argument")
+    put.add_argument("--delete", action="store_true", help="delete the key")
     put.set_defaults(command=commands.put)
     get = _command(names, "get", "one value from the node's own state")
-    get.add_argument("key")
+    get.add_argument("key", help="type/resource/name")
     get.add_argument(
         "--offset",
         action="store_true",
@@ -274,7 +292,12 @@ def _add_values(names: "Names") -> None:
     _add_consistency(get, Consistency.LINEARIZABLE)
     get.set_defaults(command=commands.get)
     listing = _command(names, "list", "values from the node's own state")
-    listing.add_argument("prefix", nargs="?", default="")
+    listing.add_argument(
+        "prefix",
+        nargs="?",
+        default="",
+        help="beginning of the keys, such as topic/orders/; default: all",
+    )
     _add_consistency(listing, Consistency.LOCAL)
     listing.set_defaults(command=commands.list_configs)
 
@@ -298,7 +321,9 @@ def _add_consistency(parser: argparse.ArgumentParser, default: Consistency) -> N
 def _add_log(names: "Names") -> None:
     log = _command(names, "log", "committed records from the node's own log")
     log.add_argument("--from-offset", type=int, help="default: where the node's log starts")
-    log.add_argument("--max-records", type=int, default=100)
+    log.add_argument(
+        "--max-records", type=int, default=100, help="maximum number of records (default 100)"
+    )
     log.set_defaults(command=commands.log)
     moving = _command(names, "reassignments", "partitions that are moving to other brokers now")
     moving.set_defaults(command=commands.reassignments)

@@ -10,11 +10,11 @@ from functools import cached_property
 from quorum_operator.certificates.facts import AuthoritySecret, Issued
 from quorum_operator.certificates.holders import Holder
 from quorum_operator.certificates.steps import (
+    CopyIssuedPair,
     RequestCertificate,
     Retire,
     Settled,
     Step,
-    TakePair,
     WaitFor,
 )
 from quorum_operator.certificates.trust import Trust, names_of
@@ -71,7 +71,7 @@ class IssuedRotation(Trust):
             elif self._has_no_pair(holder) or blocked is None or self._is_urgent(holder):
                 leaf = self.leaves.get(holder.name)
                 version = "" if leaf is None else leaf.version
-                yield TakePair(
+                yield CopyIssuedPair(
                     *(holder, pair.chain[0], self.wanted_bundle, version),
                     f"{holder.name}: a new certificate was issued",
                     self._marks,

@@ -29,13 +29,13 @@ from quorum_operator.certificates.pem import Read
 from quorum_operator.certificates.steps import (
     ApplyTrust,
     BeginSigning,
+    CopyIssuedPair,
     CreateAuthority,
-    RaiseSignedUntil,
+    ExtendSignedUntil,
     RequestCertificate,
     Retire,
     Settled,
     Step,
-    TakePair,
     WaitFor,
     WriteBundle,
     WriteLeaf,
@@ -59,9 +59,9 @@ def plan(seen: Seen, is_held: Callable[[Step], bool] = lambda step: False) -> St
     raise AssertionError("the plan ends with Settled")
 
 
-_PASSED_OVER = (ApplyTrust, RequestCertificate, TakePair, WriteLeaf)
+_PASSED_OVER = (ApplyTrust, RequestCertificate, CopyIssuedPair, WriteLeaf)
 """Steps that may be postponed: members still trust each other. Not WriteBundle, because later steps rely on it."""
-_FOR_ONE = (*_PASSED_OVER, RaiseSignedUntil, WriteBundle)
+_FOR_ONE = (*_PASSED_OVER, ExtendSignedUntil, WriteBundle)
 """Steps that do not depend on a step of another holder."""
 
 
@@ -169,7 +169,7 @@ class Rotation(Trust):
         if signer.signed_until < until:
             # One more day, so that the value is not raised for each certificate.
             raised = until + lifetimes.DAY_S
-            yield RaiseSignedUntil(signer.generation, signer.version, raised, why)
+            yield ExtendSignedUntil(signer.generation, signer.version, raised, why)
         leaf = self.leaves.get(holder.name)
         version = "" if leaf is None else leaf.version
         bundle, marks = self.wanted_bundle, self._marks

@@ -32,7 +32,7 @@ class ApplyTrust:
 
 
 @dataclass(frozen=True, slots=True)
-class RaiseSignedUntil:
+class ExtendSignedUntil:
     """Record, before signing, until when certificates of this authority may be valid."""
 
     generation: int
@@ -79,7 +79,7 @@ class RequestCertificate:
 
 
 @dataclass(frozen=True, slots=True)
-class TakePair:
+class CopyIssuedPair:
     """Write an issued key pair and a bundle for a holder. `version`: empty creates the Secret."""
 
     holder: Holder
@@ -127,11 +127,11 @@ class Settled:
 Step = (
     CreateAuthority
     | ApplyTrust
-    | RaiseSignedUntil
+    | ExtendSignedUntil
     | WriteLeaf
     | WriteBundle
     | RequestCertificate
-    | TakePair
+    | CopyIssuedPair
     | BeginSigning
     | Retire
     | WaitFor

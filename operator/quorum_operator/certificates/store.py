@@ -215,7 +215,7 @@ async def write(api: KubeApi, owner: Owner, found: Found, step: steps.Step, now:
             )
             made = await api.create(paths.namespaced("secrets", owner.namespace), body)
             return _with_authority(found, generation, made)
-        case steps.RaiseSignedUntil(generation, version, until):
+        case steps.ExtendSignedUntil(generation, version, until):
             note = {documents.ANNOTATION_SIGNED_UNTIL: str(int(until))}
             made = await _annotate(api, owner, generation, version, note)
             return _with_authority(found, generation, made)
@@ -252,7 +252,7 @@ async def write(api: KubeApi, owner: Owner, found: Found, step: steps.Step, now:
         case steps.RequestCertificate(holder_name, request, version):
             made = await _ask(api, request, version)
             return _with_request(found, holder_name, made)
-        case steps.TakePair(holder, certificate, bundle, version, _, extras, revoked):
+        case steps.CopyIssuedPair(holder, certificate, bundle, version, _, extras, revoked):
             pair = _taken(objects, holder, certificate)
             body = documents.leaf_secret(
                 owner, holder, pair, bundle, extras=extras, revoked=revoked
@@ -268,7 +268,7 @@ def subject_of(owner: Owner, step: steps.Step) -> str:
     match step:
         case (
             steps.CreateAuthority(generation)
-            | steps.RaiseSignedUntil(generation)
+            | steps.ExtendSignedUntil(generation)
             | steps.BeginSigning(generation)
             | steps.Retire(generation)
         ):
@@ -277,7 +277,7 @@ def subject_of(owner: Owner, step: steps.Step) -> str:
             return f"ConfigMap/{documents.trust_name(owner)}"
         case steps.RequestCertificate(_, request):
             return f"Certificate/{request['metadata']['name']}"
-        case steps.WriteLeaf(holder) | steps.WriteBundle(holder) | steps.TakePair(holder):
+        case steps.WriteLeaf(holder) | steps.WriteBundle(holder) | steps.CopyIssuedPair(holder):
             return f"Secret/{documents.leaf_name(owner, holder)}"
     return ""
 

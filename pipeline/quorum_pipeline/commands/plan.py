@@ -159,7 +159,9 @@ def _size(text: str) -> int:
 def _check_resource(arguments: argparse.Namespace) -> None:
     """Validate the arguments before a possibly long log is read."""
     if (arguments.resource is None) != (arguments.quorum is None):
-        raise PipelineError("--resource and --quorum belong together")
+        raise PipelineError(
+            "--resource needs --quorum, and --quorum needs --resource: specify both or neither"
+        )
     if arguments.resource is None:
         return
     try:

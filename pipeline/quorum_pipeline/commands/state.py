@@ -76,7 +76,9 @@ def write_snapshot(directory: Path, state: AnyState) -> Path:
             for data in state.snapshot():
                 file.write(data)
     except FileExistsError:
-        raise PipelineError(f"{path} exists already") from None
+        raise PipelineError(
+            f"{path} exists already: remove it, or choose another directory for --snapshot"
+        ) from None
     except BaseException:
         path.unlink(missing_ok=True)
         raise

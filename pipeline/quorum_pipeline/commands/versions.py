@@ -101,7 +101,7 @@ def run(arguments: argparse.Namespace) -> int:
             )
         found = store.stored()
     if not found:
-        raise PipelineError(f"{source.name} has no records: there are no versions of it")
+        raise PipelineError(f"{source.name} has no records, so no versions were written")
     for name, count in counts_of(found):
         print(f"{name:12} {count:12,} versions")
     start, end = found[0].offsets.start, found[-1].offsets.end

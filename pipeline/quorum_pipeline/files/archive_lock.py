@@ -27,7 +27,9 @@ def only_writer(archive: Path) -> Iterator[None]:
         raise PipelineError(f"{archive} can't be written to: {error.strerror}") from None
     try:
         if not try_to_lock(file):
-            raise PipelineError(f"another process writes the archive {archive}")
+            raise PipelineError(
+                f"another process writes the archive {archive}: wait until it ends, or stop it"
+            )
         yield
     finally:
         os.close(file)

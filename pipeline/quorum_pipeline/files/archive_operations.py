@@ -8,6 +8,7 @@ Source: Delta Lake, "Retrieve Delta table history".
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from quorum_pipeline.archive.damage import damaged
 from quorum_pipeline.archive.layout import (
     DELTAS,
     MARKER,
@@ -86,7 +87,7 @@ def _states(reader: ArchiveReader) -> list[Operation]:
         try:
             rows = int(parsed_marker(reader.text(f"{directory}/{MARKER}") or "")["rows"])
         except (ValueError, KeyError, TypeError):
-            raise PipelineError(f"{reader.uri}/{directory}/{MARKER} is damaged") from None
+            raise PipelineError(damaged(f"{reader.uri}/{directory}/{MARKER}")) from None
         found.append(
             Operation(STATE, None, offset, None, 0, rows, 0, _size(kept), _written_ms(kept))
         )

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import pyarrow.parquet as pq
 
 from quorum_node.records.snapshot_id import parse_snapshot_name
+from quorum_pipeline.archive.damage import REMOVED, damaged
 from quorum_pipeline.archive.layout import (
     MARKER,
     RECORDS,
@@ -166,7 +167,8 @@ class ArchiveReader:
         """Raise PipelineError unless all records below an offset exist (None: the end)."""
         if found.quarantined:
             raise PipelineError(
-                f"{found.quarantined} records of {self._uri} are in quarantine: no state can be computed without them"
+                f"{found.quarantined} records of {self._uri} are in quarantine: no state can be computed without them. Use"
+                " the log of another replica (--log) or --bootstrap"
             )
         self._check_there(found, found.end if end_offset is None else end_offset)
 
@@ -174,7 +176,7 @@ class ArchiveReader:
         """Raise PipelineError if records are missing between `known_end` and the first archived record."""
         if known_end < found.start:
             raise PipelineError(
-                f"{self._uri} lacks offsets {known_end} to {found.start} but has later ones: directories were removed"
+                f"{self._uri} lacks offsets {known_end} to {found.start} but has later ones: {REMOVED}"
             )
 
     def batch_of(self, offset: int) -> BatchIdentity | None:
@@ -213,7 +215,7 @@ class ArchiveReader:
         behind = min((each.start for each in others if each.start >= end), default=end)
         if behind > end:
             raise PipelineError(
-                f"{self._uri} lacks offsets {end} to {behind} but has later ones: directories were removed"
+                f"{self._uri} lacks offsets {end} to {behind} but has later ones: {REMOVED}"
             )
         return counting, others
 
@@ -223,7 +225,7 @@ class ArchiveReader:
         try:
             return parse_marker(self._files.read(path) or "")
         except ValueError:
-            raise PipelineError(f"{path} is damaged") from None
+            raise PipelineError(damaged(path)) from None
 
     def _directory(self, table: str, range: OffsetRange) -> str:
         return f"{self._uri}/{table}/{range.directory}"

@@ -14,6 +14,7 @@ import numpy as np
 
 from quorum_node.records.batches import DecodedRecord
 from quorum_node.schema.primitives import MalformedRecord
+from quorum_pipeline.archive.damage import damaged
 from quorum_pipeline.archive.layout import (
     DELTAS,
     MARKER,
@@ -365,7 +366,7 @@ def states(reader: ArchiveReader) -> Iterator[tuple[int, dict[str, Any]]]:
                 },
             )
         except (ValueError, KeyError, TypeError):
-            raise PipelineError(f"{reader.uri}/{marker} is damaged") from None
+            raise PipelineError(damaged(f"{reader.uri}/{marker}")) from None
 
 
 def _check_behind(snapshot: SnapshotFile, moment: Moment) -> None:

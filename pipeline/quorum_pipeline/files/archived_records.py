@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from quorum_pipeline.archive.damage import REPLACED, damaged
 from quorum_pipeline.archive.layout import (
     MARKER,
     OffsetRange,
@@ -112,7 +113,7 @@ def _whole(directory: Path, files: list[_File]) -> list[_File]:
     try:
         expected = parse_marker(marker.read_text("utf-8")).rows
     except ValueError:
-        raise PipelineError(f"{marker} is damaged") from None
+        raise PipelineError(damaged(marker)) from None
     _check_complete(directory, files, expected, parse_directory(directory.name))
     return files
 
@@ -123,13 +124,14 @@ def _check_complete(
     found = sum(each.rows for each in files)
     if found != expected:
         raise PipelineError(
-            f"{directory} has {found} records, and its marker says {expected}: files were removed, added or replaced"
+            f"{directory} has {found} records, and its marker says {expected}: {REPLACED}"
         )
     for each in files if named is not None else ():
         assert named is not None
         if each.is_bounded and not (named.start <= each.least and each.most < named.end):
             raise PipelineError(
-                f"{each.path} has offsets {each.least} to {each.most}, which don't belong into its directory"
+                f"{each.path} has offsets {each.least} to {each.most}, which do not belong to this directory:"
+                " restore its files from a copy of the archive"
             )
 
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from quorum_pipeline.archive.damage import REPLACED
 from quorum_pipeline.archive.layout import QUARANTINE, RECORDS, OffsetRange
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.archive_reader import ArchiveReader
@@ -112,8 +113,7 @@ def _check_count(range: OffsetRange, table: Path, files: Sequence[_Opened], expe
     found = sum(each.file.metadata.num_rows for each in files)
     if found != expected:
         raise PipelineError(
-            f"{table / range.directory} has {found} rows, and its marker says {expected}: files were removed, added or "
-            "replaced"
+            f"{table / range.directory} has {found} rows, and its marker says {expected}: {REPLACED}"
         )
 
 

@@ -156,7 +156,7 @@ class StoredVersionsReader:
             if earlier.end != later.start:
                 raise PipelineError(
                     f"{self._uri} has offsets up to {earlier.end}, and the next ones from {later.start}: directories "
-                    "were removed or added"
+                    "were removed or added. Restore them from a copy, or write the versions into an empty directory"
                 )
         return [self._stored(each) for each in ranges]
 
@@ -180,7 +180,9 @@ class StoredVersionsReader:
             files = tuple(WrittenFile(*each) for each in told["files"])
             last = None if told["last"] is None else (int(told["last"][0]), int(told["last"][1]))
         except (ValueError, KeyError, TypeError):
-            raise PipelineError(f"{marker} is damaged or missing") from None
+            raise PipelineError(
+                f"{marker} is damaged or missing: restore the file from a copy of the directory"
+            ) from None
         return StoredVersions(offsets, files, last)
 
 

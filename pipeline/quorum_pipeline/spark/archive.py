@@ -280,8 +280,7 @@ class Archive(ArchiveReader):
         missing = unexplained(wanted, [*kept, *apart], set(apart))
         if missing is not None:
             raise PipelineError(
-                f"offset {missing} was missing or duplicated in offsets {wanted.start} to {wanted.end}: none of them "
-                "was archived"
+                f"offset {missing} was missing or duplicated in offsets {wanted.start} to {wanted.end}: {_NONE_ARCHIVED}"
             )
 
     def _complete(self, range: OffsetRange, marker: Marker) -> None:
@@ -359,9 +358,14 @@ def _in_words(what: str) -> Iterator[None]:
         raise PipelineError(f"{what}: {error}") from None
 
 
+_NONE_ARCHIVED = (
+    "none of them was archived. Run the command again; if it fails again, read another replica"
+)
+
+
 def _check_complete(wanted: OffsetRange, written: _Written) -> None:
     if (written.rows, written.least, written.most) != (len(wanted), wanted.start, wanted.end - 1):
         raise PipelineError(
             f"offsets {wanted.start} to {wanted.end} are {len(wanted)} records, but {written.rows} were read, from "
-            f"{written.least} to {written.most}: none of them was archived"
+            f"{written.least} to {written.most}: {_NONE_ARCHIVED}"
         )

@@ -88,7 +88,8 @@ class DeltaTables:
             table, store, stored, found.where(f"valid_from = {end}")
         ):
             raise PipelineError(
-                f"{path} has versions up to offset {end} that are not those of {store.name}: it is of another history"
+                f"{path} has versions up to offset {end} that are not those of {store.name}: it is of another history. Use an"
+                " empty directory or URI"
             )
 
     def _has(

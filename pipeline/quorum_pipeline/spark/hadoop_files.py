@@ -98,7 +98,9 @@ class HadoopFiles:
         finally:
             self._call(file, stream.close)
         if not self._call(file, system.rename, part, path):
-            raise PipelineError(f"{file} can't be written: the name already exists")
+            raise PipelineError(
+                f"{file} can't be written: the name already exists. If another process writes here, run only one"
+            )
 
     def rename(self, directory: str, name: str) -> None:
         """Rename a directory or file; `name` must not exist, its parent has to. Raises PipelineError."""
@@ -146,7 +148,9 @@ class HadoopFiles:
         path, system = self._path(file)
         target, _ = self._path(name)
         if not self._call(file, system.rename, path, target):
-            raise PipelineError(f"{file} can't be renamed to {name}")
+            raise PipelineError(
+                f"{file} can't be renamed to {name}. If another process writes here, run only one"
+            )
 
     def _path(self, text: str) -> tuple[Any, Any]:
         path = self._call(repr(text), self._jvm.org.apache.hadoop.fs.Path, text)

@@ -86,7 +86,7 @@ def _range_options(
     start = _number(options, "startOffset", 0) if word is None else word
     end = _number(options, "endOffset", NO_END)
     if start > end:
-        raise PipelineError(f"startOffset {start} is greater than endOffset {end}")
+        raise PipelineError(f"startingOffsets {start} is greater than endingOffsets {end}")
     return LogOptions(
         path=path,
         controllers=controllers,

@@ -25,7 +25,9 @@ def requested_columns(schema: StructType, declared: Mapping[str, str]) -> pa.Sch
     asked, known = to_arrow_schema(schema, timezone="UTC"), arrow_schema(declared)
     for each, named in zip(asked, schema, strict=True):
         if each.name not in declared:
-            raise PipelineError(f"there is no column {each.name!r}")
+            raise PipelineError(
+                f"there is no column {each.name!r}; the columns are {', '.join(declared)}"
+            )
         if not _is_part(each.type, known.field(each.name).type):
             told = named.dataType.simpleString()
             raise PipelineError(

@@ -272,9 +272,13 @@ class SparkState:
         """
         if self.left_out:
             kinds = ", ".join(sorted(self.left_out))
-            raise PipelineError(f"a snapshot would lose unknown records: {kinds}")
+            raise PipelineError(
+                f"a snapshot would lose unknown records: {kinds}. Use a version of this program that knows them"
+            )
         if self.in_transaction:
-            raise PipelineError(f"a metadata transaction is open at offset {self.end_offset}")
+            raise PipelineError(
+                f"a metadata transaction is open at offset {self.end_offset}: choose an earlier offset (--at-offset)"
+            )
         last = self._last
         level = KRAFT_VERSION_WITH_VOTERS if last.kraft_version is None else last.kraft_version
         bounds = SnapshotBounds(last.timestamp_ms, level, _told_voters(last))

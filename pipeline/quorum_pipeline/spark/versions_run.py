@@ -124,11 +124,12 @@ def _check_same(
     end = stored.offsets.end
     if source.end_offset() < end:
         raise PipelineError(
-            f"{store.name} has versions up to offset {end}, and {source.name} ends at {source.end_offset()}"
+            f"{store.name} has versions up to offset {end}, and {source.name} ends at {source.end_offset()}: read"
+            " the replica or archive that the versions were written from"
         )
     found = last_record(stages, source, end)
     if None not in (found, stored.last) and found != stored.last:
         raise PipelineError(
             f"the record before offset {end} of {source.name} is not the one that {store.name} has versions of: it is "
-            "another history"
+            "another history. Use an empty directory for its versions"
         )

@@ -109,7 +109,7 @@ public class AdminCalls {
             var made = admin.createTopics(List.of(new NewTopic("a", 3, (short) 2).configs(Map.of("retention.ms", "3600000"))));
             return made.numPartitions("a").get() + " partitions, " + made.replicationFactor("a").get() + " replicas, retention "
                 + made.config("a").get().get("retention.ms").value() + " " + made.config("a").get().get("retention.ms").source()
-                + ", configs told: " + (made.config("a").get().entries().size() > 20 ? "all" : "those that were set");
+                + ", configs returned: " + (made.config("a").get().entries().size() > 20 ? "all" : "those that were set");
         });
         call("createTopics, defaults", () -> {
             var made = admin.createTopics(List.of(new NewTopic("d", Optional.empty(), Optional.empty())));
@@ -202,7 +202,7 @@ public class AdminCalls {
         long end = System.currentTimeMillis() + 5_000;
         while (true) {
             ConfigEntry entry = admin.describeConfigs(List.of(resource)).all().get().get(resource).get(name);
-            String found = entry == null ? "not told" : entry.value() + ", " + entry.source();
+            String found = entry == null ? "not returned" : entry.value() + ", " + entry.source();
             if (found.contains("DYNAMIC") || System.currentTimeMillis() > end) return found;
             Thread.sleep(100);
         }

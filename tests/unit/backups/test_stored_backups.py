@@ -389,7 +389,7 @@ def test_missing_boto3_is_reported_with_the_extra_to_install(
     monkeypatch.setitem(sys.modules, "boto3.session", None)
     monkeypatch.setitem(sys.modules, "boto3", None)
     assert command.main(["list", "s3://bucket/x"]) == 1
-    assert "pip install 'metadataquorum[object-store]'" in capsys.readouterr().err
+    assert "pip install '.[object-store]'" in capsys.readouterr().err
 
 
 def test_restore_accepts_only_the_bytes_of_the_manifest(

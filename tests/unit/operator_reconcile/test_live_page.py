@@ -190,6 +190,16 @@ def test_live_page_is_disabled_by_default_and_needs_a_token_on_other_addresses()
             from_environment({page: wrong})
 
 
+def test_start_reports_a_missing_or_empty_token_file(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    place = PagePlace("127.0.0.1", 0, str(file))
+    with pytest.raises(ValueError, match=r"can't be read .*mount the Secret"):
+        served(place, lambda port: [])
+    file.write_text("\n")
+    with pytest.raises(ValueError, match="is empty: write a token into it"):
+        served(place, lambda port: [])
+
+
 @pytest.mark.requirement("OP-10")
 def test_live_page_lists_the_latest_reconcile_steps() -> None:
     api = running_quorum(3)

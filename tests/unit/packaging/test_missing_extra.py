@@ -51,7 +51,7 @@ def test_missing_extra_is_named(module: str, tmp_path: Path) -> None:
     done = run_bare(module, arguments, tmp_path)
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
-    assert line.endswith(f"pip install 'metadataquorum[{extra}]'")
+    assert f"pip install '.[{extra}]' in the project's repository" in line
 
 
 def test_kubectl_plugin_needs_no_packages(tmp_path: Path) -> None:

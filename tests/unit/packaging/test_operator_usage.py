@@ -1,5 +1,6 @@
 """`quorum-operator` on the command line: help and usage errors, which start nothing."""
 
+import re
 import sys
 from collections.abc import Iterator, Mapping
 
@@ -8,6 +9,9 @@ import pytest
 from quorum_operator import __main__ as program
 from quorum_operator.settings import from_environment
 from quorum_operator.usage import EXIT_CODES, VARIABLES
+from support.source_tree import ROOT
+
+_PAGE = ROOT / "docs" / "reference" / "configuration.md"
 
 
 class RecordedEnvironment(Mapping[str, str]):
@@ -62,3 +66,8 @@ def test_help_lists_every_setting() -> None:
     environment = RecordedEnvironment()
     from_environment(environment)
     assert environment.names == set(VARIABLES)
+
+
+def test_reference_lists_every_setting() -> None:
+    text = _PAGE.read_text().partition("## The operator's own settings\n")[2].partition("\n## ")[0]
+    assert set(re.findall(r"^\| `([A-Z_]+)` \|", text, re.MULTILINE)) == set(VARIABLES)

@@ -135,7 +135,7 @@ def test_only_complete_ranges_are_read(writer: LogWriter, root: Path) -> None:
         ({"path": "/a", "bootstrap": "h:1"}, "unknown option 'bootstrap'"),
         ({"path": "s3a://bucket/a"}, "s3a://bucket/a is not in a mounted file system"),
         ({"path": "/a", "onProblem": "skip"}, "it is fail or keep"),
-        ({"path": "/a", "startOffset": "3", "endOffset": "2"}, "is greater than endOffset"),
+        ({"path": "/a", "startOffset": "3", "endOffset": "2"}, "is greater than endingOffsets"),
         ({"path": "/a"}, "/a is not an archive, or is empty"),
     ],
 )

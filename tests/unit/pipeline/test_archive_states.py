@@ -265,7 +265,7 @@ def test_archive_with_a_missing_beginning_is_reported(
     assert kept(root) == end
     (first / MARKER).unlink()
     message = f"{root} lacks offsets 0 to 7 but has later ones: directories were removed"
-    assert refused(root, tmp_path, Moment(offset=20)) == message
+    assert refused(root, tmp_path, Moment(offset=20)).startswith(message)
     with history(root, tmp_path) as found:
         state = found.at(Moment())
         assert b"".join(state.snapshot()) == images[end], (

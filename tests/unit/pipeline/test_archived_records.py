@@ -204,7 +204,7 @@ def with_another_marker(first: Path, second: Path) -> None:
     [
         (taken_away, "files were removed, added or replaced"),
         (put_twice, "files were removed, added or replaced"),
-        (of_another_range, "which don't belong into its directory"),
+        (of_another_range, "which do not belong to this directory"),
         (with_another_marker, "files were removed, added or replaced"),
     ],
 )

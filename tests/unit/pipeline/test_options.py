@@ -64,7 +64,10 @@ def test_defaults_and_given_options() -> None:
         ({"bootstrap": "a:65536"}, "'65536' in 'a:65536' is not a port"),
         ({"bootstrap": "a:²"}, "'²' in 'a:²' is not a port"),
         ({"path": "/node", "startOffset": "²"}, "startOffset is '²'"),
-        ({"path": "/node", "startOffset": "9", "endOffset": "3"}, "9 is greater than endOffset 3"),
+        (
+            {"path": "/node", "startOffset": "9", "endOffset": "3"},
+            "9 is greater than endingOffsets 3",
+        ),
         ({"path": "hdfs://h/node"}, "hdfs://h/node is not in a mounted file system"),
         ({"path": "/node", "tls": "/tls"}, "specify them with bootstrap"),
     ],

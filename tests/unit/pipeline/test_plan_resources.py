@@ -100,7 +100,7 @@ def test_command_writes_the_documents(tmp_path: Path, capsys: pytest.CaptureFixt
     assert placed_in([document]) == [("orders", number, (1, 2)) for _, number, _ in same]
     capsys.readouterr()
     assert main([*command, "--resource", "even"]) == 2
-    assert "--resource and --quorum belong together" in capsys.readouterr().err
+    assert "--resource needs --quorum, and --quorum needs --resource" in capsys.readouterr().err
     assert main([*command, "--resource", "Even", "--quorum", "q"]) == 2
     assert "'Even' is not a valid resource name" in capsys.readouterr().err
     assert main([*command, "--resource", "even", "--quorum", "q" * 41]) == 2

@@ -71,7 +71,9 @@ def test_every_source_reports_unknown_columns(tmp_path: Path) -> None:
     ):
         reader = source.reader(only("nothing", LongType()))
         (task, *_) = reader.partitions()
-        with pytest.raises(PipelineError, match=r"^there is no column 'nothing'$"):
+        with pytest.raises(
+            PipelineError, match=r"^there is no column 'nothing'; the columns are \w+"
+        ):
             list(reader.read(task))
 
 

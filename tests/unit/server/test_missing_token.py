@@ -8,7 +8,7 @@ from structlog.testing import capture_logs
 
 from quorum_node.configuration.node_config import check_config
 from quorum_node.security.caller import Caller
-from quorum_node.server.admin.authorization import caller_of, refusal
+from quorum_node.server.admin.authorization import caller_of, refusal_without_authorizer
 from quorum_node.server.starting.startup import read_token
 
 BASE = {
@@ -27,7 +27,7 @@ def status_of(method: str, host: str, *tokens: str) -> int | None:
         "type": "http", "method": method, "path": "/v1/append", "client": (host, 1),
     }  # fmt: skip
     caller: Caller = caller_of(scope, NO_HEADERS, tokens)
-    found = refusal(scope, NO_HEADERS, tokens, caller)
+    found = refusal_without_authorizer(scope, NO_HEADERS, tokens, caller)
     return None if found is None else found.status
 
 

@@ -88,7 +88,7 @@ def cells(first: str) -> Mapping[str, list[str]]:
 
 def by_default(cell: str) -> frozenset[str]:
     """Who is meant by a cell of the column "by default"."""
-    if cell == "everybody":
+    if cell == "every caller":
         return EVERYBODY
     return ROLES if cell == "every role" else frozenset(re.sub(r" \(.*?\)", "", cell).split(", "))
 

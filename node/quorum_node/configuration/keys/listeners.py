@@ -56,7 +56,7 @@ CONTROLLER_LISTENER_NAMES: Key[tuple[str, ...] | None] = Key(
     "controller.listener.names",
     Names(CONTROLLER_LISTENER),
     None,
-    "the names in `listeners`, all of them: a node has the controller role only. Members connect to the first one",
+    "names of the listeners of the controllers. Of a controller: all names in `listeners` (with `process.roles=broker,controller`: those of the controller's part); members connect to the first one. Of a broker: the first one is the listener name under which it connects to the controllers; it is not in `listeners`",
     shown="`CONTROLLER`",
 )
 PROTOCOL_MAP: Key[Mapping[str, SecurityProtocol]] = Key(

@@ -84,25 +84,27 @@ FIRST_SCRAM: Key[Path | None] = Key(
 FETCH_TIMEOUT = _timeout(
     "fetch.timeout.ms",
     2000,
-    "at least the longest wait of a Fetch (500 ms: stock Kafka's replicas wait that long, too) plus 100 ms for the network, so 600. With less an idle quorum elects a new leader again and again",
+    "time without a successful Fetch after which a follower looks for another leader, and a leader resigns that no majority fetches from; voters start pre-votes after half of it. At least 600: the longest wait of a Fetch (500 ms) plus 100 ms for the network; with less an idle quorum elects leaders repeatedly",
 )
 REQUEST_TIMEOUT = _timeout(
     "request.timeout.ms",
     2000,
-    "at least 600, for the same reason: with less every Fetch of an idle quorum times out",
+    "time after which a request to another replica without an answer has failed. At least 600, as for the fetch timeout: with less every Fetch of an idle quorum times out",
 )
 ELECTION_TIMEOUT = _timeout(
-    "election.timeout.ms", 1000, "at least 50: a vote is synced to the disk before it is sent"
+    "election.timeout.ms",
+    1000,
+    "time a candidate waits for votes before it begins another election. At least 50: a vote is synced to the disk before it is sent",
 )
 ELECTION_BACKOFF_MAX = _timeout(
     "election.backoff.max.ms",
     1000,
-    "at least 10: candidates wait for a random fraction of it after a split vote",
+    "maximum of the random wait of a candidate after an election without a winner. At least 10",
 )
 RETRY_BACKOFF = _timeout(
     "retry.backoff.ms",
     20,
-    "at most `controller.quorum.retry.backoff.max.ms`, and at most half of `controller.quorum.fetch.timeout.ms`",
+    "pause before a failed request to another replica is first repeated; it grows exponentially. At most `controller.quorum.retry.backoff.max.ms`, and at most half of `controller.quorum.fetch.timeout.ms`",
 )
 RETRY_BACKOFF_MAX = _timeout("retry.backoff.max.ms", 1000, "the longest pause between two attempts")
 

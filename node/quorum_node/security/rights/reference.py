@@ -65,7 +65,7 @@ def _apis() -> Iterator[str]:
     for key, api in sorted(APIS.items()):
         claims = api.request in CLAIMING
         stock = STOCK[key]
-        stock_text = "not there" if stock is None else _needs(stock)
+        stock_text = "API not on a controller" if stock is None else _needs(stock)
         yield _row(api.name, str(key), stock_text, *_cells(RULES[key], claims=claims))
         if key in AS_A_READER:
             rule = AS_A_READER[key]
@@ -103,7 +103,7 @@ def _needs(needs: Iterable[Need]) -> str:
 
 def _roles(rule: Rule) -> str:
     if rule.roles == frozenset(Role):
-        return "everybody" if not rule.needs else "every role"
+        return "every caller" if not rule.needs else "every role"
     names = [role.value for role in Role if role in rule.roles]
     for role, topics in rule.limited_roles.items():
         names.append(f"{role.value} ({', '.join(f'`{name}`' for name in sorted(topics))})")

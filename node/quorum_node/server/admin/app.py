@@ -24,8 +24,8 @@ from quorum_node.server.admin.authorization import (
     caller_of,
     exposed_token,
     has_time,
-    judged,
-    refusal,
+    refusal_by_authorizer,
+    refusal_without_authorizer,
 )
 from quorum_node.server.admin.leader import leader_admin_endpoint, url_of
 from quorum_node.server.admin.node_view import NodeView
@@ -107,9 +107,9 @@ class Doorkeeper:
             await _plain_error(exposed)(scope, receive, send)
             return
         if guard is None or not guard.is_on:
-            refused = refusal(scope, headers, tokens, caller)
+            refused = refusal_without_authorizer(scope, headers, tokens, caller)
         else:
-            refused = judged(guard, scope, headers, caller)
+            refused = refusal_by_authorizer(guard, scope, headers, caller)
         if refused is None:
             on_authorized = scope.get(ON_AUTHORIZED)
             if on_authorized is not None and has_time(caller):

@@ -61,7 +61,9 @@ def exposed_token(scope: Scope, headers: Headers) -> ApiProblem | None:
     return ApiProblem(401, ErrorCode.UNAUTHORIZED, _EXPOSED)
 
 
-def judged(guard: Guard, scope: Scope, headers: Headers, caller: Caller) -> ApiProblem | None:
+def refusal_by_authorizer(
+    guard: Guard, scope: Scope, headers: Headers, caller: Caller
+) -> ApiProblem | None:
     """The refusal of a request by the configured authorizer; None if the request is allowed."""
     found = guard.route(caller, scope["method"], scope["path"])
     if found is None:
@@ -75,7 +77,7 @@ def judged(guard: Guard, scope: Scope, headers: Headers, caller: Caller) -> ApiP
     return _body_refusal(headers)
 
 
-def refusal(
+def refusal_without_authorizer(
     scope: Scope, headers: Headers, tokens: Sequence[str], caller: Caller
 ) -> ApiProblem | None:
     """The refusal of a request on a node without an authorizer; None if the request is allowed."""

@@ -68,7 +68,7 @@ class BrokerEvents:
     def no_cluster_id(self) -> None:
         """Log that the broker waits for the cluster id, which stock controllers don't send."""
         _LOG.warning(
-            "the broker can't register: the controllers don't tell the id of the cluster. Set cluster.id, which"
+            "the broker can't register: the controllers do not report the cluster id. Set cluster.id to the id that"
             " `kafka-cluster.sh cluster-id` prints"
         )
 
@@ -87,7 +87,8 @@ class BrokerEvents:
     def fenced(self) -> None:
         """Log that the broker no longer leads partitions."""
         _LOG.warning(
-            "the broker is fenced: the active controller has not received its heartbeats in time"
+            "the broker is fenced: the active controller has not received its heartbeats in time. It leads no partition"
+            " until heartbeats arrive: check the network to the controllers, and whether this host is overloaded"
         )
 
     def unregistered(self) -> None:
@@ -126,7 +127,10 @@ class BrokerEvents:
 
     def no_offsets_topic(self, why: str) -> None:
         """Log that the creation failed. It is retried with the next request of a client."""
-        _LOG.warning(f"__consumer_offsets can't be created: {why}")
+        _LOG.warning(
+            f"__consumer_offsets can't be created: {why}. Consumer groups wait for it. If there are fewer brokers than"
+            " offsets.topic.replication.factor, start more brokers or lower that value"
+        )
 
     def compacted(self, name: str, end_offset: int, before_bytes: int, after_bytes: int) -> None:
         """Log that one log was compacted."""
@@ -136,7 +140,9 @@ class BrokerEvents:
 
     def not_compacted(self, name: str, why: str) -> None:
         """Log that one log can't be compacted. No data is lost, but the log grows."""
-        _LOG.warning(f"{name} is not compacted until the broker is restarted: {why}")
+        _LOG.warning(
+            f"{name} is not compacted until the broker is restarted, and its log grows: {why}"
+        )
 
     def no_room_to_compact(self, why: str) -> None:
         """Log that the disk is full; the next round tries again."""

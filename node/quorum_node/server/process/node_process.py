@@ -282,14 +282,19 @@ class NodeProcess:
         self._metrics.step()
 
     def _shutdown(self) -> None:
-        """SIGTERM: hand over, then stop; a second signal changes nothing."""
-        _LOG.info("asked to stop")
+        """SIGTERM or SIGINT: transfer leadership, then stop; a second signal changes nothing."""
+        _LOG.info(
+            "stopping after SIGTERM or SIGINT; leadership of the quorum, if this node has it, is transferred first"
+        )
         self._loop.call_later(_SHUTDOWN_SECONDS, self._stop_waiting)
         self._hosted.request_shutdown()
 
     def _stop_waiting(self) -> None:
         if not self._stopped.done():
-            _LOG.warning("the handover did not finish in time")
+            _LOG.warning(
+                f"leadership was not transferred within {_SHUTDOWN_SECONDS:g} s: the node stops without it, and the"
+                " voters elect a leader"
+            )
             self._stopped.set_result(ExitCode.OK)
 
     def _voter_at(self, host: str, port: int) -> int | None:
