@@ -118,9 +118,8 @@ def handle_begin(replica: ReplicaState, request_id: int, request: BeginQuorumEpo
             error = RaftError.UNKNOWN_LEADER_EPOCH
     told = leader_for_sender(replica, None, request.recovered_epoch)
     if error is RaftError.INVALID_QUORUM_STATE and told == CurrentLeader(NO_LEADER, replica.epoch):
-        told = replace(
-            told, leader_id=replica.bound_leader_id
-        )  # the reason, also if it is given up
+        # The reason for the refusal, also if that leader does not respond any more.
+        told = replace(told, leader_id=replica.bound_leader_id)
     replica.respond(request_id, BeginQuorumEpochResponse(error, told))
 
 

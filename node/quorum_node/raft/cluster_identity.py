@@ -15,8 +15,8 @@ unless it is the only peer: an address that another process has announced for a 
 count, and is not asked again before the one of the voters record. A replica that knows no voter has
 only the addresses of its configuration. Several of them may lead to one lying peer, e.g. Kubernetes
 Services with one ready pod, and to another one a moment later: it halts if all of them keep refusing
-for a fetch timeout. Once a leader has served the
-replica in this run, its cluster id is known to be right and it never halts for this reason.
+for a fetch timeout. Once a leader has served the replica in this run, its cluster id is known to be
+right and it never halts for this reason.
 """
 
 from quorum_node.quorum_arithmetic import majority

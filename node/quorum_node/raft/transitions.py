@@ -191,9 +191,8 @@ def observe_leader(
     (KIP-595: "we piggyback current leader and epoch information on all responses".)
     """
     if error is RaftError.INVALID_CLUSTER_ID and replica.reported_cluster_id is not None:
-        return (
-            False  # leader and epoch of another cluster, whose node has the address of a voter now
-        )
+        # Leader and epoch are of another cluster, whose node has the address of a voter now.
+        return False
     if leader.leader_epoch < replica.epoch or is_of_older_quorum(replica, leader):
         return False
     leader_id, endpoint = known_leader(replica, leader)
