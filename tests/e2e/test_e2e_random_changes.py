@@ -12,8 +12,7 @@ from support.kind_env.environment import KindEnv
 from support.kind_env.operator_cluster import OperatorCluster
 from support.random_changes.catalogue import DRAWN
 from support.random_changes.drawing import draw
-from support.random_changes.passed_rounds import ledger
-from support.random_changes.rounds import rounds
+from support.random_changes.rounds import ledger, rounds
 from support.random_changes.running import run_round
 
 _SHORT = (24,)
@@ -38,11 +37,6 @@ def test_quorum_converges_in_three_hundred_random_rounds(
     """Rounds that were passed on this very tree are not played again, so that a run can be resumed."""
     first = (part - 1) * _ROUNDS_EACH + 1
     found = rounds(ready_cluster, range(first, first + _ROUNDS_EACH), DRAWN, ledger(), print)
-    passed = found.passed.values()
-    record_property("rounds", len(passed))
-    record_property("played now", found.played)
-    if passed:
-        record_property("longest s", max(each.settled_s for each in passed))
-        record_property("records", sum(each.acknowledged for each in passed))
+    found.record(record_property)
     assert not found.failures, "\n\n".join(found.failures)
-    assert len(passed) == _ROUNDS_EACH
+    assert len(found.passed) == _ROUNDS_EACH

@@ -35,11 +35,6 @@ def test_clusters_lose_nothing_in_a_hundred_and_twenty_random_rounds(
     require_machine()
     first = (part - 1) * _ROUNDS_EACH + 1
     found = rounds(range(first, first + _ROUNDS_EACH), ledger(), print)
-    passed = found.passed.values()
-    record_property("rounds", len(passed))
-    record_property("played now", found.played)
-    if passed:
-        record_property("longest s", max(each.settled_s for each in passed))
-        record_property("records", sum(each.acknowledged for each in passed))
+    found.record(record_property)
     assert not found.failures, "\n\n".join(found.failures)
-    assert len(passed) == _ROUNDS_EACH
+    assert len(found.passed) == _ROUNDS_EACH

@@ -19,7 +19,7 @@ from quorum_node.protocol.reassignments import (
     ReassignableTopic,
 )
 from support.local_quorum import LocalQuorum, wait_until
-from support.python_brokers import PythonBrokers
+from support.python_brokers import PythonBrokers, running_brokers
 
 pytestmark = pytest.mark.long
 
@@ -51,12 +51,8 @@ def test_restarting_broker_sets_aside_directories_of_partitions_it_no_longer_has
     tmp_path: Path,
 ) -> None:
     """While it is down one topic is deleted, one is recreated under its name, and one partition is moved away."""
-    with (
-        LocalQuorum(tmp_path / "quorum", nodes=1, broker_session_timeout_ms="2000") as quorum,
-        PythonBrokers(quorum, tmp_path / "brokers", 2) as brokers,
-    ):
-        quorum.form()
-        brokers.start()
+    of_controller = {"broker.session.timeout.ms": "2000"}
+    with running_brokers(tmp_path, 2, of_controller=of_controller) as brokers:
         kept = brokers.create_topic("kept", [202, 201])
         for name in ("gone", "again"):
             brokers.produce(202, brokers.create_topic(name, [202]), [b"old"])
@@ -92,12 +88,8 @@ def test_restarting_broker_sets_aside_directories_of_partitions_it_no_longer_has
 def test_unreplicated_records_are_not_returned_and_missing_offsets_are_out_of_range(
     tmp_path: Path,
 ) -> None:
-    with (
-        LocalQuorum(tmp_path / "quorum", nodes=1, broker_session_timeout_ms="60000") as quorum,
-        PythonBrokers(quorum, tmp_path / "brokers", 2) as brokers,
-    ):
-        quorum.form()
-        brokers.start()
+    of_controller = {"broker.session.timeout.ms": "60000"}
+    with running_brokers(tmp_path, 2, of_controller=of_controller) as brokers:
         topic = brokers.create_topic("t", [201, 202])
         assert brokers.produce(201, topic, [b"a"]).error_code == 0
         wait_until(lambda: brokers.fetch(201, topic, 1).high_watermark == 1, "it is committed", 20)

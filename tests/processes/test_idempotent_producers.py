@@ -8,8 +8,8 @@ import pytest
 
 from quorum_node.protocol.errors import ErrorCode
 from support.data_batches import data_batch
-from support.local_quorum import LocalQuorum, wait_until
-from support.python_brokers import PythonBrokers
+from support.local_quorum import wait_until
+from support.python_brokers import PythonBrokers, running_brokers
 
 pytestmark = pytest.mark.long
 
@@ -45,12 +45,8 @@ class Producer:
 def test_repeated_batches_are_recognized_by_later_leaders_and_after_restarts(
     tmp_path: Path,
 ) -> None:
-    with (
-        LocalQuorum(tmp_path / "quorum", nodes=1, broker_session_timeout_ms="2000") as quorum,
-        PythonBrokers(quorum, tmp_path / "brokers", 2) as brokers,
-    ):
-        quorum.form()
-        brokers.start()
+    of_controller = {"broker.session.timeout.ms": "2000"}
+    with running_brokers(tmp_path, 2, of_controller=of_controller) as brokers:
         producer = Producer(brokers)
 
         def leads(broker_id: int) -> None:

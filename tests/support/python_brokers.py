@@ -327,10 +327,12 @@ class PythonBrokers:
 
 
 @contextlib.contextmanager
-def running_brokers(root: Path, brokers: int, **properties: str) -> Iterator[PythonBrokers]:
-    """Unfenced brokers on a controller of their own. `properties`: of the brokers."""
+def running_brokers(
+    root: Path, brokers: int, *, of_controller: dict[str, str] | None = None, **properties: str
+) -> Iterator[PythonBrokers]:
+    """Unfenced brokers on a controller of their own. `properties`: of the brokers. `of_controller`: its own."""
     with (
-        LocalQuorum(root / "quorum", nodes=1) as quorum,
+        LocalQuorum(root / "quorum", nodes=1, properties=of_controller) as quorum,
         PythonBrokers(quorum, root / "brokers", brokers, FIRST_BROKER_ID, **properties) as made,
     ):
         quorum.form()

@@ -14,8 +14,8 @@ from typing import IO
 
 from support.kind_env import operator_cluster
 from support.random_changes.catalogue import DRAWN, named
-from support.random_changes.passed_rounds import ledger
-from support.random_changes.rounds import rounds
+from support.random_changes.rounds import ledger, rounds
+from support.seeded_rounds import say, seeds_of
 
 _FURTHER_PORTS = range(30_000, 31_000, 100)
 """The first host port of each cluster; above the ports of other tests, below the ephemeral ones."""
@@ -80,19 +80,6 @@ def _on_cluster(
 def _with_name(name: str, lines: IO[str]) -> None:
     for line in lines:
         say(f"{name}: {line.rstrip()}")
-
-
-def seeds_of(words: list[str]) -> list[int]:
-    """`7 12..14` are 7, 12, 13 and 14."""
-    found: list[int] = []
-    for word in words:
-        first, _, last = word.partition("..")
-        found += range(int(first), int(last or first) + 1)
-    return found
-
-
-def say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -1,27 +1,34 @@
-"""Plays many rounds, one after the other, each in its own namespace; rounds that have passed are skipped."""
+"""Plays many rounds, one after the other, each in its own namespace; rounds that have passed on this source tree are skipped."""
 
 import shutil
-import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from pathlib import Path
 
 from support.kind_env import diagnostics
 from support.kind_env.environment import KindEnv
 from support.kind_env.operator_cluster import OperatorCluster
-from support.kind_env.testbed import TestbedError, state_directory
+from support.kind_env.testbed import REPOSITORY, state_directory
 from support.random_changes.act import Act
 from support.random_changes.drawing import draw
-from support.random_changes.passed_rounds import PassedRound, PassedRounds
-from support.random_changes.running import RoundFailed, Say, run_round
+from support.random_changes.running import run_round
+from support.requirement_inputs import Inputs
+from support.seeded_rounds import Found, PassedRound, PassedRounds, RoundFailed, Say, play_rounds
+
+TREE = (
+    "node/quorum_node",
+    "operator/quorum_operator",
+    "crds",
+    "helm",
+    "tests/support/random_changes",
+    "tests/support/seeded_rounds.py",
+)
+"""The code that runs in a round, and the code that evaluates it."""
 
 
-@dataclass(slots=True)
-class Found:
-    """Results: passed rounds by seed, reports of the others, and the number of rounds played in this run."""
-
-    passed: dict[int, PassedRound] = field(default_factory=dict)
-    failures: list[str] = field(default_factory=list)
-    played: int = 0
+def ledger(root: Path = REPOSITORY) -> PassedRounds:
+    """The passed rounds of this checkout."""
+    path = root / "docs" / "evidence" / "random-changes.json"
+    return PassedRounds(path, Inputs(root).under(*TREE).inputs)
 
 
 def rounds(
@@ -33,26 +40,10 @@ def rounds(
     *,
     seconds: float = float("inf"),
 ) -> Found:
-    """Play the rounds; continues after a failure. `kept`: file of passed rounds. `seconds`: no round starts later."""
-    begun, found = time.monotonic(), Found()
-    before = kept.passed() if kept is not None else {}
-    for seed in seeds:
-        if seed in before:
-            found.passed[seed] = before[seed]
-            continue
-        if time.monotonic() - begun > seconds:
-            break
-        found.played += 1
-        try:
-            passed = found.passed[seed] = _played(ready, seed, acts, say)
-        except (AssertionError, TestbedError) as failure:
-            if not isinstance(failure, RoundFailed):
-                say(f"seed {seed}: FAILED\n{failure}")
-            found.failures.append(f"seed {seed}: {failure}")
-            continue
-        if kept is not None:
-            kept.add(seed, passed)
-    return found
+    """See `play_rounds`."""
+    return play_rounds(
+        seeds, lambda seed: _played(ready, seed, acts, say), kept, say, seconds=seconds
+    )
 
 
 def _played(ready: OperatorCluster, seed: int, acts: Sequence[Act], say: Say) -> PassedRound:
@@ -63,7 +54,7 @@ def _played(ready: OperatorCluster, seed: int, acts: Sequence[Act], say: Say) ->
     env = KindEnv(ready, f"anything-{seed}", number=seed, folder=folder)
     env.prepare()
     try:
-        passed = run_round(env, plan, say)
+        return run_round(env, plan, say)
     except RoundFailed as failure:
         say(f"seed {seed}: FAILED\n{failure}")
         collected = diagnostics.collect(env.namespace, ready.kubeconfig, env.quorum)
@@ -71,5 +62,3 @@ def _played(ready: OperatorCluster, seed: int, acts: Sequence[Act], say: Say) ->
         raise
     finally:
         env.remove()
-    say(f"seed {seed}: {passed}")
-    return passed

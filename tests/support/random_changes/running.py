@@ -1,8 +1,7 @@
 """One round on kind: the quorum, the load, the acts at their times, and the checks."""
 
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 
 from support.envtest.kube_api import Json
 from support.kind_env.environment import KindEnv
@@ -13,10 +12,10 @@ from support.random_changes.act import Doing, Drawn, FinalCondition
 from support.random_changes.drawing import Round
 from support.random_changes.harm import harm, stops
 from support.random_changes.operations import Operations, TargetMissing
-from support.random_changes.passed_rounds import PassedRound
 from support.random_changes.report import report
 from support.random_changes.settled import unsettled
 from support.random_changes.watching import RoundWatch
+from support.seeded_rounds import ActionLog, PassedRound, RoundFailed, Say
 
 SETTLED_S = 120.0
 SLOTS = 7
@@ -27,26 +26,6 @@ _CALM_S = 4.0
 """It must stay settled for that long: a leader misses a killed voter after its fetch timeout of 2 s only."""
 _SHOWN = 160
 _REFUSALS = (TargetMissing, TestbedError, AssertionError, *NO_ANSWER)
-
-Say = Callable[[str], None]
-
-
-class RoundFailed(AssertionError):
-    """The message is the report."""
-
-
-@dataclass(slots=True)
-class ActionLog:
-    """A record of what was done, with times since the start of the round."""
-
-    say: Say
-    begun: float = field(default_factory=time.monotonic)
-    lines: list[str] = field(default_factory=list)
-
-    def note(self, text: str) -> None:
-        line = f"[{time.monotonic() - self.begun:6.1f} s] {text}"
-        self.lines.append(line)
-        self.say(line)
 
 
 def run_round(env: KindEnv, plan: Round, say: Say) -> PassedRound:

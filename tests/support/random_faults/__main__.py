@@ -8,9 +8,9 @@ import argparse
 import sys
 
 from support import warm_start
-from support.random_changes.__main__ import say, seeds_of
 from support.random_faults.breaks import BREAKS, named, play_broken
 from support.random_faults.rounds import ledger, rounds
+from support.seeded_rounds import say, seeds_of
 
 
 def main() -> int:

@@ -9,8 +9,6 @@ from uuid import UUID
 
 from support.linearizability.network import require_namespaces
 from support.loop_disk import require_loop_disks
-from support.random_changes.passed_rounds import PassedRound
-from support.random_changes.running import ActionLog, RoundFailed, Say
 from support.random_faults import partition_requests
 from support.random_faults.acts import CATALOGUE, MIN_ISR, REFUSED, Doing, NotDone, Stage
 from support.random_faults.cluster import NO_ANSWER, Cluster, partition_of
@@ -24,6 +22,7 @@ from support.random_faults.replicas import (
     differences_on_disk,
     start_offset,
 )
+from support.seeded_rounds import ActionLog, PassedRound, RoundFailed, Say
 
 HEALED_S = 120.0
 """After the last fault: all brokers are live, all replicas in sync, all records acknowledged."""

@@ -1,14 +1,11 @@
 """Rounds of random acts: the same seed gives the same round, no act is left out, no round destroys a majority."""
 
-import subprocess
-import sys
-
 import pytest
 
-from support.kind_env.testbed import REPOSITORY
 from support.random_changes.act import Act
 from support.random_changes.catalogue import DRAWN, EVERY, HELD_BACK, named
 from support.random_changes.drawing import draw, is_bearable
+from support.seeded_rounds import lines_of_another_process
 
 _SEEDS = range(1, 301)
 
@@ -18,14 +15,7 @@ def test_same_seed_gives_the_same_round_in_another_process() -> None:
         "from support.random_changes.catalogue import DRAWN\nfrom support.random_changes.drawing import draw\n"
         "for seed in range(1, 9): print(draw(seed, DRAWN))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        env={"PYTHONPATH": str(REPOSITORY / "tests"), "PYTHONHASHSEED": "7"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout.splitlines() == [
+    assert lines_of_another_process(program) == [
         line for seed in range(1, 9) for line in str(draw(seed, DRAWN)).splitlines()
     ]
 

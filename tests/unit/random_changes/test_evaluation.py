@@ -13,9 +13,9 @@ from support.kind_env.quorum import described
 from support.random_changes.act import FinalCondition
 from support.random_changes.drift import drifted, essence, of_members
 from support.random_changes.harm import Sample, Stop, harm, stops
-from support.random_changes.passed_rounds import PassedRound, PassedRounds
 from support.random_changes.settled import complaints, unsettled
 from support.requirement_inputs import Inputs
+from support.seeded_rounds import PassedRound, PassedRounds
 
 _KEYS = [(number, f"u{number}") for number in (1, 2, 3)]
 _DOCUMENT: dict[str, Any] = {

@@ -7,7 +7,7 @@ from support.random_changes import running
 from support.random_changes.act import Act, Doing, Drawn
 from support.random_changes.drawing import Round
 from support.random_changes.operations import Operations, TargetMissing
-from support.random_changes.running import ActionLog
+from support.seeded_rounds import ActionLog
 
 _OPERATIONS = cast(Operations, None)
 

@@ -1,11 +1,7 @@
 """Rounds of random faults: the same seed gives the same round, all faults occur, and at most one log directory is lost."""
 
-import subprocess
-import sys
-
 import pytest
 
-from support.kind_env.testbed import REPOSITORY
 from support.random_faults.acts import CATALOGUE
 from support.random_faults.breaks import BREAKS, Break, broken_text
 from support.random_faults.plan import (
@@ -18,6 +14,7 @@ from support.random_faults.plan import (
     draw,
     is_stock,
 )
+from support.seeded_rounds import lines_of_another_process
 
 _SEEDS = range(1, 121)
 """Those of the long set."""
@@ -27,14 +24,7 @@ def test_same_seed_gives_the_same_round_in_another_process() -> None:
     program = (
         "from support.random_faults.plan import draw\nfor seed in range(1, 9): print(draw(seed))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        env={"PYTHONPATH": str(REPOSITORY / "tests"), "PYTHONHASHSEED": "7"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout.splitlines() == [
+    assert lines_of_another_process(program) == [
         line for seed in range(1, 9) for line in str(draw(seed)).splitlines()
     ]
 
