@@ -6,7 +6,7 @@ Source: KIP-595, "BeginQuorumEpoch" (K595-11) and "EndQuorumEpoch" (K595-12).
 
 from dataclasses import replace
 
-from quorum_node.raft import inquiry
+from quorum_node.raft import inquiry, membership
 from quorum_node.raft.cluster_identity import is_foreign
 from quorum_node.raft.election import campaign, start_candidacy
 from quorum_node.raft.epoch_bound import MAX_EPOCH, within_step
@@ -41,14 +41,18 @@ _NOT_THE_VOTER = (RaftError.INVALID_VOTER_KEY, RaftError.INVALID_CLUSTER_ID)
 
 
 def send_begin(replica: ReplicaState, leader: Leader) -> None:
-    """Send to every voter that has neither responded nor fetched in this epoch; repeat after a backoff."""
+    """Send to every voter that has neither responded nor fetched in this epoch; repeat after a backoff.
+
+    Also to a replica that is being added and does not fetch.
+    """
     asked = {
         sent.peer
         for sent in replica.outstanding.values()
         if isinstance(sent.request, BeginQuorumEpochRequest) and sent.epoch == replica.epoch
     }
     for key in leader.unendorsed - asked:
-        endpoint = replica.endpoint_of(key)
+        new_voter = membership.endpoint_of_new_voter(replica, leader, key)
+        endpoint = new_voter or replica.endpoint_of(key)
         if endpoint is not None:
             request = BeginQuorumEpochRequest(
                 replica.reported_cluster_id,
@@ -59,6 +63,8 @@ def send_begin(replica: ReplicaState, leader: Leader) -> None:
                 replica.recovered_epoch,
             )
             replica.send(endpoint, request, key)
+        elif key not in replica.voters.latest.voters:
+            leader.unendorsed.discard(key)  # its add was given up
     leader.begin_failures += 1
     leader.begin_deadline_ms = replica.now_ms + replica.backoff_ms(leader.begin_failures)
 

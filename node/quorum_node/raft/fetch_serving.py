@@ -12,8 +12,6 @@ again.
 from quorum_node.raft import acknowledgements, inquiry, membership, reads
 from quorum_node.raft.cluster_identity import fetcher_is_member, is_foreign
 from quorum_node.raft.commit import advance_as_leader
-from quorum_node.raft.config import CONTROLLER
-from quorum_node.raft.endpoint_gossip import is_target
 from quorum_node.raft.epoch_bound import within_step
 from quorum_node.raft.errors import RaftError
 from quorum_node.raft.fetch_answers import (
@@ -25,21 +23,20 @@ from quorum_node.raft.fetch_answers import (
     sent_high_watermark,
     served_end,
 )
-from quorum_node.raft.leadership import ChangeKind, Leader, Progress
+from quorum_node.raft.leadership import Leader, Progress
 from quorum_node.raft.messages import (
     STOCK_SENDER,
     CurrentLeader,
     DivergingEpoch,
     FetchRequest,
     FetchResponse,
-    voter_entry,
 )
 from quorum_node.raft.outputs import AheadOfLeader, CorruptionReported, Superseded
 from quorum_node.raft.replica_state import ReplicaState
 from quorum_node.raft.seen_recoveries import is_superseded, leader_for_sender
 from quorum_node.raft.static_quorum import note_sender
 from quorum_node.raft.transitions import become_unattached
-from quorum_node.records.identity import Endpoint, ReplicaKey
+from quorum_node.records.identity import ReplicaKey
 from quorum_node.records.snapshot_id import SnapshotId
 
 MAX_TRACKED_OBSERVERS = 1000
@@ -164,23 +161,13 @@ def yield_to_newer_voter(
     ):
         return
     if not is_voter:
-        endpoint = _endpoint_of_new_voter(replica, leader, sender)
+        endpoint = membership.endpoint_of_new_voter(replica, leader, sender)
         if endpoint is not None:
             inquiry.ask(replica, endpoint, sender)
     elif replica.ids_only and within_step(replica.epoch, epoch):
         become_unattached(replica, epoch, 0.0)
     else:
         inquiry.ask_voter(replica, sender.id)
-
-
-def _endpoint_of_new_voter(
-    replica: ReplicaState, leader: Leader, key: ReplicaKey
-) -> Endpoint | None:
-    """Where a replica listens that is being added, or is a target voter; None for any other one."""
-    change = leader.change
-    if change is not None and change.kind is ChangeKind.ADD and change.voter == key:
-        return voter_entry(key, change.endpoints).endpoint(CONTROLLER)
-    return replica.endpoint_of(key) if is_target(key, replica.target_voters()) else None
 
 
 def _is_voter(replica: ReplicaState, key: ReplicaKey) -> bool:

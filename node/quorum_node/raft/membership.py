@@ -16,9 +16,11 @@ open.
 AddVoter, between 5 and 6:
 a. An ApiVersions request to the new voter checks that it is reachable and supports the quorum's
 kraft.version.
-b. Catch-up rounds: in each one the new voter fetches up to the end that the log had at the start of
+b. The leader announces itself with BeginQuorumEpoch to a new voter that does not fetch, as to
+every voter that does not.
+c. Catch-up rounds: in each one the new voter fetches up to the end that the log had at the start of
 the round. It has caught up after a round that was shorter than the election timeout.
-c. 1 to 5 are checked again. If a and b take longer than the timeout: REQUEST_TIMED_OUT, nothing is
+d. 1 to 5 are checked again. If a to c take longer than the timeout: REQUEST_TIMED_OUT, nothing is
 changed.
 
 A change of a UUID is never one record: it is an add and a remove. A leader that is asked to add
@@ -29,6 +31,8 @@ itself any more, and resigns after the commit.
 from dataclasses import replace
 
 from quorum_node.raft import handover, safety
+from quorum_node.raft.config import CONTROLLER
+from quorum_node.raft.endpoint_gossip import is_target
 from quorum_node.raft.errors import RaftError
 from quorum_node.raft.leadership import ChangeKind, ChangePhase, Leader, PendingChange
 from quorum_node.raft.log_appends import append_control
@@ -246,7 +250,31 @@ def probe_answered(
     change.phase = ChangePhase.CATCHING_UP
     change.round_target = replica.log_end
     change.round_started_ms = replica.now_ms
+    _announce(replica, leader, change.voter)
     replica_fetched(replica, leader, change.voter)
+
+
+def _announce(replica: ReplicaState, leader: Leader, voter: ReplicaKey) -> None:
+    """Send BeginQuorumEpoch to a replica that is being added and does not fetch.
+
+    It may have been a voter before, and believe in a false leader of this epoch. While it does not
+    know that it was removed, it never forgets a leader by itself.
+    """
+    progress = leader.progress.get(voter)
+    if progress is None or not safety.is_fetching(replica, progress):
+        leader.unendorsed.add(voter)
+        leader.begin_deadline_ms = replica.now_ms
+        leader.begin_failures = 0
+
+
+def endpoint_of_new_voter(
+    replica: ReplicaState, leader: Leader, key: ReplicaKey
+) -> Endpoint | None:
+    """Where a replica listens that is being added, or is a target voter; None for any other one."""
+    change = leader.change
+    if change is not None and change.kind is ChangeKind.ADD and change.voter == key:
+        return voter_entry(key, change.endpoints).endpoint(CONTROLLER)
+    return replica.endpoint_of(key) if is_target(key, replica.target_voters()) else None
 
 
 def replica_fetched(replica: ReplicaState, leader: Leader, key: ReplicaKey) -> None:

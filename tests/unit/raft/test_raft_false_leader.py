@@ -7,6 +7,7 @@ import pytest
 
 from quorum_node.raft.errors import RaftError
 from quorum_node.raft.events import ResponseReceived, TimerExpired
+from quorum_node.raft.leadership import Leader
 from quorum_node.raft.messages import (
     NO_LEADER,
     BeginQuorumEpochRequest,
@@ -180,3 +181,51 @@ def test_second_leader_is_durable_after_the_one_that_got_the_vote_named_it() -> 
         assert (replica.leader_id, replica.bound_leader_id) == (2, bound_id)
     assert three.state is not None
     assert (three.state.leader_epoch, three.state.leader_id) == (7, 2)
+
+
+def removed_and_misled() -> tuple[Cores, Node]:
+    """A removed voter that was cut off, does not know of its removal, and believes in a false leader that is gone."""
+    cores, one = formed_cores("1", "2", "3", "4")
+    cores.start(LIAR)
+    four = cores.nodes["4"]
+    cores.partition(["1", "2", "3"], ["4"], [LIAR])
+    assert cores.remove_voter(one, four.key).error is RaftError.NONE
+    cores.crash(one)
+    cores.restart(one)
+    cores.advance(6_000)
+    assert four.replica.is_voter, "as far as it knows"
+    epoch = cores.leader.replica.epoch
+    mislead(cores, four, CurrentLeader(77, epoch, endpoints_of(LIAR)[0]))
+    cores.heal()
+    return cores, four
+
+
+def test_removed_voter_with_a_false_leader_can_be_added_again() -> None:
+    """No voter knows that it believes in a false leader: the leader has to announce itself."""
+    cores, four = removed_and_misled()
+    epoch = cores.leader.replica.epoch
+    cores.advance(20_000)
+    assert cores.leader.replica.epoch == epoch, "no election for a replica that nobody wants"
+    errors = []
+    for _ in range(6):
+        errors.append(cores.add_voter(cores.leader, four).error)
+        if errors[-1] is RaftError.NONE:
+            break
+        cores.advance(1_000)
+    assert errors[-1] is RaftError.NONE, errors
+    assert follows_the_leader(cores, four)
+    assert cores.leader.replica.epoch > epoch
+    epoch = cores.leader.replica.epoch
+    cores.advance(20_000)
+    assert cores.leader.replica.epoch == epoch, "no further election"
+
+
+def test_no_epoch_is_begun_for_a_replica_whose_add_was_given_up() -> None:
+    cores, four = removed_and_misled()
+    epoch = cores.leader.replica.epoch
+    assert cores.add_voter(cores.leader, four).error is RaftError.REQUEST_TIMED_OUT
+    cores.advance(20_000)
+    assert cores.leader.replica.epoch == epoch
+    role = cores.leader.replica.role
+    assert isinstance(role, Leader)
+    assert not role.unendorsed, "it is not asked for any more"
