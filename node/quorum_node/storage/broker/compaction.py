@@ -62,7 +62,7 @@ class CleanablePart:
         share = self.dirty_bytes / (self.clean_bytes + self.dirty_bytes)
         lag_ms = now_ms - self.oldest_ms
         is_late = self.oldest_ms >= 0 and lag_ms > log.settings.max_compaction_lag_ms
-        return share >= log.settings.min_cleanable_dirty_ratio or is_late
+        return share > log.settings.min_cleanable_dirty_ratio or is_late
 
 
 def cleanable_part(
