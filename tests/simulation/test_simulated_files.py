@@ -3,6 +3,7 @@
 import ast
 import errno
 import os
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
@@ -97,6 +98,30 @@ def test_errors_for_missing_files_are_the_same(on: FileSystem, tmp_path: Path) -
         with pytest.raises(FileNotFoundError):
             call()
     assert not on.exists(folder / "none")
+
+
+@pytest.mark.parametrize("on", [files(), POSIX], ids=["simulated", "real"])
+def test_files_know_when_they_were_changed(on: FileSystem, tmp_path: Path) -> None:
+    folder = tmp_path if on is POSIX else FOLDER
+    if isinstance(on, SimulatedFiles):
+        on.clock_ms = lambda: 7_000
+    fd = on.open(folder / "changed", _CREATE)
+    changes: tuple[Callable[[], object], ...] = (
+        lambda: on.pwrite(fd, b"abc", 0),
+        lambda: on.write(fd, b"abc"),
+        lambda: on.ftruncate(fd, 1),
+        lambda: on.close(on.open(folder / "changed", os.O_RDWR | os.O_TRUNC)),
+    )
+    for change in changes:
+        on.set_modified_ms(fd, 1_234)
+        assert on.modified_ms(fd) == 1_234
+        change()
+        assert on.modified_ms(fd) >= 7_000
+    on.set_modified_ms(fd, 1_234)
+    on.pread(fd, 3, 0)
+    on.fsync(fd)
+    on.rename(folder / "changed", folder / "renamed")
+    assert on.modified_ms(fd) == 1_234
 
 
 @pytest.mark.parametrize("seed", range(20))

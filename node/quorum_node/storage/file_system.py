@@ -46,6 +46,12 @@ class FileSystem(Protocol):
     def size_of(self, path: Path) -> int:
         """Size of a file by its name. Raises FileNotFoundError."""
 
+    def modified_ms(self, fd: int) -> int:
+        """When the content of an open file last changed, in milliseconds since 1970."""
+
+    def set_modified_ms(self, fd: int, modified_ms: int) -> None:
+        """Set that time."""
+
     def exists(self, path: Path) -> bool: ...
 
     def names(self, directory: Path) -> list[str]:
@@ -118,6 +124,14 @@ class PosixFileSystem:
     def size_of(self, path: Path) -> int:
         """Size of a file by its name."""
         return os.stat(path).st_size
+
+    def modified_ms(self, fd: int) -> int:
+        """When the content of an open file last changed, in milliseconds since 1970."""
+        return os.fstat(fd).st_mtime_ns // 1_000_000
+
+    def set_modified_ms(self, fd: int, modified_ms: int) -> None:
+        """Set that time, and the time of the last access."""
+        os.utime(fd, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
 
     def exists(self, path: Path) -> bool:
         """Whether the path exists; False also if a parent is missing."""

@@ -6,6 +6,7 @@ purpose of files. Directories are durable as soon as they are made.
 
 import errno
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -46,6 +47,8 @@ class SimulatedFiles:
         """Whether syncs fail because the disk is full, although writes do not."""
         self.failing_sync: int | None = None
         """The error of the next sync; the one after it works."""
+        self.clock_ms: Callable[[], int] = lambda: 0
+        """Time of day, for the times of files."""
         self.calls_left: int | None = None
         """Number of further changing calls until the power fails."""
         self.refused = False
@@ -70,10 +73,12 @@ class SimulatedFiles:
                     raise FileNotFoundError(errno.ENOENT, "simulated ENOENT", str(path))
                 self._about_to_change()
                 file = StoredFile()
+                file.modified_ms = self.clock_ms()
                 folder.link(name, file)
             elif flags & os.O_TRUNC and file.content:
                 self._about_to_change()
                 file.cut(0)
+                file.modified_ms = self.clock_ms()
             opened = _Opened(file)
         self._next_fd += 1
         self._opened[self._next_fd] = opened
@@ -111,6 +116,7 @@ class SimulatedFiles:
             raise OSError(errno.ENOSPC, "simulated ENOSPC")
         self._about_to_change(lambda: file.write(data[: len(data) // 2], position))
         file.write(data, position)
+        file.modified_ms = self.clock_ms()
         return len(data)
 
     def seek(self, fd: int, position: int) -> None:
@@ -124,6 +130,7 @@ class SimulatedFiles:
         if size != len(file.content):
             self._about_to_change()
             file.cut(size)
+            file.modified_ms = self.clock_ms()
 
     def fsync(self, fd: int) -> None:
         """Sync a file or a directory."""
@@ -160,6 +167,16 @@ class SimulatedFiles:
         if name not in folder.files:
             raise FileNotFoundError(errno.ENOENT, "simulated ENOENT", str(path))
         return len(folder.files[name].content)
+
+    def modified_ms(self, fd: int) -> int:
+        """Time of the last write or truncation. It survives a power failure."""
+        return self._file(fd).file.modified_ms
+
+    def set_modified_ms(self, fd: int, modified_ms: int) -> None:
+        """Set that time."""
+        self._check()
+        self._about_to_change()
+        self._file(fd).file.modified_ms = modified_ms
 
     def exists(self, path: Path) -> bool:
         """Whether a file or a directory exists."""

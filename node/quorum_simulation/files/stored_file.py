@@ -17,12 +17,22 @@ Torn = Callable[[bytearray, int], bytes | bytearray]
 class StoredFile:
     """A file. Cheap without faults: one buffer, and the number of synced bytes."""
 
-    __slots__ = ("_cut_in_sync", "_older", "_sync_limit", "_was_cut", "clean_bytes", "content")
+    __slots__ = (
+        "_cut_in_sync",
+        "_older",
+        "_sync_limit",
+        "_was_cut",
+        "clean_bytes",
+        "content",
+        "modified_ms",
+    )
 
     def __init__(self, content: bytes = b"") -> None:
         """Create a synced file."""
         self.content = bytearray(content)
         self.clean_bytes = len(content)
+        self.modified_ms = 0
+        """Time of the last change, in milliseconds since 1970; set by the file system."""
         self._older: bytes | None = None
         """Content on the disk, if it differs from the clean part of `content`."""
         self._sync_limit: int | None = None

@@ -195,6 +195,21 @@ def test_log_with_an_uncleanable_next_record_is_not_due(tmp_path: Path) -> None:
     assert [each.end_offset for each in reported if isinstance(each, Cleaned)] == [17]
 
 
+@pytest.mark.parametrize(
+    ("ratio", "dirty_bytes", "is_due"),
+    [(0.5, 100, False), (0.5, 101, True), (0.0, 1, True), (0.0, 0, False), (1.0, 100, False)],
+)
+def test_dirty_ratio_has_to_be_exceeded(
+    tmp_path: Path, ratio: float, dirty_bytes: int, is_due: bool
+) -> None:
+    """As in a stock broker (`LogCleanerManager.grabFilthiestCompactedLog`): equal is not enough."""
+    settings = replace(COMPACTS, min_cleanable_dirty_ratio=ratio)
+    log = opened(tmp_path).open_log(("t", 0), UUID(int=5), settings)
+    clean_bytes = 0 if ratio == 1.0 else 100
+    part = CleanablePart(0, 10, clean_bytes, dirty_bytes, oldest_ms=-1)
+    assert part.is_due(log, 5_000) is is_due
+
+
 def test_stop_discards_unfinished_cleaning(tmp_path: Path) -> None:
     directory = opened(tmp_path)
     log = directory.open_log(("t", 0), UUID(int=5), COMPACTS)

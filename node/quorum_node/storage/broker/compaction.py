@@ -14,6 +14,7 @@ Source: Kafka's documentation, "Log Compaction"; the rules of a stock broker (`C
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from crc32c import crc32c
 
@@ -62,7 +63,7 @@ class CleanablePart:
         share = self.dirty_bytes / (self.clean_bytes + self.dirty_bytes)
         lag_ms = now_ms - self.oldest_ms
         is_late = self.oldest_ms >= 0 and lag_ms > log.settings.max_compaction_lag_ms
-        return share >= log.settings.min_cleanable_dirty_ratio or is_late
+        return share > log.settings.min_cleanable_dirty_ratio or is_late
 
 
 def cleanable_part(
@@ -76,8 +77,7 @@ def cleanable_part(
         ends.append(first_unstable)
     lag_ms = log.settings.min_compaction_lag_ms
     if lag_ms:
-        young = (s.base_offset for s in segments if s.max_timestamp_ms > now_ms - lag_ms)
-        ends.extend(list(young)[:1])
+        ends += _first_younger(log, segments, now_ms - lag_ms)
     start = max(cleaned_offset, log.start_offset, segments[0].base_offset)
     if cleaned_offset > log.end_offset:
         start = segments[0].base_offset  # the log was truncated, or it is another one
@@ -91,6 +91,18 @@ def cleanable_part(
         sum(each.size_bytes for each in dirty),
         -1 if log.settings.max_compaction_lag_ms == NO_LAG_LIMIT else _oldest_ms(log, dirty),
     )
+
+
+def _first_younger(log: PartitionLog, segments: Sequence[DataSegment], limit_ms: int) -> list[int]:
+    """Base offset of the first segment whose newest record is younger; empty if there is none."""
+    with log.held:
+        if log.held.is_closed:
+            return []
+        try:
+            young = (each.base_offset for each in segments if each.newest_ms() > limit_ms)
+            return list(islice(young, 1))
+        except OSError as error:
+            raise classify(error, f"read {log.directory}") from error
 
 
 def _oldest_ms(log: PartitionLog, segments: Sequence[DataSegment]) -> int:
@@ -253,6 +265,8 @@ class _Pass:
                     self._copy(segment, batch, cleaned)
             cleaned.aborted.replace(self._passed.still_aborted)
             cleaned.close_for_appends()
+            # Retention of records without timestamps goes by it.
+            cleaned.files.set_modified_ms(cleaned.fd, group[-1].modified_ms())
             cleaned.sync()
             replaced = log.replace_segments(group, cleaned)
         except BaseException:

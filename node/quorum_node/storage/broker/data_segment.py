@@ -266,6 +266,17 @@ class DataSegment:
             hints[end_offset] = start + index
         return content if index == len(content) else content[:index]
 
+    def newest_ms(self) -> int:
+        """Largest timestamp of a record; if none has one, the time of the last change of the file, as in a stock broker.
+
+        Raises OSError.
+        """
+        return self.max_timestamp_ms if self.max_timestamp_ms >= 0 else self.modified_ms()
+
+    def modified_ms(self) -> int:
+        """Time of the last change of the file, in milliseconds since 1970. Raises OSError."""
+        return self.files.modified_ms(self.fd)
+
     # -- closing
 
     def sync(self) -> None:

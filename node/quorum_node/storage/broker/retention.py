@@ -18,7 +18,7 @@ def enforce_retention(log: PartitionLog, high_watermark: int, now_ms: int) -> bo
     StorageFailure or DiskFull.
     """
     segments = log.segments
-    count = expired_segments(log, segments, high_watermark, now_ms)
+    count = log.searched(lambda: expired_segments(log, segments, high_watermark, now_ms))
     if not count:
         return False
     if count == len(segments):
@@ -54,8 +54,4 @@ def _is_old(log: PartitionLog, segment: DataSegment, now_ms: int) -> bool:
     settings = log.settings
     if not settings.deletes or settings.retention_ms == FOREVER:
         return False
-    newest_ms = segment.max_timestamp_ms
-    if newest_ms < 0:
-        # No record has a timestamp: use the time since which the segment is known.
-        newest_ms = segment.created_ms
-    return now_ms - newest_ms > settings.retention_ms
+    return now_ms - segment.newest_ms() > settings.retention_ms
