@@ -37,7 +37,7 @@ storage, world, forgery = (
         ("forged questions", forgery.stop_for_a_foreign_question, 1),
         ("forged changes", forgery.add_a_voter_without_an_address, 5),
         ("false leaders", forgery.leave_a_misled_voter_alone, 10),
-        ("false leaders", forgery.never_doubt_a_leader_that_is_gone, 4),
+        ("false leaders", forgery.never_doubt_a_leader_that_is_gone, 14),
     ],
 )
 def test_defect_is_detected_with_the_fault_only(
