@@ -8,7 +8,8 @@ resigns at once instead of staying leader until then, so waiting requests are an
 
 A voter that stopped fetching while a majority continues receives BeginQuorumEpoch again, as in
 shipped Kafka. Its response may contain a newer epoch, which the leader can't learn from its other
-voters. This happens after a recovery.
+voters. This happens after a recovery. So does a voter that followed this leader and looks for one
+again.
 """
 
 from quorum_node.raft.leadership import Leader
@@ -38,3 +39,18 @@ def check_quorum(replica: ReplicaState, leader: Leader) -> None:
         leader.unendorsed |= lost
         leader.begin_failures = 0
         leader.begin_deadline_ms = replica.now_ms
+
+
+def note_search(replica: ReplicaState, leader: Leader, key: ReplicaKey) -> None:
+    """A voter that followed this leader looks for one again: it may have been told of a false leader.
+
+    It is told of this one again. The first fetch after a restart looks the same, so its next fetch is
+    awaited before.
+    """
+    if key in leader.unendorsed or key not in replica.voters.latest.voters:
+        return
+    leader.unendorsed.add(key)
+    leader.begin_failures = 0
+    due_ms = replica.now_ms + replica.config.retry_backoff_max_ms
+    if leader.begin_deadline_ms is None or leader.begin_deadline_ms > due_ms:
+        leader.begin_deadline_ms = due_ms

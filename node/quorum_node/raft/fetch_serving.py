@@ -10,6 +10,7 @@ again.
 """
 
 from quorum_node.raft import acknowledgements, inquiry, membership, reads
+from quorum_node.raft.check_quorum import note_search
 from quorum_node.raft.cluster_identity import fetcher_is_member, is_foreign
 from quorum_node.raft.commit import advance_as_leader
 from quorum_node.raft.epoch_bound import within_step
@@ -287,8 +288,10 @@ def _note_progress(
     progress.last_fetch_ms = now_ms
     if request.endpoints:
         progress.endpoints = request.endpoints
-    if leader.unendorsed and (request.answer >= 0 or request.answer == STOCK_SENDER):
-        # It follows: a replica that only looks for the leader fetches as well, but echoes no answer.
+    # A replica that only looks for the leader fetches as well, but echoes no answer.
+    if request.answer < 0 and request.answer != STOCK_SENDER:
+        note_search(replica, leader, key)
+    elif leader.unendorsed:
         leader.unendorsed.discard(key)
         leader.misled_since_ms.pop(key, None)
     news = request.answer > progress.answer

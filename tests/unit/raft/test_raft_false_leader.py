@@ -229,3 +229,24 @@ def test_no_epoch_is_begun_for_a_replica_whose_add_was_given_up() -> None:
     role = cores.leader.replica.role
     assert isinstance(role, Leader)
     assert not role.unendorsed, "it is not asked for any more"
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_follower_that_was_told_of_a_false_leader_returns(restarts: bool) -> None:
+    """It has followed the leader before, and fetches from it while it looks for one: this is no sign that it follows."""
+    cores, one = formed_cores("1", "2", "3")
+    cores.start(LIAR)
+    three = cores.nodes["3"]
+    cores.advance(3_000)
+    assert follows_the_leader(cores, three)
+    cores.partition(["1", "2"], ["3"], [LIAR])
+    mislead(cores, three, CurrentLeader(77, one.replica.epoch, endpoints_of(LIAR)[0]))
+    if restarts:
+        cores.crash(three)
+        cores.restart(three)
+    cores.heal()
+    cores.advance(20_000)
+    assert follows_the_leader(cores, three)
+    epoch = cores.leader.replica.epoch
+    cores.advance(20_000)
+    assert cores.leader.replica.epoch == epoch, "no further election"
