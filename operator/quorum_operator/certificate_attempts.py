@@ -11,7 +11,7 @@ from quorum_operator.certificates.lifetimes import DAY_S
 from quorum_operator.certificates.pem import Read
 from quorum_operator.certificates.store import subject_of
 from quorum_operator.desired.names import Owner
-from quorum_operator.planner.observed import Refusal
+from quorum_operator.planner.noticed import Refusal
 from quorum_operator.refused import CONFLICT
 
 MOST_REPORTED = 3

@@ -434,7 +434,7 @@ class Executor:
         if leader is None or token is None:
             text = (
                 f"leader {view.leader.id} can't be called: its pod is not one of this quorum's pods, or the admin token no "
-                "longer exists"
+                "longer exists. If that pod runs without a StatefulSet, delete it: the other voters elect a new leader"
             )
             return Outcome(False, text, (Refused(subject, "NoAddress", text, 0.2, 15.0, 5),), True)
         match step:

@@ -44,7 +44,12 @@ def whole_number(text: str | None) -> int | None:
 
 def canonical(quantity: str | int | float) -> str:
     """The canonical form as the API server writes it: with the largest suffix that gives a whole number."""
-    text = str(quantity).strip()
+    return _canonical(str(quantity).strip())
+
+
+# Each comparison of an object with the wanted one asks for the same few texts.
+@lru_cache(maxsize=1024)
+def _canonical(text: str) -> str:
     value = value_of(text)
     if value is None:
         return text

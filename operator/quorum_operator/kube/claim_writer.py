@@ -78,7 +78,8 @@ class ClaimWriter:
         """Prepare a claim for the member that will use it again. Returns what changed meanwhile; None if nothing did."""
         found = await self._api.get(self._path(lone.claim.name))
         now = None if found is None else claim_facts(found)
-        if now is None or now.deleting or now.uid != lone.claim.uid:
+        going = now is not None and now.deleting and not (lone.in_use and lone.claim.deleting)
+        if now is None or going or now.uid != lone.claim.uid:
             return f"{lone.claim.name} is gone"
         if now.marks != lone.claim.marks:
             return f"{lone.claim.name} has different marks now"

@@ -12,6 +12,8 @@ from quorum_operator.quantity import value_of, whole_number
 Object = dict[str, Any]
 Place = tuple[int, int]
 """Node id and incarnation."""
+_ENDED = ("Succeeded", "Failed")
+"""Phases of pods that keep no claim."""
 
 
 def claim_facts(claim: Object) -> ClaimFacts:
@@ -66,9 +68,9 @@ def marks_notes(marks: Marks) -> dict[str, str | None]:
 
 
 def lone_claims(
-    owner: Owner, claims: dict[Place, Object], sets: set[Place]
+    owner: Owner, claims: dict[Place, Object], sets: set[Place], pods: dict[Place, Object]
 ) -> tuple[LoneClaim, ...]:
-    """Claims without a StatefulSet of that name. `sets`: all existing StatefulSets, of any owner."""
+    """Claims without a StatefulSet of that name. `sets`: all existing StatefulSets, of any owner; `pods`: of members."""
     return tuple(
         LoneClaim(
             node_id=node_id,
@@ -76,10 +78,18 @@ def lone_claims(
             member=owner.member(node_id, number),
             claim=claim_facts(claim),
             storage=_storage(claim),
+            in_use=_is_used(pods.get((node_id, number))),
         )
         for (node_id, number), claim in sorted(claims.items())
         if (node_id, number) not in sets
     )
+
+
+def _is_used(pod: Object | None) -> bool:
+    """Whether a pod keeps its claim from being removed for now."""
+    if pod is None or "deletionTimestamp" in pod["metadata"]:
+        return False
+    return (pod.get("status") or {}).get("phase") not in _ENDED
 
 
 def _storage(claim: Object) -> StorageChoice:

@@ -158,7 +158,7 @@ async def observe(
         strays=tuple(_strays(parts)),
         incarnations=incarnations,
         lone_claims=lone_claims(
-            owner, parts.claims, parts.sets.keys() | _foreign_sets(owner, parts)
+            owner, parts.claims, parts.sets.keys() | _foreign_sets(owner, parts), parts.pods
         ),
         used_numbers=_used_numbers(parts),
         templates=_templates(owner, spec, identities, incarnations),

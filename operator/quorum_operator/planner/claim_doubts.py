@@ -40,16 +40,34 @@ def plan_adoption(at: Situation) -> Step | None:
     """Adopt objects of this cluster without an owner, or with owners of another kind. Those of another MetadataQuorum are
     never adopted.
     """
+    for each in adoptable(at):
+        owned = f"is owned by {each.owners}" if each.owners else "has no owner"
+        reason = f"{each.kind}/{each.name} of the cluster {each.cluster_id} {owned}"
+        return AdoptObject(each.kind, each.name, each.uid, each.resource_version, reason)
+    return None
+
+
+def adoptable(at: Situation) -> tuple[ForeignObject, ...]:
+    """Objects to adopt in this order, without any further decision."""
     cluster_id = at.seen.wanted.adopt or _known_cluster_id(at)
     if cluster_id is None:
-        return None
-    for each in sorted(at.seen.foreign_objects, key=lambda one: one.kind != _IDENTITY):
-        free = not each.owners or each.given_away
-        if each.cluster_id == cluster_id and free and each.uid:
-            owned = f"is owned by {each.owners}" if each.owners else "has no owner"
-            reason = f"{each.kind}/{each.name} of the cluster {cluster_id} {owned}"
-            return AdoptObject(each.kind, each.name, each.uid, each.resource_version, reason)
-    return None
+        return ()
+    found = [each for each in at.seen.foreign_objects if each.cluster_id == cluster_id]
+    return tuple(sorted(filter(_is_free, found), key=lambda one: one.kind != _IDENTITY))
+
+
+def undecided(at: Situation) -> tuple[ForeignObject, ...]:
+    """Objects that `spec.earlierClaims` may still adopt: there is no identity, and so no cluster, yet."""
+    if at.recorded_identity is not None:
+        return ()
+    ready = adoptable(at)
+    free = [each for each in at.seen.foreign_objects if each not in ready and _is_free(each)]
+    return tuple(each for each in free if each.cluster_id is not None and _blocks(at, each))
+
+
+def _is_free(each: ForeignObject) -> bool:
+    """Whether it has no owner that could object to its adoption."""
+    return bool(each.uid) and (not each.owners or each.given_away)
 
 
 def _known_cluster_id(at: Situation) -> str | None:
@@ -68,10 +86,12 @@ def _foreign(at: Situation) -> Step | None:
     if adopted is not None:
         return adopted
     names = _list([f"{each.kind}/{each.name}" for each in blocking])
-    if any(each.owners for each in blocking):
+    free = undecided(at)
+    others = [f"{each.kind}/{each.name}" for each in blocking if each.owners and each not in free]
+    if others:
         text = (
-            f"objects with the names of this quorum have another owner: {names}. Those of an earlier resource are "
-            "garbage-collected; delete or rename the others"
+            f"objects with the names of this quorum have another owner: {_list(others)}. Those of an earlier resource "
+            "are garbage-collected; delete or rename the others"
         )
         return Wait(text, "objects of another owner", RETRY_S)
     ids = _list(sorted({each.cluster_id for each in blocking if each.cluster_id}))

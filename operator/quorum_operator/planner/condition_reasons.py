@@ -49,7 +49,7 @@ REASONS: dict[str, tuple[str, ...]] = {
     ),
     "ClaimsInDoubt": ("NoDoubt", "EarlierResource", "NotCertain"),
     "IdentityMissing": ("IdentityThere", "IdentityGone"),
-    "ForeignObjects": ("NoForeignObjects", "NamesTaken"),
+    "ForeignObjects": ("NoForeignObjects", "NamesTaken", "EarlierResource"),
     "TlsReady": (
         *("Disabled", "WriteRefused", "Issuing", "Migrating", "GoingBack", "Renewing"),
         "CertificatesIssued",

@@ -4,16 +4,17 @@ Each type has a page under `docs/how-to/conditions/`, each reason a row in it (`
 describes the state and, if necessary, what to do.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from quorum_operator.planner.backups import BackupsSeen, is_overdue
 from quorum_operator.planner.certificates_seen import CertificatesSeen
-from quorum_operator.planner.claim_doubts import had_members, way_out
+from quorum_operator.planner.claim_doubts import adoptable, had_members, undecided, way_out
 from quorum_operator.planner.foreign_target import explain
 from quorum_operator.planner.growth import grows_to, wants_more
 from quorum_operator.planner.identity_rebuilding import plan_missing_identity
 from quorum_operator.planner.member_problems import LEFT
+from quorum_operator.planner.observed import ForeignObject
 from quorum_operator.planner.placement import shortage
 from quorum_operator.planner.refusals import reported_refusals
 from quorum_operator.planner.situation import Situation
@@ -276,20 +277,33 @@ def _refused(at: Situation) -> Finding:
 
 
 def _foreign(at: Situation) -> Finding:
-    found = at.seen.foreign_objects
-    if not found:
-        message = "all objects with the quorum's names are owned by it"
+    """Asks to delete nothing that the quorum adopts, or that the user may decide to adopt."""
+    ready, open_ones = adoptable(at), undecided(at)
+    others = [each for each in at.seen.foreign_objects if each not in (*ready, *open_ones)]
+    message = "all objects with the quorum's names are owned by it"
+    if ready:
+        message = f"of this quorum's cluster, adopted again: {_objects_in(ready)}"
+    if not others and not open_ones:
         return Finding(FOREIGN_OBJECTS, False, "NoForeignObjects", message)
+    waiting = (
+        f"left by an earlier resource of this name: {_objects_in(open_ones)}. Keep them until you have decided whether "
+        "spec.earlierClaims adopts them; the condition ClaimsInDoubt has the cluster id"
+    )
+    foreign = (
+        f"not part of this quorum, so not used or changed: {_objects_in(others)}. Find their owner: they may hold data "
+        "of an earlier resource of this name. Delete or rename what is not needed"
+    )
+    parts = [*([waiting] if open_ones else []), *([foreign] if others else [])]
+    reason = "NamesTaken" if others else "EarlierResource"
+    return Finding(FOREIGN_OBJECTS, True, reason, ". ".join(parts))
+
+
+def _objects_in(found: Sequence[ForeignObject]) -> str:
     named = [
         f"{each.kind}/{each.name} ({each.owners or 'without an owner'})"
         for each in found[:_NAMED_OBJECTS]
     ]
-    more = " …" if len(found) > _NAMED_OBJECTS else ""
-    message = (
-        f"not part of this quorum, so not used or changed: {', '.join(named)}{more}. Find their owner: they may "
-        "hold data of an earlier resource of this name. Delete or rename what is not needed"
-    )
-    return Finding(FOREIGN_OBJECTS, True, "NamesTaken", message)
+    return ", ".join(named) + (" …" if len(found) > _NAMED_OBJECTS else "")
 
 
 def _identity(at: Situation) -> Finding:

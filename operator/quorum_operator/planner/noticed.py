@@ -1,4 +1,4 @@
-"""Observations about a single member: an indirect sign of a failed disk, a rejected pod."""
+"""Observations about a single object: an indirect sign of a failed disk, a rejected pod, a rejected step."""
 
 from dataclasses import dataclass
 
@@ -20,3 +20,20 @@ class NotMade:
     """Reason as in the condition `Refused`."""
     message: str
     """The answer, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A step that was refused or had no lasting effect, and is not retried before `retry_at` (seconds since 1970)."""
+
+    step: str  # kind of the step
+    subject: str
+    """The affected object or voter, such as StatefulSet/demo-1-1."""
+    reason: str
+    """One word in CamelCase, such as QuotaExceeded."""
+    message: str
+    retry_at: float
+    since: float
+    times: int = 1  # consecutive refusals
+    reported: bool = True
+    """Whether it is reported, or expected to pass within moments."""

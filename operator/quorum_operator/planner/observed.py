@@ -16,7 +16,7 @@ from quorum_operator.planner.backups import BackupsSeen
 from quorum_operator.planner.certificates_seen import CertificatesSeen, LoadedCertificates
 from quorum_operator.planner.formation_defaults import Defaults
 from quorum_operator.planner.host_capacity import HostCapacity
-from quorum_operator.planner.noticed import NotMade, Suspicion
+from quorum_operator.planner.noticed import NotMade, Refusal, Suspicion
 from quorum_operator.planner.tls_stage import TlsStage
 from quorum_operator.planner.update_record import UpdateRecord, UpdateWanted
 from quorum_operator.quantity import value_of
@@ -249,6 +249,14 @@ class LoneClaim:
     """Name of the missing StatefulSet."""
     claim: ClaimFacts
     storage: StorageChoice
+    in_use: bool = False
+    """Whether a pod of this member uses it and is not being deleted: until that pod ends the claim and its data remain,
+    even if the claim is being deleted."""
+
+    @property
+    def is_going(self) -> bool:
+        """Whether it is being deleted and no pod holds it back."""
+        return self.claim.deleting and not self.in_use
 
     @property
     def key(self) -> Key | None:
@@ -410,23 +418,6 @@ class Templates:
 
     template_hash: str
     restart_hash: str
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """A step that was refused or had no lasting effect, and is not retried before `retry_at` (seconds since 1970)."""
-
-    step: str  # kind of the step
-    subject: str
-    """The affected object or voter, such as StatefulSet/demo-1-1."""
-    reason: str
-    """One word in CamelCase, such as QuotaExceeded."""
-    message: str
-    retry_at: float
-    since: float
-    times: int = 1  # consecutive refusals
-    reported: bool = True
-    """Whether it is reported, or expected to pass within moments."""
 
 
 @dataclass(frozen=True, slots=True)

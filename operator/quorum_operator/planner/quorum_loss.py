@@ -159,7 +159,7 @@ class QuorumLoss:
             each
             for each in self._at.seen.lone_claims
             if each.claim.marks.bars is None
-            and not (each.claim.deleting or each.claim.phase == "Lost")
+            and not (each.is_going or each.claim.phase == "Lost")
             and (each.key in missing if each.key is not None else each.node_id in ids)
         )
 

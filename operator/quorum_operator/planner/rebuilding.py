@@ -4,6 +4,9 @@ Owns the conditions for doing so automatically: the claim belongs to this resour
 UUID and no mark that forbids it, no other claim or member has the same UUID, and its replica is a voter. The voters
 are those of a confirmed describe, else those in the logs of the answering replicas; without any answer only the marks
 decide, because they are written before a member is stopped. In all other cases the user decides (`claim_doubts.py`).
+
+A claim that is being deleted counts while a pod of its member uses it, because only a member with a StatefulSet can be
+called, moved and stopped. It is replaced like every member whose claim is being deleted.
 """
 
 from collections import Counter
@@ -66,8 +69,11 @@ class Rebuilding:
     def objection(self, each: LoneClaim) -> str | None:
         """Why the claim is not used automatically."""
         identity, marks, claim = self._at.identity, each.claim.marks, each.claim
-        if claim.deleting or claim.phase == "Lost":
+        if each.is_going or claim.phase == "Lost":
             return "being deleted" if claim.deleting else "it lost its volume"
+        if claim.deleting and not (identity is not None and identity.formed):
+            # A pod of the StatefulSet may find an empty volume, which a founder would format again.
+            return "being deleted"
         released = marks.failed is None and marks.removed is None and is_released(self._at, marks)
         if marks.bars is not None and not released:
             return marks.bars

@@ -7,7 +7,8 @@ rules may continue. `attempts.py` has the memory; here refusals are facts of the
 from typing import TYPE_CHECKING
 
 from quorum_operator.planner import step as steps
-from quorum_operator.planner.observed import Observation, Refusal
+from quorum_operator.planner.noticed import Refusal
+from quorum_operator.planner.observed import Observation
 from quorum_operator.planner.step import Step
 
 if TYPE_CHECKING:

@@ -59,7 +59,7 @@ def test_recreated_stateful_set_uses_the_replica_and_storage_of_its_claim() -> N
 def test_claim_without_a_stateful_set_of_any_owner_is_orphaned() -> None:
     meta = {"name": "data-q-1-1-0", "uid": "u", "labels": {}}
     claim = {"metadata": meta, "spec": {"resources": {"requests": {"storage": "2Gi"}}}}
-    found = lone_claims(OWNER, {(1, 1): claim, (2, 1): claim}, {(2, 1)})
+    found = lone_claims(OWNER, {(1, 1): claim, (2, 1): claim}, {(2, 1)}, {})
     assert [(each.node_id, each.member, each.key) for each in found] == [(1, "q-1-1", None)]
     assert found[0].storage == StorageChoice("2Gi", None)
 

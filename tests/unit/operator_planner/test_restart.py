@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 
 from quorum_node.exit_codes import ExitCode
+from quorum_operator.planner.noticed import Refusal
 from quorum_operator.planner.observed import (
     Incarnation,
     Key,
     Observation,
-    Refusal,
     ReplicaView,
     Wanted,
 )
