@@ -36,6 +36,7 @@ from quorum_node.server.broker.live_replicas import (
     eligible_brokers,
     log_directories,
 )
+from quorum_node.server.broker.log_syncs import LogSyncs
 from quorum_node.server.broker.replica_moves import ReplicaMoves
 from quorum_node.server.broker.replication_throttles import ReplicationThrottles
 from quorum_node.server.broker.topic_values import TopicValues
@@ -89,6 +90,7 @@ class AssignedReplicas:
         self._retention_seconds = retention_check_ms / 1000
         self._maintenance: asyncio.Future[None] | None = None
         self._cleaning = Cleaning(directories, events)
+        self._syncs = LogSyncs(values.sync_check_ms)
         self._cleaner_values = values.cleaner(self._image.configs)
         self.moves = ReplicaMoves(directories, self._replicas.get, self._moved, events)
         self._is_started = False
@@ -176,6 +178,7 @@ class AssignedReplicas:
         if self._timer is not None:
             self._timer.cancel()
         self._cleaning.close()
+        self._syncs.close()
         self.moves.close()
         self._fetchers.close()
         self._isr_requests.close()
@@ -272,6 +275,7 @@ class AssignedReplicas:
             self._note_offline(key, directory_id)
             return None
         self._assignments.placed(key, directory_id)
+        self._syncs.opened(key)
         replica = self._replicas[key] = HostedReplica(
             key,
             name,
@@ -319,6 +323,7 @@ class AssignedReplicas:
             self._retained_at = now
             self._retain()
         self._cleaning.look(self._cleaner_values, self._compacting)
+        self._syncs.look(self._replicas.values())
         if now - self._maintained_at >= _MAINTENANCE_SECONDS and self._maintenance is None:
             self._maintained_at = now
             self._maintenance = self._loop.run_in_executor(None, self._directories.maintain)
@@ -352,6 +357,7 @@ class AssignedReplicas:
 
     def _maintained(self, done: "asyncio.Future[None]") -> None:
         self._maintenance = None
+        self._syncs.all_synced()
         failure = done.exception()
         if failure is not None and not self._closed:
             raise failure
@@ -385,6 +391,10 @@ class AssignedReplicas:
     def propose_isr(self, replica: HostedReplica, output: ProposeIsr) -> None:
         """See `ReplicaPort`."""
         self._isr_requests.propose(replica, output)
+
+    def sync(self, replica: HostedReplica) -> None:
+        """See `ReplicaPort`."""
+        self._syncs.sync(replica)
 
     def maintain_soon(self) -> None:
         """See `ReplicaPort`."""

@@ -67,6 +67,10 @@ class DataLog(Protocol):
         """First offset that can be read."""
 
     @property
+    def synced_offset(self) -> int:
+        """All records below it are synced."""
+
+    @property
     def cuts(self) -> int:
         """Number of truncations since the log was opened."""
 
@@ -78,6 +82,12 @@ class DataLog(Protocol):
 
     def append(self, batches: Iterable[Batch]) -> None:
         """Append batches with assigned offsets. They can be read when this returns; they may reach the disk later."""
+
+    def sync(self) -> None:
+        """Make everything durable that was appended before the call. Runs on another thread, beside the other methods.
+
+        Does nothing if the log was closed meanwhile.
+        """
 
     def read(self, offset: int, end_offset: int, max_bytes: int) -> Buffer:
         """Whole batches, from the one that contains `offset`, below `end_offset`; at least one, unless the range is empty."""

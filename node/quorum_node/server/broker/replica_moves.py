@@ -152,7 +152,8 @@ class ReplicaMoves:
         """Copy the rest and exchange the logs; False if too much was written meanwhile, or the move is not wanted any more."""
         if not self._is_wanted(replica, directory) or copy.is_void:
             return False
-        if copy.advance(replica.core.written_offset) and copy.advance(replica.core.written_offset):
+        # Also what waits for a sync of the present log: the copy is synced before it takes its place.
+        if copy.advance(replica.core.end_offset) and copy.advance(replica.core.end_offset):
             return False
         copy.promote()
         name, number, key = replica.topic_name, replica.key.partition_id, replica.key

@@ -14,7 +14,7 @@ from quorum_node.image.configs import ConfigsImage
 from quorum_node.image.resource_types import TOPIC
 from quorum_node.server.broker.data_log import CompactionLimits
 from quorum_node.storage.broker.codecs import GZIP, LZ4, NONE, SNAPPY, ZSTD
-from quorum_node.storage.broker.log_settings import LogSettings
+from quorum_node.storage.broker.log_settings import NEVER, LogSettings
 
 DEDUPE_BUFFER_BYTES = 128 << 20
 BACKOFF_MS = 15_000
@@ -29,6 +29,8 @@ _LOG_NUMBERS = {
     "delete_retention_ms": "delete.retention.ms",
     "min_compaction_lag_ms": "min.compaction.lag.ms",
     "max_compaction_lag_ms": "max.compaction.lag.ms",
+    "flush_messages": "flush.messages",
+    "flush_ms": "flush.ms",
 }
 _BATCH_CONFIGS = (
     "max.message.bytes",
@@ -89,6 +91,11 @@ class TopicValues:
         self._broker_id = broker_id
         self._static = static
         self._lag_time_max_ms = lag_time_max_ms
+
+    @property
+    def sync_check_ms(self) -> int:
+        """`log.flush.scheduler.interval.ms`: interval of the check for logs to sync by flush.ms. It is static, as in a stock broker."""
+        return _number(self._static, "log.flush.scheduler.interval.ms", NEVER)
 
     def texts(self, configs: ConfigsImage, topic: str, names: tuple[str, ...]) -> dict[str, str]:
         """Effective values of some configs of a topic; configs without a value are left out."""
