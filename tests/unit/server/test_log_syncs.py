@@ -2,7 +2,6 @@
 
 import asyncio
 import errno
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -11,40 +10,13 @@ import pytest
 from quorum_node.broker.errors import BrokerError
 from quorum_node.broker.events import BatchesFetched
 from quorum_node.image.configs import ConfigsImage
-from quorum_node.server.broker.hosted_replica import HostedReplica
 from quorum_node.server.broker.topic_values import TopicValues
 from quorum_node.storage.broker.log_settings import LogSettings
-from quorum_node.storage.file_system import PosixFileSystem
 from support.data_batches import data_batch
 from support.hosted_replicas import ME, OTHER, HostedReplicas, position_of
+from support.stalled_syncs import Produced, StalledSyncs
 
 EVERY_100_MS = {"log.flush.scheduler.interval.ms": "100"}
-
-
-class StalledSyncs(PosixFileSystem):
-    """`stall` makes later syncs on other threads wait; `error` makes them fail."""
-
-    def __init__(self) -> None:
-        self.error: int | None = None
-        self.begun = threading.Event()
-        self._goes_on = threading.Event()
-        self._goes_on.set()
-        self._loop_thread = threading.get_ident()
-
-    def stall(self) -> None:
-        self.begun.clear()
-        self._goes_on.clear()
-
-    def go_on(self) -> None:
-        self._goes_on.set()
-
-    def fdatasync(self, fd: int) -> None:
-        if threading.get_ident() != self._loop_thread:
-            self.begun.set()
-            assert self._goes_on.wait(60)
-            if self.error is not None:
-                raise OSError(self.error, "a failed sync")
-        super().fdatasync(fd)
 
 
 @pytest.fixture
@@ -52,18 +24,6 @@ def files() -> Iterator[StalledSyncs]:
     made = StalledSyncs()
     yield made
     made.go_on()
-
-
-class Produced:
-    """A produce request and its answer."""
-
-    def __init__(self, replica: HostedReplica, acks: int = 1) -> None:
-        self.answer: tuple[BrokerError, int] | None = None
-        replica.produce(data_batch(0), acks, 60_000.0, self._done)
-
-    def _done(self, error: BrokerError, offset: int) -> None:
-        assert self.answer is None
-        self.answer = (error, offset)
 
 
 async def until(check: Callable[[], bool]) -> None:

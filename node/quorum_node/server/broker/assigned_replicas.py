@@ -7,7 +7,7 @@ Source: the replication design V3, "Broker"; KIP-631; KIP-516.
 
 import asyncio
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from uuid import UUID
 
@@ -36,6 +36,7 @@ from quorum_node.server.broker.live_replicas import (
     eligible_brokers,
     log_directories,
 )
+from quorum_node.server.broker.log_deletions import LogDeletions
 from quorum_node.server.broker.log_syncs import LogSyncs
 from quorum_node.server.broker.replica_moves import ReplicaMoves
 from quorum_node.server.broker.replication_throttles import ReplicationThrottles
@@ -92,7 +93,11 @@ class AssignedReplicas:
         self._cleaning = Cleaning(directories, events)
         self._syncs = LogSyncs(values.sync_check_ms)
         self._cleaner_values = values.cleaner(self._image.configs)
-        self.moves = ReplicaMoves(directories, self._replicas.get, self._moved, events)
+        self._deletions = LogDeletions(self._log_deleted)
+        self.moves = ReplicaMoves(
+            directories, self._replicas.get, self._moved, self._deletions, events
+        )
+        self._watchers: list[Callable[[], None]] = []
         self._is_started = False
         self._closed = False
         self._timer: asyncio.TimerHandle | None = None
@@ -123,6 +128,10 @@ class AssignedReplicas:
         if len(self._preferred) >= _MOST_PREFERRED:
             del self._preferred[next(iter(self._preferred))]
         self._preferred[topic_name, partition_id] = directory_id
+
+    def watch(self, opened: Callable[[], None]) -> None:
+        """Call `opened` when a replica was opened later than its metadata was applied."""
+        self._watchers.append(opened)
 
     # -- metadata
 
@@ -179,6 +188,7 @@ class AssignedReplicas:
             self._timer.cancel()
         self._cleaning.close()
         self._syncs.close()
+        self._deletions.close()
         self.moves.close()
         self._fetchers.close()
         self._isr_requests.close()
@@ -198,11 +208,16 @@ class AssignedReplicas:
             if replica is not None:
                 replica.take(ReplicaStopped(delete=True))
         for assigned in changes.changed:
-            replica = self._replicas.get(assigned.key) or self._open(assigned, image)
-            if replica is not None:
-                eligible = eligible_brokers(assigned.partition, image.brokers, active)
-                replica.take(MetadataChanged(assigned.partition, eligible))
+            self._replica_changed(assigned, image, active)
         self._assignments.image_changed(image, changes.changed)
+
+    def _replica_changed(
+        self, assigned: AssignedPartition, image: ClusterImage, active: Mapping[int, int]
+    ) -> None:
+        replica = self._replicas.get(assigned.key) or self._open(assigned, image)
+        if replica is not None:
+            eligible = eligible_brokers(assigned.partition, image.brokers, active)
+            replica.take(MetadataChanged(assigned.partition, eligible))
 
     def _brokers_changed(self, before: BrokersImage, image: ClusterImage) -> None:
         """Pass a change in the set of brokers that may join an ISR to all leaders, even if their partitions did not change."""
@@ -239,8 +254,9 @@ class AssignedReplicas:
         """Open or create the log; None if the replica is offline."""
         key, name = assigned.key, assigned.topic_name
         log_counts = self._directories.log_counts
-        # Without any directory online the process is about to end.
-        if key in self._offline or not log_counts:
+        # Without any directory online the process is about to end. `_log_deleted` opens what waits for a deletion.
+        is_waiting = self._deletions.is_running(name, key.partition_id)
+        if key in self._offline or not log_counts or is_waiting:
             return None
         replica = (name, key.partition_id)
         place = directory_of_replica(
@@ -404,4 +420,23 @@ class AssignedReplicas:
         """See `ReplicaPort`."""
         directory = self._directories.get(replica.directory_id)
         if directory is not None:
-            directory.delete(replica.topic_name, replica.key.partition_id)
+            self._deletions.delete(directory, replica.topic_name, replica.key.partition_id)
+
+    def _log_deleted(self, topic_name: str, partition_id: int) -> None:
+        """Open the log of a topic that was created again meanwhile, or of a replica that was added again."""
+        image = self._image
+        topic = image.topics.named(topic_name)
+        partition = None if topic is None else topic.partitions.get(partition_id)
+        if topic is None or partition is None or self._broker_id not in partition.replicas:
+            return
+        assigned = AssignedPartition(
+            PartitionKey(topic.topic_id, partition_id), topic_name, partition
+        )
+        if assigned.key not in self._replicas:
+            try:
+                self._replica_changed(assigned, image, active_brokers(image.brokers))
+            except (StorageFailure, DiskFull):
+                return  # the last directory has failed: the process ends
+            self._assignments.image_changed(image, [assigned])
+            for opened in self._watchers:
+                opened()

@@ -201,7 +201,10 @@ class DataDirectory(Protocol):
         """Rename a log that is not assigned to this broker; it is deleted later."""
 
     def delete(self, topic_name: str, partition_id: int) -> None:
-        """Delete the log of a partition that no longer exists: it is renamed at once and deleted later."""
+        """Delete the log of a partition that no longer exists: it is renamed now and deleted later.
+
+        Waits for a sync of the log that is running. Runs on another thread, beside the other methods.
+        """
 
     def checkpoint(self, high_watermarks: Iterable[tuple[str, int, int]]) -> None:
         """Store (topic, partition, high watermark) of all logs for the next start."""
