@@ -4,13 +4,14 @@ import asyncio
 import errno
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from quorum_node.broker.errors import BrokerError
 from quorum_node.broker.events import BatchesFetched
 from support.data_batches import data_batch
-from support.hosted_replicas import ME, OTHER, HostedReplicas, position_of
+from support.hosted_replicas import ME, OTHER, HostedReplicas, accepted, position_of
 from support.stalled_syncs import Produced, StalledSyncs
 
 EACH = {"flush.messages": "1"}
@@ -63,6 +64,9 @@ async def test_topic_that_is_created_again_meanwhile_has_a_new_log(
     opened = list[str]()
     hosted.replicas.watch(lambda: opened.append("opened"))
     replica = hosted.create("t", **EACH)
+    await until(lambda: bool(hosted.controller.asked))
+    reported, done = hosted.controller.asked.pop()
+    done(accepted(reported))
     files.stall()
     Produced(replica)
     await until(files.begun.is_set)
@@ -75,8 +79,8 @@ async def test_topic_that_is_created_again_meanwhile_has_a_new_log(
     await until(lambda: hosted.replicas.replica(again, 0) is not None)
     assert opened == ["opened"]
     assert Produced(hosted.replica("t")).answer == (BrokerError.NONE, 0), "it is empty"
-    body, _ = hosted.controller.asked[-1]
-    assert str(again) in str(body), "its directory is reported"
+    await until(lambda: bool(hosted.controller.asked))
+    assert str(again) in str(hosted.controller.asked[-1][0]), "its directory is reported"
     hosted.close()
 
 
@@ -131,6 +135,8 @@ async def test_move_while_records_wait_for_a_sync(tmp_path: Path, files: Stalled
     hosted.replicas.moves.request(replica, b)
     await until(lambda: replica.directory_id == b)
     assert replica.log.synced_offset == replica.core.end_offset == 3
+    data = b"".join(bytes(cast(bytes, each.data)) for each in batches)
+    assert bytes(replica.log.read(0, 3, 1 << 20)) == data
     await asyncio.sleep(0.05)
     assert (tmp_path / "a" / "t-0").exists()
     files.go_on()
