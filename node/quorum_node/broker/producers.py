@@ -15,6 +15,7 @@ NO_TRANSACTION = -1
 NO_GUARD = 0
 _STRICT_EPOCHS_SINCE = 2
 """Transaction version in which each transaction ends with its own epoch (KIP-890)."""
+_LAST_EPOCH = 32_767
 KEPT_BATCHES = 5
 """A producer has at most five requests in flight."""
 EXPIRY_MS = 86_400_000
@@ -138,10 +139,12 @@ class ProducerStates:
         if entry is None:
             return BrokerError.NONE
         is_strict = marker.transaction_version >= _STRICT_EPOCHS_SINCE
-        is_repeated = is_strict and batch.producer_epoch == entry.producer_epoch
+        is_same = is_strict and batch.producer_epoch == entry.producer_epoch
         if batch.producer_epoch < entry.producer_epoch:
             return BrokerError.INVALID_PRODUCER_EPOCH
-        if is_repeated and entry.transaction_start != NO_TRANSACTION:
+        # Without an open transaction it is sent again. The last epoch has no successor that could end its transaction.
+        is_open = entry.transaction_start != NO_TRANSACTION
+        if is_same and is_open and batch.producer_epoch < _LAST_EPOCH:
             return BrokerError.INVALID_PRODUCER_EPOCH
         if marker.coordinator_epoch < entry.coordinator_epoch:
             return BrokerError.TRANSACTION_COORDINATOR_FENCED

@@ -93,6 +93,24 @@ def test_markers_of_older_producer_or_coordinator_epochs_are_rejected() -> None:
     assert states.check(marker(2, 4, coordinator=5, version=2)) is BrokerError.NONE
 
 
+def test_marker_of_the_last_epoch_ends_the_transaction_of_that_epoch() -> None:
+    """There is no later epoch that the coordinator could give it (KAFKA-20090); otherwise it would stay open for ever."""
+    last = 32_767
+    states = ProducerStates()
+    states.append(batch(0, 0, last - 1))
+    assert states.check(marker(1, last - 1, version=2)) is BrokerError.INVALID_PRODUCER_EPOCH
+    states = ProducerStates()
+    states.append(batch(0, 0, last))
+    assert states.has_open_transaction(PRODUCER, last)
+    assert states.check(marker(1, last - 1, version=2)) is BrokerError.INVALID_PRODUCER_EPOCH
+    assert states.check(marker(1, last, version=2)) is BrokerError.NONE
+    states.append(marker(1, last, coordinator=5, version=2))
+    assert not states.has_open_transaction(PRODUCER, last)
+    # Sent again, as its answer was lost (KAFKA-19999).
+    assert states.check(marker(2, last, coordinator=5, version=2)) is BrokerError.NONE
+    assert states.check(marker(2, last, coordinator=4)) is BrokerError.TRANSACTION_COORDINATOR_FENCED
+
+
 def test_producer_with_an_open_transaction_does_not_expire() -> None:
     states = ProducerStates()
     states.append(batch(0, 0))
