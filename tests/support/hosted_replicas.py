@@ -175,6 +175,7 @@ class HostedReplicas:
         second_files: FileSystem = POSIX,
         record: DirectoryRecord | None = None,
         static: Mapping[str, str] | None = None,
+        producer_check_ms: int | None = None,
     ) -> None:
         self.cluster = cluster or ControlledCluster((ME, OTHER))
         self.failures: list[StorageFailure | DiskFull] = []
@@ -205,6 +206,7 @@ class HostedReplicas:
             BrokerEvents(),
             config.lag_time_max_ms,
             config.retention_check_ms,
+            producer_check_ms or config.producer_check_ms,
         )
         self.replicas.start(self.cluster.image)
 

@@ -18,7 +18,6 @@ _STRICT_EPOCHS_SINCE = 2
 _LAST_EPOCH = 32_767
 KEPT_BATCHES = 5
 """A producer has at most five requests in flight."""
-EXPIRY_MS = 86_400_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,19 +204,20 @@ class ProducerStates:
                 batches = later or entry.batches[-1:]
                 self._entries[producer_id] = replace(entry, batches=batches)
 
-    def expire(self, now_ms: int) -> None:
-        """Remove producers without a batch for a day. `now_ms`: time of day."""
+    def expire(self, now_ms: int, expiration_ms: int) -> None:
+        """Remove producers without a batch for `expiration_ms`. `now_ms`: time of day."""
         old = [
             each.producer_id
             for each in self._entries.values()
-            if now_ms - each.timestamp_ms >= EXPIRY_MS and each.transaction_start == NO_TRANSACTION
+            if now_ms - each.timestamp_ms >= expiration_ms
+            and each.transaction_start == NO_TRANSACTION
         ]
         for producer_id in old:
             del self._entries[producer_id]
         self._guards = {
             producer_id: each
             for producer_id, each in self._guards.items()
-            if now_ms - each.since_ms < EXPIRY_MS
+            if now_ms - each.since_ms < expiration_ms
         }
 
 

@@ -52,8 +52,6 @@ _CHECKPOINT_SECONDS = 5.0
 _MOST_PREFERRED = 10_000
 """Maximum number of preferred directories of replicas that are not assigned to this broker; the oldest ones are forgotten."""
 _MAINTENANCE_SECONDS = 60.0
-_PRODUCERS_SECONDS = 600.0
-"""Interval between two checks of a replica for expired producers, in seconds (a stock broker's producer.id.expiration.check.interval.ms)."""
 
 
 class AssignedReplicas:
@@ -70,6 +68,7 @@ class AssignedReplicas:
         events: BrokerEvents,
         lag_time_max_ms: int,
         retention_check_ms: int,
+        producer_check_ms: int,
     ) -> None:
         self._broker_id = broker_id
         self._directories = directories
@@ -88,6 +87,7 @@ class AssignedReplicas:
         self._image = ClusterImage()
         self._ticked_at = self._checkpointed_at = self._loop.time()
         self._retained_at = self._maintained_at = self._forgotten_at = self._ticked_at
+        self._producers_seconds = producer_check_ms / 1000
         self._retention_seconds = retention_check_ms / 1000
         self._maintenance: asyncio.Future[None] | None = None
         self._cleaning = Cleaning(directories, events)
@@ -348,10 +348,13 @@ class AssignedReplicas:
     def _forget_producers(self) -> None:
         """Expire producers. Otherwise, each producer that ever wrote would stay in memory and in every snapshot."""
         now_ms = time.time_ns() // 1_000_000
-        if not self._to_forget and self._loop.time() - self._forgotten_at >= _PRODUCERS_SECONDS:
+        if (
+            not self._to_forget
+            and self._loop.time() - self._forgotten_at >= self._producers_seconds
+        ):
             self._forgotten_at, self._to_forget = self._loop.time(), list(self._replicas)
         # Check a part of the replicas at each checkpoint: checking all of them at once could block the loop.
-        some = 1 + len(self._replicas) * _CHECKPOINT_SECONDS / _PRODUCERS_SECONDS
+        some = 1 + len(self._replicas) * _CHECKPOINT_SECONDS / self._producers_seconds
         turn, self._to_forget = self._to_forget[: int(some)], self._to_forget[int(some) :]
         for key in turn:
             replica = self._replicas.get(key)

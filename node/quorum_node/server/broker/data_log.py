@@ -96,7 +96,7 @@ class DataLog(Protocol):
         """First offset of the oldest open transaction, above or below the high watermark; None if all transactions are decided."""
 
     def forget_producers(self, now_ms: int, high_watermark: int) -> None:
-        """Drop the state of producers that have not written for a day, and of decided transactions. `now_ms`: milliseconds since 1970."""
+        """Drop the state of producers that have not written for `producer.id.expiration.ms`, and of decided transactions. `now_ms`: milliseconds since 1970."""
 
     def aborted_between(self, offset: int, end_offset: int) -> tuple[tuple[int, int], ...]:
         """(producer id, first offset) of aborted transactions with records in offset <= o < end_offset."""

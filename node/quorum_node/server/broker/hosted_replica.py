@@ -254,9 +254,9 @@ class HostedReplica:
             self.take(StartOffsetMoved(start_offset))
 
     def forget_producers(self, now_ms: int) -> None:
-        """Drop the state of producers that have not written for a day (the default of a stock broker). `now_ms`: since 1970."""
+        """Drop the state of producers that have not written for `producer.id.expiration.ms`. `now_ms`: since 1970."""
         if not self._has_failed:
-            self.core.expire_producers(now_ms)
+            self.core.expire_producers(now_ms, self.log.settings.producer_id_expiration_ms)
             self.log.forget_producers(now_ms, self.core.high_watermark)
 
     @property

@@ -329,6 +329,7 @@ class HostedBroker(NoRole):
             self._events,
             config.lag_time_max_ms,
             config.retention_check_ms,
+            config.producer_check_ms,
         )
 
     def _make_groups(self, replicas: AssignedReplicas) -> GroupCoordinators:

@@ -56,6 +56,7 @@ _RATES = (
     "follower.replication.throttled.rate",
     "replica.alter.log.dirs.io.max.bytes.per.second",
 )
+_EXPIRATION = "producer.id.expiration.ms"
 _RATIO = "min.cleanable.dirty.ratio"
 
 
@@ -78,7 +79,7 @@ class ThrottleRates:
 
 
 class TopicValues:
-    """Computes effective values. `static`: this broker's configuration: topic defaults under their broker keys, and cleaner keys."""
+    """Computes effective values. `static`: this broker's configuration: topic defaults under their broker keys, and the keys of `broker.DYNAMIC`."""
 
     def __init__(
         self,
@@ -126,8 +127,14 @@ class TopicValues:
         if "compact" in policies:
             # Only closed segments can be compacted, so segments are rolled within the maximum compaction lag, as in a stock broker.
             numbers["segment_ms"] = min(numbers["segment_ms"], numbers["max_compaction_lag_ms"])
+        broker = broker_layers(configs, self._broker_id, self._static)
+        found = next(
+            (each.values[_EXPIRATION] for each in broker if _EXPIRATION in each.values), None
+        )
+        own = {} if found is None else {_EXPIRATION: found}
         return LogSettings(
             **numbers,
+            producer_id_expiration_ms=_number(own, _EXPIRATION, defaults.producer_id_expiration_ms),
             deletes="delete" in policies,
             compacts="compact" in policies,
             min_cleanable_dirty_ratio=_fraction(texts, _RATIO, defaults.min_cleanable_dirty_ratio),
