@@ -3,7 +3,7 @@
 Runs in a loop, usually one with virtual time. Owns the wiring. The tests check the results.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -163,6 +163,7 @@ class HostedReplicas:
     """Broker ME. Create it within a loop. `failures`: of its storage, which would end the process.
 
     `second`: path of another log directory, with `second_files`; `record` is told of failures of one of both.
+    `static`: configs of topics and brokers in the configuration file.
     """
 
     def __init__(
@@ -173,6 +174,8 @@ class HostedReplicas:
         second: Path | None = None,
         second_files: FileSystem = POSIX,
         record: DirectoryRecord | None = None,
+        static: Mapping[str, str] | None = None,
+        producer_check_ms: int | None = None,
     ) -> None:
         self.cluster = cluster or ControlledCluster((ME, OTHER))
         self.failures: list[StorageFailure | DiskFull] = []
@@ -194,7 +197,7 @@ class HostedReplicas:
         self.replicas = AssignedReplicas(
             ME,
             self.directories,
-            TopicValues(ME, {}, config.lag_time_max_ms),
+            TopicValues(ME, static or {}, config.lag_time_max_ms),
             Fetchers(
                 self.peers, config, own, lambda _: Endpoint("P", "other", 9092), BrokerEvents()
             ),
@@ -203,6 +206,7 @@ class HostedReplicas:
             BrokerEvents(),
             config.lag_time_max_ms,
             config.retention_check_ms,
+            producer_check_ms or config.producer_check_ms,
         )
         self.replicas.start(self.cluster.image)
 

@@ -116,9 +116,9 @@ class PartitionReplica:
         """See `ProducerStates`."""
         return self._state.producers.guard(batch, now_ms, adds=adds)
 
-    def expire_producers(self, now_ms: int) -> None:
+    def expire_producers(self, now_ms: int, expiration_ms: int) -> None:
         """See `ProducerStates`."""
-        self._state.producers.expire(now_ms)
+        self._state.producers.expire(now_ms, expiration_ms)
 
     def producers(self) -> tuple[ProducerEntry, ...]:
         """State of producers, for a snapshot."""

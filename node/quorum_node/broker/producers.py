@@ -15,9 +15,9 @@ NO_TRANSACTION = -1
 NO_GUARD = 0
 _STRICT_EPOCHS_SINCE = 2
 """Transaction version in which each transaction ends with its own epoch (KIP-890)."""
+_LAST_EPOCH = 32_767
 KEPT_BATCHES = 5
 """A producer has at most five requests in flight."""
-EXPIRY_MS = 86_400_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,10 +138,12 @@ class ProducerStates:
         if entry is None:
             return BrokerError.NONE
         is_strict = marker.transaction_version >= _STRICT_EPOCHS_SINCE
-        is_repeated = is_strict and batch.producer_epoch == entry.producer_epoch
+        is_same = is_strict and batch.producer_epoch == entry.producer_epoch
         if batch.producer_epoch < entry.producer_epoch:
             return BrokerError.INVALID_PRODUCER_EPOCH
-        if is_repeated and entry.transaction_start != NO_TRANSACTION:
+        # Without an open transaction it is sent again. The last epoch has no successor that could end its transaction.
+        is_open = entry.transaction_start != NO_TRANSACTION
+        if is_same and is_open and batch.producer_epoch < _LAST_EPOCH:
             return BrokerError.INVALID_PRODUCER_EPOCH
         if marker.coordinator_epoch < entry.coordinator_epoch:
             return BrokerError.TRANSACTION_COORDINATOR_FENCED
@@ -202,19 +204,20 @@ class ProducerStates:
                 batches = later or entry.batches[-1:]
                 self._entries[producer_id] = replace(entry, batches=batches)
 
-    def expire(self, now_ms: int) -> None:
-        """Remove producers without a batch for a day. `now_ms`: time of day."""
+    def expire(self, now_ms: int, expiration_ms: int) -> None:
+        """Remove producers without a batch for `expiration_ms`. `now_ms`: time of day."""
         old = [
             each.producer_id
             for each in self._entries.values()
-            if now_ms - each.timestamp_ms >= EXPIRY_MS and each.transaction_start == NO_TRANSACTION
+            if now_ms - each.timestamp_ms >= expiration_ms
+            and each.transaction_start == NO_TRANSACTION
         ]
         for producer_id in old:
             del self._entries[producer_id]
         self._guards = {
             producer_id: each
             for producer_id, each in self._guards.items()
-            if now_ms - each.since_ms < EXPIRY_MS
+            if now_ms - each.since_ms < expiration_ms
         }
 
 

@@ -34,9 +34,10 @@ class BrokerConfig:
     partition_max_bytes: int
     shutdown_timeout_ms: int
     retention_check_ms: int
+    producer_check_ms: int
     groups: GroupConfig
     static_configs: Mapping[str, str]
-    """Static configs of the cleaner, under Kafka's names. Dynamic configs precede them."""
+    """Static values of `broker.DYNAMIC`, under Kafka's names."""
     controllers: ListenerSecurity
     """How the broker connects to the controllers."""
     is_member: bool = False
@@ -76,8 +77,9 @@ def read_broker_config(properties: Properties) -> BrokerConfig | None:
         partition_max_bytes=properties.get(broker.PARTITION_MAX_BYTES),
         shutdown_timeout_ms=properties.get(broker.SHUTDOWN_TIMEOUT),
         retention_check_ms=properties.get(broker.RETENTION_CHECK),
+        producer_check_ms=properties.get(broker.PRODUCER_CHECK),
         groups=read_group_config(properties),
-        static_configs=_cleaner(properties),
+        static_configs=_dynamic(properties),
         controllers=_controllers(properties),
         is_member=is_member,
     )
@@ -102,11 +104,11 @@ def _overlap(one: Path, other: Path) -> bool:
     return one == other or one in other.parents or other in one.parents
 
 
-def _cleaner(properties: Properties) -> dict[str, str]:
+def _dynamic(properties: Properties) -> dict[str, str]:
     """The configured values. Raises ConfigError for an invalid value."""
-    for key in broker.CLEANER:
+    for key in broker.DYNAMIC:
         properties.get(key)
-    return {key.name: properties.text(key).strip() for key in broker.CLEANER if properties.has(key)}
+    return {key.name: properties.text(key).strip() for key in broker.DYNAMIC if properties.has(key)}
 
 
 def _controllers(properties: Properties) -> ListenerSecurity:

@@ -4,10 +4,11 @@ import pytest
 
 from quorum_node.broker.batch import SEQUENCES
 from quorum_node.broker.errors import BrokerError
-from quorum_node.broker.producers import EXPIRY_MS, Duplicate, ProducerStates
+from quorum_node.broker.producers import Duplicate, ProducerStates
 from support.replica_env import batch
 
 P = 77
+EXPIRATION_MS = 5_000
 OUT_OF_ORDER = BrokerError.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
@@ -79,7 +80,7 @@ def test_deleted_batches_are_removed_except_the_last_of_a_producer() -> None:
 
 def test_idle_producers_expire() -> None:
     states = after(batch(0, 1, 0, P, 0)._replace(max_timestamp_ms=1000))
-    states.expire(999 + EXPIRY_MS)
+    states.expire(999 + EXPIRATION_MS, EXPIRATION_MS)
     assert states.snapshot()
-    states.expire(1000 + EXPIRY_MS)
+    states.expire(1000 + EXPIRATION_MS, EXPIRATION_MS)
     assert states.snapshot() == ()

@@ -2,9 +2,10 @@
 
 from quorum_node.broker.batch import Batch, Marker
 from quorum_node.broker.errors import BrokerError
-from quorum_node.broker.producers import EXPIRY_MS, Duplicate, ProducerStates
+from quorum_node.broker.producers import Duplicate, ProducerStates
 
 PRODUCER = 7
+EXPIRATION_MS = 86_400_000
 
 
 def batch(offset: int, sequence: int, epoch: int = 0, *, transactional: bool = True) -> Batch:
@@ -93,13 +94,33 @@ def test_markers_of_older_producer_or_coordinator_epochs_are_rejected() -> None:
     assert states.check(marker(2, 4, coordinator=5, version=2)) is BrokerError.NONE
 
 
+def test_marker_of_the_last_epoch_ends_the_transaction_of_that_epoch() -> None:
+    """There is no later epoch that the coordinator could give it (KAFKA-20090); otherwise it would stay open for ever."""
+    last = 32_767
+    states = ProducerStates()
+    states.append(batch(0, 0, last - 1))
+    assert states.check(marker(1, last - 1, version=2)) is BrokerError.INVALID_PRODUCER_EPOCH
+    states = ProducerStates()
+    states.append(batch(0, 0, last))
+    assert states.has_open_transaction(PRODUCER, last)
+    assert states.check(marker(1, last - 1, version=2)) is BrokerError.INVALID_PRODUCER_EPOCH
+    assert states.check(marker(1, last, version=2)) is BrokerError.NONE
+    states.append(marker(1, last, coordinator=5, version=2))
+    assert not states.has_open_transaction(PRODUCER, last)
+    # Sent again, as its answer was lost (KAFKA-19999).
+    assert states.check(marker(2, last, coordinator=5, version=2)) is BrokerError.NONE
+    assert (
+        states.check(marker(2, last, coordinator=4)) is BrokerError.TRANSACTION_COORDINATOR_FENCED
+    )
+
+
 def test_producer_with_an_open_transaction_does_not_expire() -> None:
     states = ProducerStates()
     states.append(batch(0, 0))
-    states.expire(10**12)
+    states.expire(10**12, EXPIRATION_MS)
     assert states.has_open_transaction(PRODUCER, 0)
     states.append(marker(1))
-    states.expire(10**12)
+    states.expire(10**12, EXPIRATION_MS)
     assert states.snapshot() == ()
 
 
@@ -146,9 +167,9 @@ def test_unknown_producer_starts_with_the_first_sequence_if_each_transaction_has
 def test_guards_of_producers_without_batches_expire() -> None:
     states = ProducerStates()
     guard = guard_of(states)
-    states.expire(EXPIRY_MS - 1)
+    states.expire(EXPIRATION_MS - 1, EXPIRATION_MS)
     assert states.check(batch(0, 0), guard) is BrokerError.NONE
-    states.expire(EXPIRY_MS)
+    states.expire(EXPIRATION_MS, EXPIRATION_MS)
     assert states.check(batch(0, 0), guard) is BrokerError.INVALID_TXN_STATE
 
 

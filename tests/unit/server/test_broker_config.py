@@ -58,6 +58,7 @@ def test_inter_broker_listener_is_first_and_controller_listeners_have_their_own_
             "no entry for listener CONTROLLER of the controllers",
         ),
         ({"log_cleaner_backoff_ms": "soon"}, "log.cleaner.backoff.ms=soon"),
+        ({"producer_id_expiration_ms": "0"}, "producer.id.expiration.ms=0"),
     ],
 )
 def test_invalid_broker_configuration_is_rejected(changes: dict[str, str], words: str) -> None:
@@ -147,4 +148,11 @@ def test_log_cleaner_properties_and_the_isr_lag_limit_in_bytes_are_parsed() -> N
     nothing = checked().broker
     assert nothing is not None
     assert (nothing.static_configs, nothing.lag_max_bytes) == ({}, None)
+    assert nothing.producer_check_ms == 600_000
+    changed = checked(
+        producer_id_expiration_ms="1000", producer_id_expiration_check_interval_ms="7"
+    ).broker
+    assert changed is not None
+    assert changed.static_configs == {"producer.id.expiration.ms": "1000"}
+    assert changed.producer_check_ms == 7
     assert nothing.log_dirs == (Path("/var/lib/broker/logs"),)

@@ -127,7 +127,26 @@ CLEANER_BUFFER = Key(
     "of a broker: memory for the newest offset of each key, about 200 bytes a key",
     shown="128 MiB",
 )
-CLEANER: tuple[Key[Any], ...] = (CLEANER_ENABLED, CLEANER_BACKOFF, CLEANER_IO, CLEANER_BUFFER)
+PRODUCER_EXPIRATION = Key(
+    "producer.id.expiration.ms",
+    Integer(1, MANY),
+    24 * HOUR_MS,
+    "of a broker: time after which a partition forgets an idle idempotent producer that has no open transaction. A static value, too",
+)
+PRODUCER_CHECK = Key(
+    "producer.id.expiration.check.interval.ms",
+    Integer(1, MANY),
+    600_000,
+    "of a broker: interval of the check for such producers",
+)
+DYNAMIC: tuple[Key[Any], ...] = (
+    CLEANER_ENABLED,
+    CLEANER_BACKOFF,
+    CLEANER_IO,
+    CLEANER_BUFFER,
+    PRODUCER_EXPIRATION,
+)
+"""Keys whose values dynamic configs of brokers precede."""
 LISTENER: Key[tuple[ListenerAddress, ...]] = replace(
     listeners.LISTENER,
     kind=Listeners(None),
@@ -154,6 +173,7 @@ SECTIONS: Mapping[str, tuple[Key[Any], ...]] = {
         SHUTDOWN_TIMEOUT,
         RETENTION_CHECK,
         REPLICA_LAG_BYTES,
-        *CLEANER,
+        *DYNAMIC,
+        PRODUCER_CHECK,
     ),
 }

@@ -71,13 +71,15 @@ OPEN_METRICS = Key(
     "ours: with an authorizer, whether `/metrics` can be read without permission; otherwise DESCRIBE is required as for other reads",
 )
 
+_OF_SYNCS = "; of a broker also the interval of the check for logs to sync by `flush.ms`, which is never done without it"
 TOPIC_DEFAULTS: Mapping[str, Key[str | None]] = {
     name: Key(
         name,
         TopicDefault(config, factor),
         None,
         f"`{topic_config}` of topics that do not set it"
-        + (f", times {factor}" if factor != 1 else ""),
+        + (f", times {factor}" if factor != 1 else "")
+        + (_OF_SYNCS if name == "log.flush.scheduler.interval.ms" else ""),
     )
     for topic_config, config in TOPIC_CONFIGS.items()
     for name, factor in config.broker_names

@@ -7,7 +7,7 @@ Source: the replication design V3, "Broker"; KIP-631; KIP-516.
 
 import asyncio
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from uuid import UUID
 
@@ -36,6 +36,8 @@ from quorum_node.server.broker.live_replicas import (
     eligible_brokers,
     log_directories,
 )
+from quorum_node.server.broker.log_deletions import LogDeletions
+from quorum_node.server.broker.log_syncs import LogSyncs
 from quorum_node.server.broker.replica_moves import ReplicaMoves
 from quorum_node.server.broker.replication_throttles import ReplicationThrottles
 from quorum_node.server.broker.topic_values import TopicValues
@@ -50,8 +52,6 @@ _CHECKPOINT_SECONDS = 5.0
 _MOST_PREFERRED = 10_000
 """Maximum number of preferred directories of replicas that are not assigned to this broker; the oldest ones are forgotten."""
 _MAINTENANCE_SECONDS = 60.0
-_PRODUCERS_SECONDS = 600.0
-"""Interval between two checks of a replica for expired producers, in seconds (a stock broker's producer.id.expiration.check.interval.ms)."""
 
 
 class AssignedReplicas:
@@ -68,6 +68,7 @@ class AssignedReplicas:
         events: BrokerEvents,
         lag_time_max_ms: int,
         retention_check_ms: int,
+        producer_check_ms: int,
     ) -> None:
         self._broker_id = broker_id
         self._directories = directories
@@ -86,11 +87,17 @@ class AssignedReplicas:
         self._image = ClusterImage()
         self._ticked_at = self._checkpointed_at = self._loop.time()
         self._retained_at = self._maintained_at = self._forgotten_at = self._ticked_at
+        self._producers_seconds = producer_check_ms / 1000
         self._retention_seconds = retention_check_ms / 1000
         self._maintenance: asyncio.Future[None] | None = None
         self._cleaning = Cleaning(directories, events)
+        self._syncs = LogSyncs(values.sync_check_ms)
         self._cleaner_values = values.cleaner(self._image.configs)
-        self.moves = ReplicaMoves(directories, self._replicas.get, self._moved, events)
+        self._deletions = LogDeletions(self._log_deleted)
+        self.moves = ReplicaMoves(
+            directories, self._replicas.get, self._moved, self._deletions, events
+        )
+        self._watchers: list[Callable[[], None]] = []
         self._is_started = False
         self._closed = False
         self._timer: asyncio.TimerHandle | None = None
@@ -121,6 +128,10 @@ class AssignedReplicas:
         if len(self._preferred) >= _MOST_PREFERRED:
             del self._preferred[next(iter(self._preferred))]
         self._preferred[topic_name, partition_id] = directory_id
+
+    def watch(self, opened: Callable[[], None]) -> None:
+        """Call `opened` when a replica was opened later than its metadata was applied."""
+        self._watchers.append(opened)
 
     # -- metadata
 
@@ -176,6 +187,8 @@ class AssignedReplicas:
         if self._timer is not None:
             self._timer.cancel()
         self._cleaning.close()
+        self._syncs.close()
+        self._deletions.close()
         self.moves.close()
         self._fetchers.close()
         self._isr_requests.close()
@@ -195,11 +208,16 @@ class AssignedReplicas:
             if replica is not None:
                 replica.take(ReplicaStopped(delete=True))
         for assigned in changes.changed:
-            replica = self._replicas.get(assigned.key) or self._open(assigned, image)
-            if replica is not None:
-                eligible = eligible_brokers(assigned.partition, image.brokers, active)
-                replica.take(MetadataChanged(assigned.partition, eligible))
+            self._replica_changed(assigned, image, active)
         self._assignments.image_changed(image, changes.changed)
+
+    def _replica_changed(
+        self, assigned: AssignedPartition, image: ClusterImage, active: Mapping[int, int]
+    ) -> None:
+        replica = self._replicas.get(assigned.key) or self._open(assigned, image)
+        if replica is not None:
+            eligible = eligible_brokers(assigned.partition, image.brokers, active)
+            replica.take(MetadataChanged(assigned.partition, eligible))
 
     def _brokers_changed(self, before: BrokersImage, image: ClusterImage) -> None:
         """Pass a change in the set of brokers that may join an ISR to all leaders, even if their partitions did not change."""
@@ -236,8 +254,9 @@ class AssignedReplicas:
         """Open or create the log; None if the replica is offline."""
         key, name = assigned.key, assigned.topic_name
         log_counts = self._directories.log_counts
-        # Without any directory online the process is about to end.
-        if key in self._offline or not log_counts:
+        # Without any directory online the process is about to end. `_log_deleted` opens what waits for a deletion.
+        is_waiting = self._deletions.is_running(name, key.partition_id)
+        if key in self._offline or not log_counts or is_waiting:
             return None
         replica = (name, key.partition_id)
         place = directory_of_replica(
@@ -272,6 +291,7 @@ class AssignedReplicas:
             self._note_offline(key, directory_id)
             return None
         self._assignments.placed(key, directory_id)
+        self._syncs.opened(key)
         replica = self._replicas[key] = HostedReplica(
             key,
             name,
@@ -319,6 +339,7 @@ class AssignedReplicas:
             self._retained_at = now
             self._retain()
         self._cleaning.look(self._cleaner_values, self._compacting)
+        self._syncs.look(self._replicas.values())
         if now - self._maintained_at >= _MAINTENANCE_SECONDS and self._maintenance is None:
             self._maintained_at = now
             self._maintenance = self._loop.run_in_executor(None, self._directories.maintain)
@@ -327,10 +348,13 @@ class AssignedReplicas:
     def _forget_producers(self) -> None:
         """Expire producers. Otherwise, each producer that ever wrote would stay in memory and in every snapshot."""
         now_ms = time.time_ns() // 1_000_000
-        if not self._to_forget and self._loop.time() - self._forgotten_at >= _PRODUCERS_SECONDS:
+        if (
+            not self._to_forget
+            and self._loop.time() - self._forgotten_at >= self._producers_seconds
+        ):
             self._forgotten_at, self._to_forget = self._loop.time(), list(self._replicas)
         # Check a part of the replicas at each checkpoint: checking all of them at once could block the loop.
-        some = 1 + len(self._replicas) * _CHECKPOINT_SECONDS / _PRODUCERS_SECONDS
+        some = 1 + len(self._replicas) * _CHECKPOINT_SECONDS / self._producers_seconds
         turn, self._to_forget = self._to_forget[: int(some)], self._to_forget[int(some) :]
         for key in turn:
             replica = self._replicas.get(key)
@@ -352,6 +376,7 @@ class AssignedReplicas:
 
     def _maintained(self, done: "asyncio.Future[None]") -> None:
         self._maintenance = None
+        self._syncs.all_synced()
         failure = done.exception()
         if failure is not None and not self._closed:
             raise failure
@@ -386,6 +411,10 @@ class AssignedReplicas:
         """See `ReplicaPort`."""
         self._isr_requests.propose(replica, output)
 
+    def sync(self, replica: HostedReplica) -> None:
+        """See `ReplicaPort`."""
+        self._syncs.sync(replica)
+
     def maintain_soon(self) -> None:
         """See `ReplicaPort`."""
         self._maintained_at = float("-inf")
@@ -394,4 +423,23 @@ class AssignedReplicas:
         """See `ReplicaPort`."""
         directory = self._directories.get(replica.directory_id)
         if directory is not None:
-            directory.delete(replica.topic_name, replica.key.partition_id)
+            self._deletions.delete(directory, replica.topic_name, replica.key.partition_id)
+
+    def _log_deleted(self, topic_name: str, partition_id: int) -> None:
+        """Open the log of a topic that was created again meanwhile, or of a replica that was added again."""
+        image = self._image
+        topic = image.topics.named(topic_name)
+        partition = None if topic is None else topic.partitions.get(partition_id)
+        if topic is None or partition is None or self._broker_id not in partition.replicas:
+            return
+        assigned = AssignedPartition(
+            PartitionKey(topic.topic_id, partition_id), topic_name, partition
+        )
+        if assigned.key not in self._replicas:
+            try:
+                self._replica_changed(assigned, image, active_brokers(image.brokers))
+            except (StorageFailure, DiskFull):
+                return  # the last directory has failed: the process ends
+            self._assignments.image_changed(image, [assigned])
+            for opened in self._watchers:
+                opened()

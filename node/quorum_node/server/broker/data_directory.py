@@ -101,6 +101,11 @@ class OpenLog:
         return self._log.start_offset
 
     @property
+    def synced_offset(self) -> int:
+        """See `DataLog`."""
+        return self._log.recovery_point
+
+    @property
     def cuts(self) -> int:
         """See `DataLog`."""
         return self._log.cuts
@@ -117,6 +122,11 @@ class OpenLog:
         """See `DataLog`."""
         with self._watch:
             self._log.append(tuple(batches))
+
+    def sync(self) -> None:
+        """See `DataLog`."""
+        with self._watch:
+            self._log.flush()
 
     def read(self, offset: int, end_offset: int, max_bytes: int) -> Buffer:
         """See `DataLog`."""

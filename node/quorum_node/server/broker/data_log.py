@@ -67,6 +67,10 @@ class DataLog(Protocol):
         """First offset that can be read."""
 
     @property
+    def synced_offset(self) -> int:
+        """All records below it are synced."""
+
+    @property
     def cuts(self) -> int:
         """Number of truncations since the log was opened."""
 
@@ -79,6 +83,12 @@ class DataLog(Protocol):
     def append(self, batches: Iterable[Batch]) -> None:
         """Append batches with assigned offsets. They can be read when this returns; they may reach the disk later."""
 
+    def sync(self) -> None:
+        """Make everything durable that was appended before the call. Runs on another thread, beside the other methods.
+
+        Does nothing if the log was closed meanwhile.
+        """
+
     def read(self, offset: int, end_offset: int, max_bytes: int) -> Buffer:
         """Whole batches, from the one that contains `offset`, below `end_offset`; at least one, unless the range is empty."""
 
@@ -86,7 +96,7 @@ class DataLog(Protocol):
         """First offset of the oldest open transaction, above or below the high watermark; None if all transactions are decided."""
 
     def forget_producers(self, now_ms: int, high_watermark: int) -> None:
-        """Drop the state of producers that have not written for a day, and of decided transactions. `now_ms`: milliseconds since 1970."""
+        """Drop the state of producers that have not written for `producer.id.expiration.ms`, and of decided transactions. `now_ms`: milliseconds since 1970."""
 
     def aborted_between(self, offset: int, end_offset: int) -> tuple[tuple[int, int], ...]:
         """(producer id, first offset) of aborted transactions with records in offset <= o < end_offset."""
@@ -191,7 +201,10 @@ class DataDirectory(Protocol):
         """Rename a log that is not assigned to this broker; it is deleted later."""
 
     def delete(self, topic_name: str, partition_id: int) -> None:
-        """Delete the log of a partition that no longer exists: it is renamed at once and deleted later."""
+        """Delete the log of a partition that no longer exists: it is renamed now and deleted later.
+
+        Waits for a sync of the log that is running. Runs on another thread, beside the other methods.
+        """
 
     def checkpoint(self, high_watermarks: Iterable[tuple[str, int, int]]) -> None:
         """Store (topic, partition, high watermark) of all logs for the next start."""

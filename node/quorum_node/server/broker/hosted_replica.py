@@ -60,6 +60,9 @@ class ReplicaPort(Protocol):
     def propose_isr(self, replica: "HostedReplica", output: out.ProposeIsr) -> None:
         """Propose an ISR to the active controller. IsrTaken or IsrRefused follows."""
 
+    def sync(self, replica: "HostedReplica") -> None:
+        """Sync the log on another thread. `synced` of the replica follows, or the failure of its directory."""
+
     def maintain_soon(self) -> None:
         """Store the start offset, which has advanced, soon, so that it survives a crash."""
 
@@ -251,10 +254,25 @@ class HostedReplica:
             self.take(StartOffsetMoved(start_offset))
 
     def forget_producers(self, now_ms: int) -> None:
-        """Drop the state of producers that have not written for a day (the default of a stock broker). `now_ms`: since 1970."""
+        """Drop the state of producers that have not written for `producer.id.expiration.ms`. `now_ms`: since 1970."""
         if not self._has_failed:
-            self.core.expire_producers(now_ms)
+            self.core.expire_producers(now_ms, self.log.settings.producer_id_expiration_ms)
             self.log.forget_producers(now_ms, self.core.high_watermark)
+
+    @property
+    def has_unsynced_records(self) -> bool:
+        """Whether records were appended since the last sync of the log."""
+        return not self._has_failed and self.core.end_offset > self.log.synced_offset
+
+    def synced(self) -> None:
+        """A sync of the log has ended. If it does not cover what `flush.messages` holds back, another one follows."""
+        if self._has_failed or self.core.role is None:
+            return
+        if not self._must_sync(self.core.end_offset):
+            self.take(Written(self.core.end_offset))
+            return
+        self.take(Written(self.log.synced_offset))
+        self._port.sync(self)
 
     def watch(self, moved: Callable[[], None]) -> None:
         """Add a watcher. It is called within a step whenever a waiting fetch might get a different answer."""
@@ -379,7 +397,15 @@ class HostedReplica:
                 for each in batches
             )
         self.log.append(batches)
-        self._events.append(Written(batches[-1].end_offset))
+        end_offset = batches[-1].end_offset
+        if self._must_sync(end_offset):
+            # They count as written when they are synced, so that acks=1 and acks=all wait for it.
+            self._port.sync(self)
+        else:
+            self._events.append(Written(end_offset))
+
+    def _must_sync(self, end_offset: int) -> bool:
+        return end_offset - self.log.synced_offset >= self.log.settings.flush_messages
 
     def _new_id(self) -> int:
         self._next_request_id += 1

@@ -19,6 +19,7 @@ from quorum_node.server.broker.data_directories import DataDirectories
 from quorum_node.server.broker.data_log import DataDirectory, LogCopy
 from quorum_node.server.broker.events import BrokerEvents
 from quorum_node.server.broker.hosted_replica import HostedReplica
+from quorum_node.server.broker.log_deletions import LogDeletions
 from quorum_node.server.ending.fail_stop import watch_task
 from quorum_node.storage.errors import DiskFull, StorageFailure
 
@@ -46,11 +47,13 @@ class ReplicaMoves:
         directories: DataDirectories,
         replica_of: Callable[[PartitionKey], HostedReplica | None],
         moved: Callable[[HostedReplica], None],
+        deletions: LogDeletions,
         events: BrokerEvents,
     ) -> None:
         self._directories = directories
         self._replica_of = replica_of
         self._moved = moved
+        self._deletions = deletions
         self._events = events
         self._loop = asyncio.get_running_loop()
         self._targets: dict[PartitionKey, UUID] = {}
@@ -113,7 +116,10 @@ class ReplicaMoves:
         self._copies[replica.key] = copy
         try:
             while self._is_wanted(replica, directory) and not copy.is_void:
+                before = self._directories.get(replica.directory_id)
                 if await self._advance(replica, copy) and self._finish(replica, copy, directory):
+                    if before is not None:
+                        await self._deletions.delete(before, replica.topic_name, number)
                     return False
         except (StorageFailure, DiskFull, CorruptBatch) as error:
             self._drop(copy)
@@ -152,20 +158,15 @@ class ReplicaMoves:
         """Copy the rest and exchange the logs; False if too much was written meanwhile, or the move is not wanted any more."""
         if not self._is_wanted(replica, directory) or copy.is_void:
             return False
-        if copy.advance(replica.core.written_offset) and copy.advance(replica.core.written_offset):
+        # Also what waits for a sync of the present log: the copy is synced before it takes its place.
+        if copy.advance(replica.core.end_offset) and copy.advance(replica.core.end_offset):
             return False
         copy.promote()
         name, number, key = replica.topic_name, replica.key.partition_id, replica.key
         log = directory.open(name, key.topic_id, number, replica.log.settings)
         log.save_epochs(replica.core.epoch_starts)  # also of a leader epoch without records
-        before = self._directories.get(replica.directory_id)
         replica.moved_to(directory.directory_id, log)
         directory.checkpoint([(name, number, replica.core.high_watermark)])
-        if before is not None:
-            try:
-                before.delete(name, number)
-            except (StorageFailure, DiskFull):
-                assert before.failure is not None, "it is offline: the log there is not used"
         self._targets.pop(key, None)
         self._moved(replica)
         self._events.moved(f"{name}-{number}", directory.path)

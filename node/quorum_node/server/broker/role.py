@@ -239,6 +239,7 @@ class HostedBroker(NoRole):
         groups.image_changed()
         # After the replicas, which began to watch before.
         self._directories.watch(lambda _: groups.replicas_changed())
+        self._replicas.watch(groups.replicas_changed)
         self._api = self._make_api(self._replicas, cluster_id, self._directories, self._groups)
         self._owner.ready()
         lifecycle.image_applied()
@@ -328,6 +329,7 @@ class HostedBroker(NoRole):
             self._events,
             config.lag_time_max_ms,
             config.retention_check_ms,
+            config.producer_check_ms,
         )
 
     def _make_groups(self, replicas: AssignedReplicas) -> GroupCoordinators:

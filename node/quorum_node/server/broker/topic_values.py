@@ -14,7 +14,7 @@ from quorum_node.image.configs import ConfigsImage
 from quorum_node.image.resource_types import TOPIC
 from quorum_node.server.broker.data_log import CompactionLimits
 from quorum_node.storage.broker.codecs import GZIP, LZ4, NONE, SNAPPY, ZSTD
-from quorum_node.storage.broker.log_settings import LogSettings
+from quorum_node.storage.broker.log_settings import NEVER, LogSettings
 
 DEDUPE_BUFFER_BYTES = 128 << 20
 BACKOFF_MS = 15_000
@@ -29,6 +29,8 @@ _LOG_NUMBERS = {
     "delete_retention_ms": "delete.retention.ms",
     "min_compaction_lag_ms": "min.compaction.lag.ms",
     "max_compaction_lag_ms": "max.compaction.lag.ms",
+    "flush_messages": "flush.messages",
+    "flush_ms": "flush.ms",
 }
 _BATCH_CONFIGS = (
     "max.message.bytes",
@@ -54,6 +56,7 @@ _RATES = (
     "follower.replication.throttled.rate",
     "replica.alter.log.dirs.io.max.bytes.per.second",
 )
+_EXPIRATION = "producer.id.expiration.ms"
 _RATIO = "min.cleanable.dirty.ratio"
 
 
@@ -76,7 +79,7 @@ class ThrottleRates:
 
 
 class TopicValues:
-    """Computes effective values. `static`: this broker's configuration: topic defaults under their broker keys, and cleaner keys."""
+    """Computes effective values. `static`: this broker's configuration: topic defaults under their broker keys, and the keys of `broker.DYNAMIC`."""
 
     def __init__(
         self,
@@ -89,6 +92,11 @@ class TopicValues:
         self._broker_id = broker_id
         self._static = static
         self._lag_time_max_ms = lag_time_max_ms
+
+    @property
+    def sync_check_ms(self) -> int:
+        """`log.flush.scheduler.interval.ms`: interval of the check for logs to sync by flush.ms. It is static, as in a stock broker."""
+        return _number(self._static, "log.flush.scheduler.interval.ms", NEVER)
 
     def texts(self, configs: ConfigsImage, topic: str, names: tuple[str, ...]) -> dict[str, str]:
         """Effective values of some configs of a topic; configs without a value are left out."""
@@ -119,8 +127,14 @@ class TopicValues:
         if "compact" in policies:
             # Only closed segments can be compacted, so segments are rolled within the maximum compaction lag, as in a stock broker.
             numbers["segment_ms"] = min(numbers["segment_ms"], numbers["max_compaction_lag_ms"])
+        broker = broker_layers(configs, self._broker_id, self._static)
+        found = next(
+            (each.values[_EXPIRATION] for each in broker if _EXPIRATION in each.values), None
+        )
+        own = {} if found is None else {_EXPIRATION: found}
         return LogSettings(
             **numbers,
+            producer_id_expiration_ms=_number(own, _EXPIRATION, defaults.producer_id_expiration_ms),
             deletes="delete" in policies,
             compacts="compact" in policies,
             min_cleanable_dirty_ratio=_fraction(texts, _RATIO, defaults.min_cleanable_dirty_ratio),

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 DAY_MS = 86_400_000
 FOREVER = -1
+NEVER = (1 << 63) - 1
+"""The default of flush.messages and flush.ms."""
 NO_LAG_LIMIT = (1 << 63) - 1
 """The default of max.compaction.lag.ms."""
 
@@ -32,5 +34,7 @@ class LogSettings:
     min_cleanable_dirty_ratio: float = 0.5
     min_compaction_lag_ms: int = 0
     max_compaction_lag_ms: int = NO_LAG_LIMIT
+    flush_messages: int = NEVER
+    flush_ms: int = NEVER
     producer_id_expiration_ms: int = DAY_MS
     """The broker's producer.id.expiration.ms."""
