@@ -5,6 +5,7 @@ Source: KIP-98 and KIP-447 (offsets in transactions), KIP-211 (expiry); the rule
 """
 
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from quorum_node.coordinator.requests import Committed, TopicPartition
 from quorum_node.records.group_records import (
@@ -17,14 +18,26 @@ from quorum_node.records.group_records import (
 _NONE: Mapping[TopicPartition, Committed] = {}
 
 
-class GroupOffsets:
-    """Offsets of all groups of one coordinator."""
+class _Pending(NamedTuple):
+    """An offset in an open transaction. `number`: its place among all commits; `committed`: None if a newer commit counts."""
 
-    __slots__ = ("_committed", "_pending")
+    number: int
+    committed: Committed | None
+
+
+class GroupOffsets:
+    """Offsets of all groups of one coordinator.
+
+    Of several commits for a partition the one that is the last in the log counts, not the one whose transaction ended last:
+    compaction keeps no other.
+    """
+
+    __slots__ = ("_committed", "_number", "_pending")
 
     def __init__(self) -> None:
         self._committed: dict[str, dict[TopicPartition, Committed]] = {}
-        self._pending: dict[int, dict[str, dict[TopicPartition, Committed]]] = {}
+        self._pending: dict[int, dict[str, dict[TopicPartition, _Pending]]] = {}
+        self._number = 0
 
     # -- queries
 
@@ -39,9 +52,7 @@ class GroupOffsets:
     def unstable(self, group_id: str) -> frozenset[TopicPartition]:
         """Partitions with offset commits in an open transaction."""
         return frozenset(
-            partition
-            for groups in self._pending.values()
-            for partition in groups.get(group_id, _NONE)
+            partition for groups in self._pending.values() for partition in groups.get(group_id, ())
         )
 
     def expired(
@@ -71,29 +82,48 @@ class GroupOffsets:
 
     def commit(self, group_id: str, offsets: Mapping[TopicPartition, Committed]) -> None:
         """Set committed offsets."""
-        self._committed.setdefault(group_id, {}).update(offsets)
+        self._number += 1
+        self._set(group_id, offsets, dict.fromkeys(offsets, self._number))
 
     def commit_with(
         self, producer_id: int, group_id: str, offsets: Mapping[TopicPartition, Committed]
     ) -> None:
         """Set offsets that take effect when the producer's transaction is committed."""
+        self._number += 1
         groups = self._pending.setdefault(producer_id, {})
-        groups.setdefault(group_id, {}).update(offsets)
+        groups.setdefault(group_id, {}).update(
+            {partition: _Pending(self._number, each) for partition, each in offsets.items()}
+        )
 
     def end_transaction(self, producer_id: int, *, commit: bool) -> None:
         """A marker of the producer is in the log."""
-        for group_id, offsets in self._pending.pop(producer_id, {}).items():
-            if commit:
-                self.commit(group_id, offsets)
+        for group_id, pending in self._pending.pop(producer_id, {}).items():
+            taken = {at: each.committed for at, each in pending.items() if each.committed}
+            if commit and taken:
+                self._set(group_id, taken, {at: pending[at].number for at in taken})
+
+    def _set(
+        self,
+        group_id: str,
+        offsets: Mapping[TopicPartition, Committed],
+        numbers: Mapping[TopicPartition, int],
+    ) -> None:
+        self._committed.setdefault(group_id, {}).update(offsets)
+        for groups in self._pending.values():
+            waiting = groups.get(group_id, {})
+            for partition in offsets.keys() & waiting.keys():
+                if waiting[partition].number < numbers[partition]:
+                    waiting[partition] = _Pending(waiting[partition].number, None)
 
     def forget(self, group_id: str, partitions: Iterable[TopicPartition]) -> None:
         """Remove offsets, also those in open transactions."""
         known = self._committed.get(group_id)
         waiting = [groups[group_id] for groups in self._pending.values() if group_id in groups]
         for partition in tuple(partitions):
-            for offsets in (known, *waiting):
-                if offsets is not None:
-                    offsets.pop(partition, None)
+            if known is not None:
+                known.pop(partition, None)
+            for pending in waiting:
+                pending.pop(partition, None)
         if known is not None and not known:
             del self._committed[group_id]
 

@@ -155,6 +155,20 @@ def test_commit_after_a_tombstone_is_kept() -> None:
     assert env.taken_over().offset() == 6
 
 
+def test_newest_commit_counts_whether_in_a_transaction_or_not() -> None:
+    """Compaction keeps the newest record only, so that the time of the marker must not decide."""
+    env = GroupEnv()
+    env.commit(1, transaction=Transaction(9, 0))
+    env.commit(2)
+    env.commit(3, transaction=Transaction(10, 0), partition=1)
+    env.commit(4, transaction=Transaction(11, 0), partition=1)
+    for each in (env, env.taken_over()):
+        for producer_id in (9, 11, 10):
+            each.shard.marker_written(producer_id, commit=True)
+        assert (each.offset(0), each.offset(1)) == (2, 4)
+        assert not each.shard.table.offsets.unstable(GROUP)
+
+
 def test_offsets_of_topics_subscribed_by_a_member_are_not_deleted() -> None:
     env = GroupEnv()
     (member,) = env.stable()
