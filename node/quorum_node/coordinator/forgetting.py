@@ -106,8 +106,9 @@ class Forgetting:
                 expiry.subscribed,
                 now.time_ms,
             )
-            is_unstable = bool(self._table.offsets.unstable(group.group_id))
-            if len(over) < len(known) or group.state is not GroupState.EMPTY or is_unstable:
+            is_changing = self._table.offsets.unstable(group.group_id)
+            is_changing |= self._table.offsets.being_stored(group.group_id)
+            if len(over) < len(known) or group.state is not GroupState.EMPTY or is_changing:
                 self.forget_offsets(group.group_id, over)
             elif group.pending:
                 """A member is about to join."""
@@ -119,7 +120,9 @@ class Forgetting:
     def drop_if_unused(self, group: ClassicGroup) -> None:
         """Drop a group to which no member joined and of which nothing was stored."""
         is_used = group.members or group.pending or not group.is_new
-        if not is_used and not self._table.offsets.of(group.group_id):
+        offsets = self._table.offsets
+        has_offsets = offsets.of(group.group_id) or offsets.being_stored(group.group_id)
+        if not is_used and not has_offsets:
             self._drop(group)
 
     def _expiry(self, group: ClassicGroup) -> _Expiry | None:

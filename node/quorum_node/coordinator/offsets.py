@@ -4,6 +4,7 @@ Owns the committed offsets of every group, and those in open transactions. Must 
 Source: KIP-98 and KIP-447 (offsets in transactions), KIP-211 (expiry); the rules of a stock coordinator.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
@@ -32,12 +33,13 @@ class GroupOffsets:
     compaction keeps no other.
     """
 
-    __slots__ = ("_committed", "_number", "_pending")
+    __slots__ = ("_committed", "_number", "_pending", "_storing")
 
     def __init__(self) -> None:
         self._committed: dict[str, dict[TopicPartition, Committed]] = {}
         self._pending: dict[int, dict[str, dict[TopicPartition, _Pending]]] = {}
         self._number = 0
+        self._storing: Counter[tuple[str, TopicPartition]] = Counter()
 
     # -- queries
 
@@ -55,6 +57,10 @@ class GroupOffsets:
             partition for groups in self._pending.values() for partition in groups.get(group_id, ())
         )
 
+    def being_stored(self, group_id: str) -> frozenset[TopicPartition]:
+        """Partitions with commits that are on their way to the log. A tombstone that follows would remove them."""
+        return frozenset(partition for group, partition in self._storing if group == group_id)
+
     def expired(
         self,
         group_id: str,
@@ -64,7 +70,8 @@ class GroupOffsets:
         time_ms: int,
     ) -> tuple[TopicPartition, ...]:
         """Expired offsets. `idle_since_ms`: time since which the group has no members; None: the time of each commit counts."""
-        kept, unstable = frozenset(subscribed), self.unstable(group_id)
+        kept = frozenset(subscribed)
+        unstable = self.unstable(group_id) | self.being_stored(group_id)
 
         def is_over(each: Committed) -> bool:
             if each.expire_time_ms != NO_TIME:
@@ -79,6 +86,17 @@ class GroupOffsets:
         )
 
     # -- changes
+
+    def begin_storing(self, group_id: str, partitions: Iterable[TopicPartition]) -> None:
+        """Commits for these partitions are being written to the log."""
+        self._storing.update((group_id, each) for each in partitions)
+
+    def end_storing(self, group_id: str, partitions: Iterable[TopicPartition]) -> None:
+        """They were written, or the write failed."""
+        for each in partitions:
+            self._storing[group_id, each] -= 1
+            if not self._storing[group_id, each]:
+                del self._storing[group_id, each]
 
     def commit(self, group_id: str, offsets: Mapping[TopicPartition, Committed]) -> None:
         """Set committed offsets."""

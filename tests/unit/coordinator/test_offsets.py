@@ -169,6 +169,32 @@ def test_newest_commit_counts_whether_in_a_transaction_or_not() -> None:
         assert not each.shard.table.offsets.unstable(GROUP)
 
 
+def test_offset_does_not_expire_while_a_newer_one_is_being_stored() -> None:
+    """Its tombstone would come after the newer commit in the log, and remove what was acknowledged."""
+    env = GroupEnv()
+    env.commit(5)
+    env.wait(7 * DAY_MS - 1_000)
+    env.stores = False
+    request = env.commit(6)
+    env.wait(700_000)
+    env.store()
+    assert env.committed(request) is GroupError.NONE
+    env.stores = True
+    while env.appends:
+        env.store()
+    assert env.offset() == 6
+    assert env.taken_over().offset() == 6
+
+
+def test_group_is_kept_while_its_first_offset_is_being_stored() -> None:
+    env = GroupEnv(stores=False)
+    env.commit(6)
+    env.wait(1_400_000)
+    env.store()
+    assert env.offset() == 6
+    assert GROUP in env.shard.table.groups, "nobody could see, delete or expire the offset"
+
+
 def test_offsets_of_topics_subscribed_by_a_member_are_not_deleted() -> None:
     env = GroupEnv()
     (member,) = env.stable()
