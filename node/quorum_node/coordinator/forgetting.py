@@ -67,23 +67,26 @@ class Forgetting:
 
     def forget_group(self, group: ClassicGroup, then: Forgotten = lambda error: None) -> None:
         """Remove a group without members, with its offsets."""
-        generation = group.generation
+        generation, offsets = group.generation, self._table.offsets
+
+        def is_as_it_was() -> bool:
+            return group.generation == generation and group.state is GroupState.EMPTY
 
         def stored(error: GroupError, now: Now) -> None:
-            is_as_it_was = group.generation == generation and group.state is GroupState.EMPTY
-            if error is GroupError.NONE and is_as_it_was:
+            if error is GroupError.NONE and is_as_it_was():
                 self._drop(group)
             then(error)
 
         def offsets_are_deleted(error: GroupError) -> None:
+            if error is GroupError.NONE and not is_as_it_was():
+                # A tombstone would remove the record of a generation that began meanwhile.
+                error = GroupError.NON_EMPTY_GROUP
             if error is GroupError.NONE:
                 self._effects.append((tombstone_of(group.group_id),), stored)
             else:
                 then(error)
 
-        self.forget_offsets(
-            group.group_id, tuple(self._table.offsets.of(group.group_id)), offsets_are_deleted
-        )
+        self.forget_offsets(group.group_id, tuple(offsets.of(group.group_id)), offsets_are_deleted)
 
     def topics_deleted(self, names: Iterable[str]) -> None:
         """Remove the offsets of deleted topics."""

@@ -5,7 +5,9 @@ from dataclasses import replace
 from quorum_node.coordinator.errors import GroupError
 from quorum_node.coordinator.group import GroupState
 from quorum_node.coordinator.requests import (
+    DeleteGroup,
     DeleteOffsets,
+    Done,
     PartitionsDone,
     TopicPartition,
     Transaction,
@@ -193,6 +195,23 @@ def test_group_is_kept_while_its_first_offset_is_being_stored() -> None:
     env.store()
     assert env.offset() == 6
     assert GROUP in env.shard.table.groups, "nobody could see, delete or expire the offset"
+
+
+def test_group_that_came_back_while_it_was_being_deleted_keeps_its_generation() -> None:
+    env = GroupEnv()
+    (member,) = env.stable()
+    env.commit(5, member, 1)
+    env.leave((member, None))
+    env.stores = False
+    deletion = env.ask(DeleteGroup(0, GROUP))
+    request, member = env.enter()
+    assert env.joined(request).generation == 3
+    env.sync(member, 3, {member: b"all"})
+    while env.appends:
+        env.store()
+    assert env.answers[deletion] == Done(GroupError.NON_EMPTY_GROUP)
+    assert env.heartbeat(member, 3) is GroupError.NONE
+    assert env.taken_over().heartbeat(member, 3) is GroupError.NONE
 
 
 def test_offsets_of_topics_subscribed_by_a_member_are_not_deleted() -> None:
