@@ -86,7 +86,9 @@ class Forgetting:
             else:
                 then(error)
 
-        self.forget_offsets(group.group_id, tuple(offsets.of(group.group_id)), offsets_are_deleted)
+        partitions = offsets.unstable(group.group_id) | offsets.being_stored(group.group_id)
+        partitions |= offsets.of(group.group_id).keys()
+        self.forget_offsets(group.group_id, sorted(partitions), offsets_are_deleted)
 
     def topics_deleted(self, names: Iterable[str]) -> None:
         """Remove the offsets of deleted topics."""

@@ -260,3 +260,19 @@ def test_session_timeouts_and_names_are_validated() -> None:
         assert env.joined(env.join(**fields)).error is code  # type: ignore[arg-type]
     assert env.joined(env.join("stranger")).error is GroupError.UNKNOWN_MEMBER_ID
     assert not env.shard.table.groups
+
+
+def test_deleted_group_leaves_no_offset_that_was_being_stored_or_in_a_transaction() -> None:
+    env = GroupEnv()
+    env.commit(1)
+    env.commit(2, partition=1, transaction=Transaction(9, 0))
+    env.stores = False
+    env.commit(3, partition=2)
+    deletion = env.ask(DeleteGroup(0, GROUP))
+    while env.appends:
+        env.store()
+    assert env.answers[deletion] == Done(GroupError.NONE)
+    for each in (env, env.taken_over()):
+        each.shard.marker_written(9, commit=True)
+        assert not each.shard.table.offsets.of(GROUP)
+        assert GROUP not in each.shard.table.groups
