@@ -5,6 +5,7 @@ One thread at a time appends and truncates; reads may run concurrently.
 Source: the files of a stock broker (`LogSegment`).
 """
 
+import contextlib
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -285,6 +286,14 @@ class DataSegment:
         self.offsets.sync()
         self.times.sync()
         self.aborted.sync()
+
+    def evict(self) -> None:
+        """After a failed sync: the next process reads what is on the disk.
+
+        The kernel counts the pages that it could not write as clean, so that another sync would succeed without them.
+        """
+        with contextlib.suppress(OSError):
+            self.files.fadvise_dontneed(self.fd)
 
     def close(self) -> None:
         """Close the file, without syncing."""

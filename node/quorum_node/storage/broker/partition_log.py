@@ -465,6 +465,8 @@ class PartitionLog(LogProducers):
                     sync_directory(self.directory, self._files)
             except OSError as error:
                 # Also if the log was truncated meanwhile: another sync of the same bytes would succeed without them.
+                for segment in dirty:
+                    segment.evict()
                 raise self._stop.fail(classify(error, f"flush {self.directory}")) from error
             with self._lock:
                 if cuts != self.cuts:
