@@ -117,6 +117,13 @@ def let_anyone_join(patch: Patch) -> None:
 
     Would: make a leader of a replica that lacks what is committed.
     """
+    real = isr_changes._lags
+
+    def lags(leader: Leader, progress: Any, now_ms: float) -> bool:
+        members = [leader.followers.get(each) for each in leader.in_sync.committed]
+        return progress in members and real(leader, progress, now_ms)
+
+    patch.setattr(isr_changes, "_lags", lags)
     patch.setattr(
         isr_changes, "_may_join", lambda leader, replica_id, progress: progress.end_offset >= 0
     )

@@ -168,7 +168,6 @@ class Follower:
 
     def _delete_before(self, start_offset: int) -> None:
         self.state.log.begin_at(start_offset)
-        self.state.producers.begin_at(start_offset)
         self.state.emit(DeleteBefore(start_offset))
         self.state.emit(SaveEpochs(self.state.log.epochs.starts))
 

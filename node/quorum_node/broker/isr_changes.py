@@ -30,10 +30,14 @@ def wanted(leader: "Leader", now_ms: float) -> Members | None:
     }
     if lagging:
         return _members(leader, committed - lagging)
+    # Below min.insync.replicas the high watermark stands still, so that a lagging follower may still have all that is
+    # committed. It would be removed again at once, and the ISR would change without end.
     joining = {
         each
         for each, progress in leader.followers.items()
-        if each not in committed and _may_join(leader, each, progress)
+        if each not in committed
+        and not _lags(leader, progress, now_ms)
+        and _may_join(leader, each, progress)
     }
     return _members(leader, committed | joining) if joining else None
 

@@ -235,7 +235,6 @@ class PartitionReplica:
             "only committed records are deleted"
         )
         self._state.log.begin_at(event.start_offset)
-        self._state.producers.begin_at(event.start_offset)
         self._state.emit(SaveEpochs(self._state.log.epochs.starts))
 
     def _stop(self, event: ReplicaStopped) -> None:

@@ -6,7 +6,7 @@ Source: KIP-98, "Idempotent Producer Guarantees"; KIP-185; the rules of a stock 
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from quorum_node.broker.batch import NO_PRODUCER, SEQUENCES, Batch, Marker
 from quorum_node.broker.errors import BrokerError
@@ -195,14 +195,6 @@ class ProducerStates:
             start,
             coordinator_epoch,
         )
-
-    def begin_at(self, start_offset: int) -> None:
-        """Records before `start_offset` were deleted; the last batch of each producer is still known."""
-        for producer_id, entry in self._entries.items():
-            if len(entry.batches) > 1 and entry.batches[0].end_offset <= start_offset:
-                later = tuple(each for each in entry.batches if each.end_offset > start_offset)
-                batches = later or entry.batches[-1:]
-                self._entries[producer_id] = replace(entry, batches=batches)
 
     def expire(self, now_ms: int, expiration_ms: int) -> None:
         """Remove producers without a batch for `expiration_ms`. `now_ms`: time of day."""

@@ -67,23 +67,28 @@ class Forgetting:
 
     def forget_group(self, group: ClassicGroup, then: Forgotten = lambda error: None) -> None:
         """Remove a group without members, with its offsets."""
-        generation = group.generation
+        generation, offsets = group.generation, self._table.offsets
+
+        def is_as_it_was() -> bool:
+            return group.generation == generation and group.state is GroupState.EMPTY
 
         def stored(error: GroupError, now: Now) -> None:
-            is_as_it_was = group.generation == generation and group.state is GroupState.EMPTY
-            if error is GroupError.NONE and is_as_it_was:
+            if error is GroupError.NONE and is_as_it_was():
                 self._drop(group)
             then(error)
 
         def offsets_are_deleted(error: GroupError) -> None:
+            if error is GroupError.NONE and not is_as_it_was():
+                # A tombstone would remove the record of a generation that began meanwhile.
+                error = GroupError.NON_EMPTY_GROUP
             if error is GroupError.NONE:
                 self._effects.append((tombstone_of(group.group_id),), stored)
             else:
                 then(error)
 
-        self.forget_offsets(
-            group.group_id, tuple(self._table.offsets.of(group.group_id)), offsets_are_deleted
-        )
+        partitions = offsets.unstable(group.group_id) | offsets.being_stored(group.group_id)
+        partitions |= offsets.of(group.group_id).keys()
+        self.forget_offsets(group.group_id, sorted(partitions), offsets_are_deleted)
 
     def topics_deleted(self, names: Iterable[str]) -> None:
         """Remove the offsets of deleted topics."""
@@ -106,8 +111,9 @@ class Forgetting:
                 expiry.subscribed,
                 now.time_ms,
             )
-            is_unstable = bool(self._table.offsets.unstable(group.group_id))
-            if len(over) < len(known) or group.state is not GroupState.EMPTY or is_unstable:
+            is_changing = self._table.offsets.unstable(group.group_id)
+            is_changing |= self._table.offsets.being_stored(group.group_id)
+            if len(over) < len(known) or group.state is not GroupState.EMPTY or is_changing:
                 self.forget_offsets(group.group_id, over)
             elif group.pending:
                 """A member is about to join."""
@@ -119,7 +125,9 @@ class Forgetting:
     def drop_if_unused(self, group: ClassicGroup) -> None:
         """Drop a group to which no member joined and of which nothing was stored."""
         is_used = group.members or group.pending or not group.is_new
-        if not is_used and not self._table.offsets.of(group.group_id):
+        offsets = self._table.offsets
+        has_offsets = offsets.of(group.group_id) or offsets.being_stored(group.group_id)
+        if not is_used and not has_offsets:
             self._drop(group)
 
     def _expiry(self, group: ClassicGroup) -> _Expiry | None:

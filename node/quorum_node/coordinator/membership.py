@@ -128,8 +128,7 @@ class Membership:
         self, member_id: str, instance_id: str | None, group: ClassicGroup, now: Now
     ) -> GroupError:
         if instance_id is None and member_id in group.pending:
-            del group.pending[member_id]
-            self._rebalance.begin_or_continue_without(group, now)
+            self._rebalance.forget_id(group, member_id, now)
             return GroupError.NONE
         if instance_id is not None and not member_id:
             # An administrator removes the member by its instance id alone.

@@ -4,7 +4,9 @@ Owns the committed offsets of every group, and those in open transactions. Must 
 Source: KIP-98 and KIP-447 (offsets in transactions), KIP-211 (expiry); the rules of a stock coordinator.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from quorum_node.coordinator.requests import Committed, TopicPartition
 from quorum_node.records.group_records import (
@@ -17,14 +19,27 @@ from quorum_node.records.group_records import (
 _NONE: Mapping[TopicPartition, Committed] = {}
 
 
-class GroupOffsets:
-    """Offsets of all groups of one coordinator."""
+class _Pending(NamedTuple):
+    """An offset in an open transaction. `number`: its place among all commits; `committed`: None if a newer commit counts."""
 
-    __slots__ = ("_committed", "_pending")
+    number: int
+    committed: Committed | None
+
+
+class GroupOffsets:
+    """Offsets of all groups of one coordinator.
+
+    Of several commits for a partition the one that is the last in the log counts, not the one whose transaction ended last:
+    compaction keeps no other.
+    """
+
+    __slots__ = ("_committed", "_number", "_pending", "_storing")
 
     def __init__(self) -> None:
         self._committed: dict[str, dict[TopicPartition, Committed]] = {}
-        self._pending: dict[int, dict[str, dict[TopicPartition, Committed]]] = {}
+        self._pending: dict[int, dict[str, dict[TopicPartition, _Pending]]] = {}
+        self._number = 0
+        self._storing: Counter[tuple[str, TopicPartition]] = Counter()
 
     # -- queries
 
@@ -39,10 +54,12 @@ class GroupOffsets:
     def unstable(self, group_id: str) -> frozenset[TopicPartition]:
         """Partitions with offset commits in an open transaction."""
         return frozenset(
-            partition
-            for groups in self._pending.values()
-            for partition in groups.get(group_id, _NONE)
+            partition for groups in self._pending.values() for partition in groups.get(group_id, ())
         )
+
+    def being_stored(self, group_id: str) -> frozenset[TopicPartition]:
+        """Partitions with commits that are on their way to the log. A tombstone that follows would remove them."""
+        return frozenset(partition for group, partition in self._storing if group == group_id)
 
     def expired(
         self,
@@ -53,7 +70,8 @@ class GroupOffsets:
         time_ms: int,
     ) -> tuple[TopicPartition, ...]:
         """Expired offsets. `idle_since_ms`: time since which the group has no members; None: the time of each commit counts."""
-        kept, unstable = frozenset(subscribed), self.unstable(group_id)
+        kept = frozenset(subscribed)
+        unstable = self.unstable(group_id) | self.being_stored(group_id)
 
         def is_over(each: Committed) -> bool:
             if each.expire_time_ms != NO_TIME:
@@ -69,31 +87,61 @@ class GroupOffsets:
 
     # -- changes
 
+    def begin_storing(self, group_id: str, partitions: Iterable[TopicPartition]) -> None:
+        """Commits for these partitions are being written to the log."""
+        self._storing.update((group_id, each) for each in partitions)
+
+    def end_storing(self, group_id: str, partitions: Iterable[TopicPartition]) -> None:
+        """They were written, or the write failed."""
+        for each in partitions:
+            self._storing[group_id, each] -= 1
+            if not self._storing[group_id, each]:
+                del self._storing[group_id, each]
+
     def commit(self, group_id: str, offsets: Mapping[TopicPartition, Committed]) -> None:
         """Set committed offsets."""
-        self._committed.setdefault(group_id, {}).update(offsets)
+        self._number += 1
+        self._set(group_id, offsets, dict.fromkeys(offsets, self._number))
 
     def commit_with(
         self, producer_id: int, group_id: str, offsets: Mapping[TopicPartition, Committed]
     ) -> None:
         """Set offsets that take effect when the producer's transaction is committed."""
+        self._number += 1
         groups = self._pending.setdefault(producer_id, {})
-        groups.setdefault(group_id, {}).update(offsets)
+        groups.setdefault(group_id, {}).update(
+            {partition: _Pending(self._number, each) for partition, each in offsets.items()}
+        )
 
     def end_transaction(self, producer_id: int, *, commit: bool) -> None:
         """A marker of the producer is in the log."""
-        for group_id, offsets in self._pending.pop(producer_id, {}).items():
-            if commit:
-                self.commit(group_id, offsets)
+        for group_id, pending in self._pending.pop(producer_id, {}).items():
+            taken = {at: each.committed for at, each in pending.items() if each.committed}
+            if commit and taken:
+                self._set(group_id, taken, {at: pending[at].number for at in taken})
+
+    def _set(
+        self,
+        group_id: str,
+        offsets: Mapping[TopicPartition, Committed],
+        numbers: Mapping[TopicPartition, int],
+    ) -> None:
+        self._committed.setdefault(group_id, {}).update(offsets)
+        for groups in self._pending.values():
+            waiting = groups.get(group_id, {})
+            for partition in offsets.keys() & waiting.keys():
+                if waiting[partition].number < numbers[partition]:
+                    waiting[partition] = _Pending(waiting[partition].number, None)
 
     def forget(self, group_id: str, partitions: Iterable[TopicPartition]) -> None:
         """Remove offsets, also those in open transactions."""
         known = self._committed.get(group_id)
         waiting = [groups[group_id] for groups in self._pending.values() if group_id in groups]
         for partition in tuple(partitions):
-            for offsets in (known, *waiting):
-                if offsets is not None:
-                    offsets.pop(partition, None)
+            if known is not None:
+                known.pop(partition, None)
+            for pending in waiting:
+                pending.pop(partition, None)
         if known is not None and not known:
             del self._committed[group_id]
 

@@ -62,8 +62,7 @@ class Rebalance:
     def passed(self, group: ClassicGroup, now: Now) -> None:
         """Handle expired timers: sessions, assigned ids, the rebalance itself."""
         for member_id in [each for each, due in group.pending.items() if due <= now.ms]:
-            del group.pending[member_id]
-            self.begin_or_continue_without(group, now)
+            self.forget_id(group, member_id, now)
         for member in list(group.members.values()):
             # Removing a member may complete a rebalance, which removes others or restarts their sessions.
             if member.due_ms <= now.ms and member.member_id in group.members:
@@ -107,6 +106,12 @@ class Rebalance:
         if member.syncing is not None:
             self._effects.reply(member.syncing, Synced(GroupError.UNKNOWN_MEMBER_ID))
         self.begin_or_continue_without(group, now)
+
+    def forget_id(self, group: ClassicGroup, member_id: str, now: Now) -> None:
+        """The client of an assigned id does not join: only a rebalance in progress waits for it."""
+        del group.pending[member_id]
+        if group.state is GroupState.PREPARING_REBALANCE:
+            self._complete_if_all_joined(group, now)
 
     def begin_or_continue_without(self, group: ClassicGroup, now: Now) -> None:
         """An expected member is missing, or its partitions have to be reassigned."""

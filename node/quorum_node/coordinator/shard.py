@@ -147,6 +147,7 @@ class GroupShard:
         offsets, transaction = self.table.offsets, commit.transaction
 
         def stored(failure: GroupError, later: Now) -> None:
+            offsets.end_storing(commit.group_id, taken)
             if failure is not GroupError.NONE:
                 failed = GroupError.INVALID_COMMIT_OFFSET_SIZE
                 is_size = failure is GroupError.UNKNOWN_SERVER_ERROR
@@ -160,6 +161,7 @@ class GroupShard:
                 offsets.commit_with(transaction.producer_id, commit.group_id, taken)
             self._effects.reply(commit.request_id, PartitionsDone(GroupError.NONE, errors))
 
+        offsets.begin_storing(commit.group_id, taken)
         records = tuple(
             offset_record_of(commit.group_id, partition, each) for partition, each in taken.items()
         )

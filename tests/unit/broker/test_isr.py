@@ -220,3 +220,23 @@ def test_metadata_received_before_the_response_is_not_reverted_by_it() -> None:
     env.told(ME, 5, 11, isr=(ME, B, C))
     env.step(IsrTaken(proposal.proposal_id, 5, 10, (ME, B)))
     assert env.leader.in_sync.committed == {ME, B, C}
+
+
+@pytest.mark.parametrize("min_insync_replicas", [1, 2])
+def test_silent_follower_does_not_rejoin_below_min_isr(min_insync_replicas: int) -> None:
+    """Below min.insync.replicas the high watermark stands still, so that the silent follower still has every committed record."""
+    settings = PartitionSettings(
+        min_insync_replicas=min_insync_replicas, replica_lag_time_max_ms=LAG_MS
+    )
+    env = leading(isr=(ME, B), settings=settings)
+    env.fetched_by(B, 0)
+    env.produce()
+    env.write()
+    env.wait(LAG_MS + 1)
+    assert env.proposed() == [ME]
+    env.step(IsrTaken(asked(env).proposal_id, 5, 10, (ME,)))
+    assert env.proposed() is None, "it would be removed again at once, and so on"
+    env.wait(LAG_MS)
+    assert env.proposed() is None
+    env.fetched_by(B, 1)
+    assert env.proposed() == [ME, B]

@@ -4,8 +4,10 @@ import pytest
 
 from quorum_node.broker.batch import SEQUENCES
 from quorum_node.broker.errors import BrokerError
+from quorum_node.broker.events import StartOffsetMoved
+from quorum_node.broker.outputs import ProduceAnswered
 from quorum_node.broker.producers import Duplicate, ProducerStates
-from support.replica_env import batch
+from support.replica_env import ME, batch, leading
 
 P = 77
 EXPIRATION_MS = 5_000
@@ -69,13 +71,17 @@ def test_snapshot_contains_the_whole_state() -> None:
     assert again.snapshot() == states.snapshot()
 
 
-def test_deleted_batches_are_removed_except_the_last_of_a_producer() -> None:
-    states = after(batch(0, 2, 0, P, 0), batch(2, 2, 0, P, 2), batch(4, 2, 0, P, 4))
-    states.begin_at(4)
-    assert [each.base_offset for each in states.snapshot()[0].batches] == [4]
-    states.begin_at(6)
-    assert states.check(batch(0, 1, -1, P, 6)) is BrokerError.NONE
-    assert states.check(batch(0, 1, -1, P, 7)) is OUT_OF_ORDER
+def test_retry_of_a_deleted_batch_is_a_duplicate() -> None:
+    """Kafka Streams deletes records as soon as they are read, also below a producer that still repeats its requests."""
+    env = leading(isr=(ME,))
+    for sequence in range(3):
+        env.produce(producer=P, sequence=sequence)
+        env.write()
+    env.step(StartOffsetMoved(3))
+    env.produce(producer=P, sequence=0)
+    answer = env.one(ProduceAnswered)
+    assert (answer.error, answer.base_offset) == (BrokerError.NONE, 0)
+    assert env.appended == []
 
 
 def test_idle_producers_expire() -> None:

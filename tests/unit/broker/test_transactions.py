@@ -70,7 +70,6 @@ def test_epoch_that_starts_with_a_marker_continues_with_the_first_sequence() -> 
     assert states.check(batch(2, 0, 1), guard) is BrokerError.NONE
     again = ProducerStates(states.snapshot())
     assert again.check(batch(2, 0, 1), guard_of(again)) is BrokerError.NONE
-    states.begin_at(2)
 
 
 def test_open_transaction_rejects_batches_outside_of_it() -> None:

@@ -200,3 +200,50 @@ def test_recreated_topic_has_no_data_of_the_deleted_one_for_a_kill_at_any_point(
         assert (new.start_offset, new.end_offset) == (0, end_offset + 1)
         assert made.high_watermarks.get(REPLICA, 0) <= 3
         assert not made.cleaned.get(REPLICA, 0)
+
+
+def test_clean_stop_before_a_log_was_opened_does_not_prove_its_unsynced_end(
+    tmp_path: Path,
+) -> None:
+    """The process after a power loss was stopped while it started: its marker says nothing about logs that it has not recovered."""
+    directory = opened(tmp_path)
+    log = directory.open_log(REPLICA, TOPIC, LogSettings())
+    log.append([data_batch(n) for n in range(5)])
+    log.flush()
+    directory.write_recovery_points()
+    log.append([data_batch(n) for n in range(5, 10)])
+    path, position = log.segments[0].path, log.segments[0].position_of(7)
+    directory.close(70, cleanly=False)
+    content = bytearray(path.read_bytes())
+    content[position + 70] ^= 1
+    path.write_bytes(content)
+    opened(tmp_path).close(71)
+    again = opened(tmp_path)
+    assert not again.was_closed
+    log = again.open_log(REPLICA, TOPIC, LogSettings())
+    assert (log.end_offset, log.recovery_point) == (7, 5)
+
+
+def test_clean_stop_before_a_log_was_opened_keeps_the_proof_of_the_one_before(
+    tmp_path: Path,
+) -> None:
+    directory = opened(tmp_path)
+    directory.open_log(REPLICA, TOPIC, LogSettings()).append([data_batch(0)])
+    directory.close(70)
+    opened(tmp_path).close(71)
+    again = opened(tmp_path)
+    assert (again.was_closed, again.closed_epoch) == (True, 71)
+
+
+def test_damaged_log_with_unsynced_records_leaves_no_marker(tmp_path: Path) -> None:
+    directory = opened(tmp_path)
+    log = directory.open_log(REPLICA, TOPIC, LogSettings())
+    log.append([data_batch(n) for n in range(5)])
+    path = log.segments[0].path
+    content = path.read_bytes()
+    path.write_bytes(content[:16] + b"\1" + content[17:])
+    with pytest.raises(StorageFailure):
+        log.read(0, 1)
+    directory.close(70)
+    assert directory.failure is None
+    assert not opened(tmp_path).was_closed

@@ -1,13 +1,18 @@
 """A partition's log, used by several threads at once: reads and flushes beside compaction, retention and appends."""
 
+import errno
+import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
+
+import pytest
 
 from quorum_node.storage.broker.compaction import cleanable_part, compact
 from quorum_node.storage.broker.index_files import OffsetIndex
 from quorum_node.storage.broker.log_settings import LogSettings
 from quorum_node.storage.broker.partition_log import PartitionLog
+from quorum_node.storage.errors import StorageFailure
 from quorum_node.storage.file_system import POSIX, FileSystem, PosixFileSystem
 from support.data_batches import data_batch
 
@@ -164,3 +169,27 @@ def test_segment_is_not_closed_during_a_read(tmp_path: Path) -> None:
     assert log.start_offset > 0
     log.remove_deleted(10_000)
     assert not list(tmp_path.glob("*.deleted"))
+
+
+class FailingBeside(Interrupted):
+    """The sync during which `beside` runs fails."""
+
+    def fdatasync(self, fd: int) -> None:
+        runs = self.beside is not None
+        super().fdatasync(fd)
+        if runs and self.beside is None:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+
+def test_failed_sync_during_a_truncation_is_final(tmp_path: Path) -> None:
+    """The kernel reports the error once: a later sync of the same file succeeds, although its bytes may be lost."""
+    files = FailingBeside()
+    log = filled(tmp_path, files)
+    files.during = lambda call, _path: call == "fdatasync"
+    files.beside = lambda: log.truncate_to(79)
+    with pytest.raises(StorageFailure):
+        log.flush()
+    files.ended()
+    assert log.recovery_point == 0
+    with pytest.raises(StorageFailure):
+        log.flush()

@@ -472,3 +472,25 @@ def test_log_closed_during_a_flush_is_no_failed_disk(
     closer.join(10)
     assert log.flush() == 20, "records were left unflushed"
     assert reported == []
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_records_of_a_sync_that_met_a_full_disk_do_not_count_after_the_restart(seed: int) -> None:
+    """The kernel counts their pages as clean, so that a later process could read them, and sync them without an error."""
+    files = SimulatedFiles(Random(seed), shuffled=True)
+    folder = Path("/p")
+    files.make_directories(folder)
+    log = PartitionLog.open(folder, SMALL, files=files)
+    log.append([data_batch(n) for n in range(3)])
+    assert log.flush() == 3
+    log.append([data_batch(n) for n in range(3, 6)])
+    files.failing_sync = errno.ENOSPC
+    with pytest.raises(DiskFull):
+        log.flush()
+    log.close(cleanly=False)
+    again = PartitionLog.open(folder, SMALL, Known(recovery_point=3), files=files)
+    end_offset = again.flush()
+    again.close(cleanly=False)
+    files.lose_power()
+    found = PartitionLog.open(folder, SMALL, Known(recovery_point=end_offset), files=files)
+    assert found.end_offset == end_offset

@@ -5,7 +5,9 @@ from dataclasses import replace
 from quorum_node.coordinator.errors import GroupError
 from quorum_node.coordinator.group import GroupState
 from quorum_node.coordinator.requests import (
+    DeleteGroup,
     DeleteOffsets,
+    Done,
     PartitionsDone,
     TopicPartition,
     Transaction,
@@ -155,6 +157,63 @@ def test_commit_after_a_tombstone_is_kept() -> None:
     assert env.taken_over().offset() == 6
 
 
+def test_newest_commit_counts_whether_in_a_transaction_or_not() -> None:
+    """Compaction keeps the newest record only, so that the time of the marker must not decide."""
+    env = GroupEnv()
+    env.commit(1, transaction=Transaction(9, 0))
+    env.commit(2)
+    env.commit(3, transaction=Transaction(10, 0), partition=1)
+    env.commit(4, transaction=Transaction(11, 0), partition=1)
+    for each in (env, env.taken_over()):
+        for producer_id in (9, 11, 10):
+            each.shard.marker_written(producer_id, commit=True)
+        assert (each.offset(0), each.offset(1)) == (2, 4)
+        assert not each.shard.table.offsets.unstable(GROUP)
+
+
+def test_offset_does_not_expire_while_a_newer_one_is_being_stored() -> None:
+    """Its tombstone would come after the newer commit in the log, and remove what was acknowledged."""
+    env = GroupEnv()
+    env.commit(5)
+    env.wait(7 * DAY_MS - 1_000)
+    env.stores = False
+    request = env.commit(6)
+    env.wait(700_000)
+    env.store()
+    assert env.committed(request) is GroupError.NONE
+    env.stores = True
+    while env.appends:
+        env.store()
+    assert env.offset() == 6
+    assert env.taken_over().offset() == 6
+
+
+def test_group_is_kept_while_its_first_offset_is_being_stored() -> None:
+    env = GroupEnv(stores=False)
+    env.commit(6)
+    env.wait(1_400_000)
+    env.store()
+    assert env.offset() == 6
+    assert GROUP in env.shard.table.groups, "nobody could see, delete or expire the offset"
+
+
+def test_group_that_came_back_while_it_was_being_deleted_keeps_its_generation() -> None:
+    env = GroupEnv()
+    (member,) = env.stable()
+    env.commit(5, member, 1)
+    env.leave((member, None))
+    env.stores = False
+    deletion = env.ask(DeleteGroup(0, GROUP))
+    request, member = env.enter()
+    assert env.joined(request).generation == 3
+    env.sync(member, 3, {member: b"all"})
+    while env.appends:
+        env.store()
+    assert env.answers[deletion] == Done(GroupError.NON_EMPTY_GROUP)
+    assert env.heartbeat(member, 3) is GroupError.NONE
+    assert env.taken_over().heartbeat(member, 3) is GroupError.NONE
+
+
 def test_offsets_of_topics_subscribed_by_a_member_are_not_deleted() -> None:
     env = GroupEnv()
     (member,) = env.stable()
@@ -201,3 +260,19 @@ def test_session_timeouts_and_names_are_validated() -> None:
         assert env.joined(env.join(**fields)).error is code  # type: ignore[arg-type]
     assert env.joined(env.join("stranger")).error is GroupError.UNKNOWN_MEMBER_ID
     assert not env.shard.table.groups
+
+
+def test_deleted_group_leaves_no_offset_that_was_being_stored_or_in_a_transaction() -> None:
+    env = GroupEnv()
+    env.commit(1)
+    env.commit(2, partition=1, transaction=Transaction(9, 0))
+    env.stores = False
+    env.commit(3, partition=2)
+    deletion = env.ask(DeleteGroup(0, GROUP))
+    while env.appends:
+        env.store()
+    assert env.answers[deletion] == Done(GroupError.NONE)
+    for each in (env, env.taken_over()):
+        each.shard.marker_written(9, commit=True)
+        assert not each.shard.table.offsets.of(GROUP)
+        assert GROUP not in each.shard.table.groups

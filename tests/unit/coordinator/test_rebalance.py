@@ -1,5 +1,7 @@
 """How a classic group gets from one generation to the next."""
 
+import pytest
+
 from quorum_node.coordinator.errors import GroupError
 from quorum_node.coordinator.group import GroupState
 from quorum_node.coordinator.members import Protocol
@@ -158,6 +160,21 @@ def test_unused_member_id_expires() -> None:
     assert env.group.pending
     env.wait(11_000)
     assert GROUP not in env.shard.table.groups, "the group does not exist"
+
+
+@pytest.mark.parametrize("leaves", [True, False])
+def test_unused_member_id_of_a_stable_group_triggers_no_rebalance(leaves: bool) -> None:
+    """Its client has only asked for an id: no partition is to be reassigned."""
+    env = GroupEnv()
+    (member,) = env.stable(session_timeout_ms=60_000)
+    unused = env.joined(env.join()).member_id
+    if leaves:
+        assert env.leave((unused, None)) == (GroupError.NONE,)
+    else:
+        env.wait(11_000)
+    assert not env.group.pending
+    assert (env.group.state, env.group.generation) == (GroupState.STABLE, 1)
+    assert env.heartbeat(member, 1) is GroupError.NONE
 
 
 def test_leader_gets_the_same_response_to_a_repeated_join_before_its_sync() -> None:

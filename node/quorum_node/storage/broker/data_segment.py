@@ -5,6 +5,7 @@ One thread at a time appends and truncates; reads may run concurrently.
 Source: the files of a stock broker (`LogSegment`).
 """
 
+import contextlib
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -286,6 +287,14 @@ class DataSegment:
         self.times.sync()
         self.aborted.sync()
 
+    def evict(self) -> None:
+        """After a failed sync: the next process reads what is on the disk.
+
+        The kernel counts the pages that it could not write as clean, so that another sync would succeed without them.
+        """
+        with contextlib.suppress(OSError):
+            self.files.fadvise_dontneed(self.fd)
+
     def close(self) -> None:
         """Close the file, without syncing."""
         if self.fd >= 0:
@@ -299,14 +308,15 @@ class DataSegment:
     def rename(self, old_suffix: str, new_suffix: str) -> None:
         """Change the suffix of the file names.
 
-        The log is renamed last: without it the other files are ignored.
+        The log is renamed first, as in a stock broker: after a kill it is never without its transaction index, which may not
+        exist if no transaction was aborted. Indexes without a log are removed, or follow it, when the log is opened.
         """
-        for index in (self.aborted, self.times, self.offsets):
-            index.rename(_with_suffix(index.path, old_suffix, new_suffix))
         target = _with_suffix(self.path, old_suffix, new_suffix)
         if self.files.exists(self.path):
             self.files.rename(self.path, target)
         self.path = target
+        for index in (self.offsets, self.times, self.aborted):
+            index.rename(_with_suffix(index.path, old_suffix, new_suffix))
 
     def _note_timestamp(self, timestamp_ms: int, last_offset: int) -> None:
         if timestamp_ms > self.max_timestamp_ms:

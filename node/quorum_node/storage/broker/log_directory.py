@@ -294,7 +294,10 @@ class LogDirectory:
             self.note_cleaned(replica, log, log.end_offset)
 
     def close(self, broker_epoch: int, *, cleanly: bool = True) -> None:
-        """Stop cleanly: flush everything and write the marker. A failed directory gets no marker."""
+        """Stop cleanly: flush everything and write the marker. A failed directory gets no marker.
+
+        Nor does a directory with a log that may have an unchecked or unsynced end: the next start would trust it.
+        """
         with self._lock:
             if not cleanly or self.failure is not None:
                 for log in self.logs.values():
@@ -303,9 +306,18 @@ class LogDirectory:
             for log in self.logs.values():
                 log.close()
             self.write_recovery_points()
+            if not self._ends_are_proved():
+                return
             text = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
             with self._failing("write the marker of a clean stop"):
                 replace_file(self.path / CLEAN_STOP_FILE, text.encode(), self._files)
+
+    def _ends_are_proved(self) -> bool:
+        """Whether all logs are synced, those included that were not opened: after a crash they are not recovered."""
+        is_synced = all(
+            log.recovery_point >= log.segments[-1].end_offset for log in self.logs.values()
+        )
+        return is_synced and (self.was_closed or self.replicas().keys() <= self.logs.keys())
 
     # -- failure
 

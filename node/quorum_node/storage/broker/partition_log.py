@@ -464,8 +464,10 @@ class PartitionLog(LogProducers):
                 if dirty:
                     sync_directory(self.directory, self._files)
             except OSError as error:
-                if cuts == self.cuts:
-                    raise self._stop.fail(classify(error, f"flush {self.directory}")) from error
+                # Also if the log was truncated meanwhile: another sync of the same bytes would succeed without them.
+                for segment in dirty:
+                    segment.evict()
+                raise self._stop.fail(classify(error, f"flush {self.directory}")) from error
             with self._lock:
                 if cuts != self.cuts:
                     self._dirty.update(each for each in dirty if each in self._segments)
