@@ -29,7 +29,11 @@ _RULES: dict[int, Rule] = {
     2: Rule((_DESCRIBE_TOPIC,), _BROKER | _ADMIN),
     3: Rule((_DESCRIBE_TOPIC,), _ADMIN, note="topics without DESCRIBE permission are omitted"),
     8: _READ_GROUP_AND_TOPIC,
-    9: Rule((on_named(_OP.DESCRIBE, _ON.GROUP),), _ADMIN, note="and DESCRIBE on each TOPIC"),
+    9: Rule(
+        (on_named(_OP.DESCRIBE, _ON.GROUP),),
+        _ADMIN,
+        note="and DESCRIBE on each TOPIC; of all topics, the others are omitted",
+    ),
     10: Rule(
         (on_named(_OP.DESCRIBE, _ON.GROUP), on_named(_OP.DESCRIBE, _ON.TRANSACTIONAL_ID)), _ADMIN
     ),

@@ -185,7 +185,7 @@ class BrokerApi:
             case _ if authentication.refuses(body):
                 inbound.reply(authentication.refuse(body, inbound.caller, forwarded=False))
             case _:
-                if not self._groups.handle(inbound, body):
+                if not self._groups.handle(inbound, body, rights):
                     assert inbound.request.api.key in FORWARDED, "the listener's table has no other"
                     self._forwarding.forward(inbound, body)
 
