@@ -8,6 +8,7 @@ Source: the authorizer calls of a stock broker (KafkaApis of Apache Kafka 4.3.1)
 from quorum_node.protocol.apis import FORWARDABLE
 from quorum_node.security.acl_terms import AclOperation, AclResource
 from quorum_node.security.certificate_identity import Role
+from quorum_node.security.rights.claims import OBSERVER_ID
 from quorum_node.security.rights.needs import ApiTable, Need, Rule, on_named
 
 _OP, _ON = AclOperation, AclResource
@@ -73,5 +74,9 @@ _RULES: dict[int, Rule] = {
     75: Rule((_DESCRIBE_TOPIC,), _ADMIN),
     **{key: Rule((), note="authorized by the active controller") for key in FORWARDABLE},
 }
-BROKER_TABLE = ApiTable(_RULES, {_FETCH: Rule((_READ_TOPIC,), _NOBODY, note="as a consumer")})
-"""By API key."""
+BROKER_TABLE = ApiTable(
+    _RULES,
+    {_FETCH: Rule((_READ_TOPIC,), _NOBODY, note="as a consumer")},
+    taken_ids=frozenset({OBSERVER_ID}),
+)
+"""By API key. A broker may have the id that the pipeline uses to observe the metadata log; consumers have negative ids."""
