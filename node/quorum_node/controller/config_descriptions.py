@@ -6,6 +6,7 @@ Source: KIP-133, KIP-226 (synonyms), KIP-524 (types), as a stock 4.3 controller 
 no documentation texts. For a topic that does not exist only configs that were set are returned.
 """
 
+import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
@@ -44,14 +45,13 @@ _TYPES = {
 _FIRST_NAMES = frozenset(
     config.broker_names[0][0] for config in TOPIC_CONFIGS.values() if config.broker_names
 )
-_SECRET_ENDINGS = (
-    ".password",
-    ".secret",
-    "sasl.jaas.config",
-    "ssl.keystore.key",
-    "ssl.keystore.certificate.chain",
-    "ssl.truststore.certificates",
+_SECRET_NAME = re.compile(
+    r"(?:^|[._-])(?:password|secret|key|token|credentials?)(?:\.json)?$"
+    r"|sasl\.jaas\.config$"
+    r"|ssl\.keystore\.certificate\.chain$"
+    r"|ssl\.truststore\.certificates$"
 )
+"""Kafka's configs of type PASSWORD, and what plugins of brokers call their credentials: stock Kafka hides every name that it does not know."""
 
 
 class Asked(NamedTuple):
@@ -188,7 +188,7 @@ def _broker_config(layers: tuple[Layer, ...], name: str, asked: Asked) -> Descri
 
 def is_secret(name: str) -> bool:
     """Whether the value of a broker's config is never returned. The name may have a listener prefix."""
-    return name.endswith(_SECRET_ENDINGS)
+    return _SECRET_NAME.search(name.lower()) is not None
 
 
 def _veiled(synonym: ConfigSynonym) -> ConfigSynonym:

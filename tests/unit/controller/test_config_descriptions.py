@@ -106,6 +106,30 @@ def test_node_describes_its_own_configs_and_the_broker_defaults() -> None:
     assert synonyms_of(secret) == [("ssl.key.password", None, 3)]
 
 
+@pytest.mark.parametrize(
+    ("name", "is_hidden"),
+    [
+        ("delegation.token.secret.key", True),
+        ("delegation.token.master.key", True),
+        ("password.encoder.old.secret", True),
+        ("listener.name.x.scram-sha-512.sasl.jaas.config", True),
+        ("rsm.config.storage.aws.secret.access.key", True),
+        ("plugin.db_password", True),
+        ("plugin.credentials.json", True),
+        ("password.encoder.iterations", False),
+        ("delegation.token.max.lifetime.ms", False),
+        ("ssl.keystore.location", False),
+        ("log.cleaner.threads", False),
+        ("monkey", False),
+    ],
+)
+def test_value_of_a_credential_is_hidden(name: str, is_hidden: bool) -> None:
+    cluster = ControlledCluster()
+    set_config(cluster, BROKER, "", name, "v")
+    found = described(cluster, BROKER, "")[name]
+    assert (found.is_sensitive, found.value) == (is_hidden, None if is_hidden else "v")
+
+
 def test_groups_and_subscriptions_describe_their_set_configs() -> None:
     cluster = ControlledCluster()
     for kind, source in ((CLIENT_METRICS, 7), (GROUP, 8)):

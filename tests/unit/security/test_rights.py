@@ -19,6 +19,7 @@ from quorum_node.security.rights.api_table import AS_A_READER, INTERNAL_TOPICS, 
 from quorum_node.security.rights.broker_table import BROKER_TABLE
 from quorum_node.security.rights.claims import (
     CLAIMING,
+    OBSERVER_ID,
     claim_of,
     why_not_dialled,
 )
@@ -180,6 +181,23 @@ def test_log_reader_without_a_replica_id_needs_a_read_right(name: str, observer:
     entry = allow("User:x", AclOperation.READ, AclResource.TOPIC, "__cluster_metadata")
     assert lets_in(RequestAuthorizer(CLOSED.settings, entry), who(None), body)
     assert set(AS_A_READER) == {1, 59}
+
+
+@pytest.mark.parametrize("name", ["Fetch", "FetchSnapshot"])
+def test_reader_cannot_fetch_as_the_voter_that_has_the_id_of_observers(name: str) -> None:
+    body = body_of(NAMES[name], node_id=OBSERVER_ID)
+    voters = RequestAuthorizer(CLOSED.settings, AclsImage(), voter_ids=frozenset({OBSERVER_ID, 2}))
+    allowed = {each for each, caller in CALLERS.items() if lets_in(voters, caller, body)}
+    assert not allowed
+    assert lets_in(voters, who(Role.MEMBER, OBSERVER_ID), body)
+
+
+def test_consumer_cannot_fetch_as_the_broker_that_has_the_id_of_observers() -> None:
+    fetch = body_of(NAMES["Fetch"], node_id=OBSERVER_ID)
+    reader = allow("User:x", AclOperation.READ, AclResource.TOPIC, "t")
+    brokers = RequestAuthorizer(replace(CLOSED.settings, table=BROKER_TABLE), reader)
+    assert not lets_in(brokers, who(None), fetch)
+    assert lets_in(brokers, who(Role.BROKER, OBSERVER_ID), fetch)
 
 
 def allow(

@@ -8,6 +8,7 @@ Source: the authorizer calls of a stock broker (KafkaApis of Apache Kafka 4.3.1)
 from quorum_node.protocol.apis import FORWARDABLE
 from quorum_node.security.acl_terms import AclOperation, AclResource
 from quorum_node.security.certificate_identity import Role
+from quorum_node.security.rights.claims import OBSERVER_ID
 from quorum_node.security.rights.needs import ApiTable, Need, Rule, on_named
 
 _OP, _ON = AclOperation, AclResource
@@ -29,7 +30,11 @@ _RULES: dict[int, Rule] = {
     2: Rule((_DESCRIBE_TOPIC,), _BROKER | _ADMIN),
     3: Rule((_DESCRIBE_TOPIC,), _ADMIN, note="topics without DESCRIBE permission are omitted"),
     8: _READ_GROUP_AND_TOPIC,
-    9: Rule((on_named(_OP.DESCRIBE, _ON.GROUP),), _ADMIN, note="and DESCRIBE on each TOPIC"),
+    9: Rule(
+        (on_named(_OP.DESCRIBE, _ON.GROUP),),
+        _ADMIN,
+        note="and DESCRIBE on each TOPIC; of all topics, the others are omitted",
+    ),
     10: Rule(
         (on_named(_OP.DESCRIBE, _ON.GROUP), on_named(_OP.DESCRIBE, _ON.TRANSACTIONAL_ID)), _ADMIN
     ),
@@ -69,5 +74,9 @@ _RULES: dict[int, Rule] = {
     75: Rule((_DESCRIBE_TOPIC,), _ADMIN),
     **{key: Rule((), note="authorized by the active controller") for key in FORWARDABLE},
 }
-BROKER_TABLE = ApiTable(_RULES, {_FETCH: Rule((_READ_TOPIC,), _NOBODY, note="as a consumer")})
-"""By API key."""
+BROKER_TABLE = ApiTable(
+    _RULES,
+    {_FETCH: Rule((_READ_TOPIC,), _NOBODY, note="as a consumer")},
+    taken_ids=frozenset({OBSERVER_ID}),
+)
+"""By API key. A broker may have the id that the pipeline uses to observe the metadata log; consumers have negative ids."""

@@ -36,7 +36,9 @@ from quorum_node.schema.schema import Message
 from quorum_node.security.caller import Caller
 from quorum_node.security.certificate_identity import CertificateIdentity, Role
 
-UNCLAIMED_REPLICA = frozenset({-1, 0x7FFFFFFF})
+OBSERVER_ID = 0x7FFFFFFF
+"""The id that the pipeline uses as an observer of the metadata log. A node may have it as well."""
+UNCLAIMED_REPLICA = frozenset({-1, OBSERVER_ID})
 """Ids of readers of the log that are not nodes: consumers, and the pipeline as an observer."""
 _MEMBER = frozenset({Role.MEMBER})
 _BROKER = frozenset({Role.BROKER})
@@ -60,14 +62,14 @@ class Claim:
         return f"{kinds} {', '.join(map(str, sorted(self.node_ids)))}"
 
 
-def claim_of(body: Message) -> Claim | None:
-    """The claim of a request; None if it acts for no node."""
+def claim_of(body: Message, taken: frozenset[int] = frozenset()) -> Claim | None:
+    """The claim of a request; None if it acts for no node. `taken`: ids of nodes, whatever readers use."""
     found = _CLAIMS.get(type(body))
     if found is None:
         return None
     roles, ids_of, nobody = found
     node_ids = frozenset(ids_of(body))
-    return None if node_ids <= nobody else Claim(roles, node_ids)
+    return None if node_ids <= nobody - taken else Claim(roles, node_ids)
 
 
 def own_voter_change(body: Message, identity: CertificateIdentity | None) -> bool:

@@ -59,8 +59,9 @@ class Rule:
 class ApiTable:
     """Rules of a port's APIs, by key.
 
-    `as_a_reader`: replaces the rule for a request that comes from no node.
+    `as_a_reader`: replaces the rule for a request that comes from no node. `taken_ids`: ids that always mean a node here.
     """
 
     rules: Mapping[int, Rule]
     as_a_reader: Mapping[int, Rule]
+    taken_ids: frozenset[int] = frozenset()

@@ -86,10 +86,10 @@ class RequestAuthorizer:
 
         `Asked` checks the resources that the request names.
         """
-        claim = claim_of(body)
-        key = _KEYS[type(body)]
         settings, text = self.settings, None
         table = settings.table
+        claim = claim_of(body, self.voter_ids | table.taken_ids)
+        key = _KEYS[type(body)]
         rule = (table.as_a_reader.get(key) if claim is None else None) or table.rules[key]
         asked = Asked(self, caller, rule)
         if claim is not None:

@@ -16,12 +16,16 @@ from quorum_node.api import ErrorCode
 from quorum_node.configuration.keys.listeners import ADMIN_LISTENER
 from quorum_node.security.caller import ANONYMOUS_PRINCIPAL, Caller, token_holder
 from quorum_node.security.certificate_identity import Role
+from quorum_node.security.rights.api_table import DESCRIBE
 from quorum_node.security.rights.request_authorizer import Denial
 from quorum_node.server.admin.problems import ApiProblem
 from quorum_node.server.listener.port import CALLER
 from quorum_node.server.rights.port import Guard
 
 MAX_BODY_BYTES = 16 << 20
+"""For changes."""
+MAX_READ_BODY_BYTES = 512 << 10
+"""For requests that only read. A body is parsed at once, which takes up to a second a MiB: a reader must not hold up elections."""
 _WHO = "the request is not authenticated: show a client certificate, or send 'Authorization: Bearer <token>'"
 _EXPOSED = (
     "the token was sent in clear text, where others can read it, so it is refused: configure admin.listener=https://…,"
@@ -74,7 +78,8 @@ def refusal_by_authorizer(
         if caller.principal == ANONYMOUS_PRINCIPAL and caller.identity is None:
             return ApiProblem(401, ErrorCode.UNAUTHORIZED, _WHO)
         return ApiProblem(403, ErrorCode.UNAUTHORIZED, found.text)
-    return _body_refusal(headers)
+    reads = DESCRIBE in found.rule.needs
+    return _body_refusal(headers, MAX_READ_BODY_BYTES if reads else MAX_BODY_BYTES)
 
 
 def refusal_without_authorizer(
@@ -111,10 +116,10 @@ def _is_administrator(caller: Caller) -> bool:
     return caller.identity is not None and caller.identity.role in _ADMINISTRATORS
 
 
-def _body_refusal(headers: Headers) -> ApiProblem | None:
+def _body_refusal(headers: Headers, max_bytes: int = MAX_BODY_BYTES) -> ApiProblem | None:
     length = headers.get("content-length", "0")
-    if not (length.isascii() and length.isdigit()) or int(length) > MAX_BODY_BYTES:
-        text = f"the body may have at most {MAX_BODY_BYTES} bytes"
+    if not (length.isascii() and length.isdigit()) or int(length) > max_bytes:
+        text = f"the body may have at most {max_bytes} bytes"
         return ApiProblem(413, ErrorCode.TOO_LARGE, text)
     if "transfer-encoding" in headers:
         text = "send a body with a content-length"

@@ -19,8 +19,9 @@ from quorum_node.api import (
     ErrorCode,
     PutConfigRequest,
 )
+from quorum_node.controller.config_descriptions import is_secret
 from quorum_node.image.configs import ConfigKey
-from quorum_node.image.resource_types import resource_type_name, resource_type_number
+from quorum_node.image.resource_types import BROKER, resource_type_name, resource_type_number
 from quorum_node.records.metadata import ConfigRecord, encode_metadata
 from quorum_node.schema.decoder import MAX_STRING_BYTES
 from quorum_node.server.admin.describe_routes import TimeoutMs
@@ -75,7 +76,8 @@ def _add_reads(routes: APIRouter, node: NodeView) -> None:
         consistency: Consistency = Consistency.LINEARIZABLE,
         timeout_ms: TimeoutMs = DEFAULT_TIMEOUT_MS,
     ) -> ConfigValue:
-        """One configuration value. `linearizable`: not older than this request; `local`: the value that this node has, without waiting."""
+        """One configuration value; 403 for a secret of brokers, such as a password. `linearizable`: not older than this request; `local`:
+        the value that this node has, without waiting."""
         key = _key(resource_type, resource_name, name)
         age_ms = await _read(replica, consistency, timeout_ms)
         committed = replica.host.committed
@@ -85,6 +87,9 @@ def _add_reads(routes: APIRouter, node: NodeView) -> None:
                 f"{resource_type}/{resource_name}/{name} is not set (offset {committed.end_offset})"
             )
             raise ApiProblem(404, ErrorCode.NOT_FOUND, text)
+        if _is_secret(key):
+            text = f"{name} is a secret, which is not returned; it is in the log (GET /v1/log)"
+            raise ApiProblem(403, ErrorCode.UNAUTHORIZED, text)
         return ConfigValue(
             resource_type=resource_type_name(key.resource_type),
             resource_name=key.resource_name,
@@ -102,7 +107,7 @@ def _add_reads(routes: APIRouter, node: NodeView) -> None:
         consistency: Consistency = Consistency.LOCAL,
         timeout_ms: TimeoutMs = DEFAULT_TIMEOUT_MS,
     ) -> Response:
-        """Configuration values whose key begins with `prefix`."""
+        """Configuration values whose key begins with `prefix`; null for secrets of brokers, such as passwords."""
         age_ms = await _read(replica, consistency, timeout_ms)
         committed = replica.host.committed
         document = PiecedDocument("entries")
@@ -115,7 +120,7 @@ def _add_reads(routes: APIRouter, node: NodeView) -> None:
                     resource_type=resource_type_name(key.resource_type),
                     resource_name=key.resource_name,
                     name=key.name,
-                    value=value,
+                    value=None if _is_secret(key) else value,
                 )
                 if _path(entry).startswith(prefix):
                     document.add(entry.model_dump_json(by_alias=True).encode())
@@ -163,6 +168,11 @@ def _key(resource_type: str, resource_name: str, name: str) -> ConfigKey:
     if not name:
         raise invalid("the name of the config is empty")
     return ConfigKey(number, "" if resource_name == CLUSTER_DEFAULT else resource_name, name)
+
+
+def _is_secret(key: ConfigKey) -> bool:
+    """Whether DescribeConfigs hides the value as well."""
+    return key.resource_type == BROKER and is_secret(key.name)
 
 
 def _record(key: ConfigKey, value: str | None) -> bytes:

@@ -5,6 +5,7 @@ all other requests. Does not append batches.
 """
 
 import asyncio
+import sys
 from collections import deque
 from collections.abc import Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +16,7 @@ from quorum_node.broker.errors import BrokerError
 from quorum_node.broker.produced_batch import BatchLimits, check_size
 from quorum_node.broker.produced_records import Refusal, check_records, restamped
 from quorum_node.records.batches import COMPRESSION_MASK, HEADER_BYTES, read_header
-from quorum_node.records.record_walk import renumbered, walk_records
+from quorum_node.records.record_walk import ManyHeaders, OutOfOrder, renumbered, walk_records
 from quorum_node.schema.primitives import MalformedRecord
 from quorum_node.storage.broker.codecs import (
     MOST_BYTES,
@@ -28,6 +29,10 @@ from quorum_node.storage.broker.codecs import (
 MOST_RECORDS_ON_LOOP = 2_000
 """Validating this number of records takes a few milliseconds."""
 MOST_BYTES_ON_LOOP = 1 << 20
+MOST_HEADERS_ON_LOOP = 4_000
+_OUT_OF_ORDER = Refusal(
+    BrokerError.UNKNOWN_SERVER_ERROR, "the offset deltas of compressed records are not 0, 1, 2 ..."
+)
 
 Validated = Callable[[Batch | Refusal], None]
 
@@ -37,18 +42,26 @@ def validated(
 ) -> Batch | Refusal:
     """The batch in the form to append, or the refusal. `batch`: a result of `read_produced`; `now_ms`: milliseconds since 1970.
 
-    Raises ContentTooLarge if the records decompress to more than `most_bytes` and that is less than MOST_BYTES.
+    Raises ContentTooLarge if the records decompress to more than `most_bytes` and that is less than MOST_BYTES, and ManyHeaders if they
+    then have more than MOST_HEADERS_ON_LOOP headers.
     """
     data = bytes(batch.data)  # type: ignore[call-overload]
     header = read_header(data)
     codec = header.attributes & COMPRESSION_MASK
+    target = codec if limits.codec is None else limits.codec
     try:
         content = inflate(codec, data[HEADER_BYTES:], most_bytes) if codec else None
-        walked = (
-            walk_records(data, HEADER_BYTES, header.record_count)
-            if content is None
-            else walk_records(content, 0, header.record_count)
+        walked = walk_records(
+            data if content is None else content,
+            HEADER_BYTES if content is None else 0,
+            header.record_count,
+            most_headers=MOST_HEADERS_ON_LOOP if most_bytes < MOST_BYTES else sys.maxsize,
+            needs_order=bool(codec)
+            and target == codec
+            and header.record_count > MOST_RECORDS_ON_LOOP,
         )
+    except OutOfOrder:
+        return _OUT_OF_ORDER
     except ContentTooLarge as error:
         if most_bytes < MOST_BYTES:
             raise
@@ -60,13 +73,11 @@ def validated(
     stamp = check_records(header, walked, limits, now_ms)
     if isinstance(stamp, Refusal):
         return stamp
-    target = codec if limits.codec is None else limits.codec
     wanted = (stamp.attributes, stamp.max_timestamp_ms, target)
     if walked.is_in_order and wanted == (header.attributes, header.max_timestamp_ms, codec):
         return _within(limits, batch)
     if not walked.is_in_order and content is not None and target == codec:
-        text = "the offset deltas of compressed records are not 0, 1, 2 ..."
-        return Refusal(BrokerError.UNKNOWN_SERVER_ERROR, text)
+        return _OUT_OF_ORDER
     recoded = None
     if target != codec or not walked.is_in_order:
         plain = data[HEADER_BYTES:] if content is None else content
@@ -126,7 +137,7 @@ class BatchValidation:
             return None
         try:
             return validated(batch, limits, self._now_ms(), MOST_BYTES_ON_LOOP)
-        except ContentTooLarge:
+        except (ContentTooLarge, ManyHeaders):
             return None
 
     def _in_thread(

@@ -43,7 +43,6 @@ from quorum_node.protocol.produce import ProduceRequest
 from quorum_node.protocol.scram import DescribeUserScramCredentialsRequest
 from quorum_node.schema.schema import Message
 from quorum_node.security.acl_terms import AclOperation, AclResource
-from quorum_node.security.rights.claims import claim_of
 from quorum_node.security.rights.request_authorizer import Denial
 from quorum_node.server.broker import group_rights
 from quorum_node.server.broker.assigned_replicas import AssignedReplicas
@@ -137,7 +136,7 @@ class BrokerApi:
                         AclOperation.WRITE, AclResource.TRANSACTIONAL_ID, body.transactional_id
                     ),
                 )
-            case FetchRequest() if claim_of(body) is None:
+            case FetchRequest() if body.fetcher_id < 0:
                 self._fetch.handle(inbound, body, on_topics(rights, AclOperation.READ))
             case FetchRequest():
                 self._fetch.handle(inbound, body)
@@ -185,7 +184,7 @@ class BrokerApi:
             case _ if authentication.refuses(body):
                 inbound.reply(authentication.refuse(body, inbound.caller, forwarded=False))
             case _:
-                if not self._groups.handle(inbound, body):
+                if not self._groups.handle(inbound, body, rights):
                     assert inbound.request.api.key in FORWARDED, "the listener's table has no other"
                     self._forwarding.forward(inbound, body)
 

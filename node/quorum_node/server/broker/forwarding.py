@@ -90,6 +90,8 @@ class Forwarding:
 
 
 def _address(host: str) -> bytes:
+    """The address in an Envelope, which has no zone: of `fe80::1%eth0` the part before the percent sign."""
+    host = host.partition("%")[0]
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.inet_pton(family, host)

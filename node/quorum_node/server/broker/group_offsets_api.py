@@ -47,6 +47,7 @@ from quorum_node.records.group_records import NO_TIME
 from quorum_node.server.broker.assigned_replicas import AssignedReplicas
 from quorum_node.server.broker.group_coordinators import GroupCoordinators
 from quorum_node.server.broker.group_errors import group_code
+from quorum_node.server.broker.topic_lookup import May, anything
 from quorum_node.server.listener.port import InboundRequest
 from quorum_node.storage.broker.time_of_day import time_of_day_ms
 
@@ -164,26 +165,28 @@ class GroupOffsetsApi:
 
     # -- OffsetFetch
 
-    def fetch(self, inbound: InboundRequest, body: OffsetFetchRequest) -> None:
-        """Answer OffsetFetch at once."""
+    def fetch(self, inbound: InboundRequest, body: OffsetFetchRequest, may: May = anything) -> None:
+        """Answer OffsetFetch at once. A request for all topics gets only those that the caller may describe (`may`)."""
         if inbound.request.version >= _MANY_GROUPS_SINCE:
             groups = tuple(
-                self._fetch_group(each, inbound.request.version, stable=body.require_stable)
+                self._fetch_group(each, inbound.request.version, may, stable=body.require_stable)
                 for each in _each_group_once(body.groups)
             )
             inbound.reply(OffsetFetchResponse(groups=groups))
             return
-        inbound.reply(self._fetch_one(body, inbound.request.version))
+        inbound.reply(self._fetch_one(body, inbound.request.version, may))
 
     def _fetch_group(
-        self, asked: FetchedGroup, version: int, *, stable: bool
+        self, asked: FetchedGroup, version: int, may: May, *, stable: bool
     ) -> FetchedGroupResponse:
         by_id = version >= _TOPIC_IDS_SINCE
         error, known = self._known(asked.group_id)
         if error != ErrorCode.NONE:
             return FetchedGroupResponse(group_id=asked.group_id, error_code=error)
         unstable = self._unstable(asked.group_id) if stable else frozenset[TopicPartition]()
-        topics = self._all_of(known, by_id=by_id) if asked.topics is None else _once(asked.topics)
+        topics = (
+            self._all_of(known, may, by_id=by_id) if asked.topics is None else _once(asked.topics)
+        )
         return FetchedGroupResponse(
             group_id=asked.group_id,
             topics=tuple(
@@ -205,14 +208,14 @@ class GroupOffsetsApi:
             ),
         )
 
-    def _fetch_one(self, body: OffsetFetchRequest, version: int) -> OffsetFetchResponse:
+    def _fetch_one(self, body: OffsetFetchRequest, version: int, may: May) -> OffsetFetchResponse:
         """The answer for versions below 8. Below version 2, errors can only be reported for each partition."""
         error, known = self._known(body.group_id)
         unstable = (
             self._unstable(body.group_id) if body.require_stable else frozenset[TopicPartition]()
         )
         topics: Iterable[FetchedTopic] = (
-            self._all_of(known, by_id=False)
+            self._all_of(known, may, by_id=False)
             if body.topics is None
             else _once(
                 FetchedTopic(name=each.name, partition_indexes=each.partition_indexes)
@@ -254,13 +257,15 @@ class GroupOffsetsApi:
         return frozenset() if isinstance(led, GroupError) else led.table.offsets.unstable(group_id)
 
     def _all_of(
-        self, known: Mapping[TopicPartition, Committed], *, by_id: bool
+        self, known: Mapping[TopicPartition, Committed], may: May, *, by_id: bool
     ) -> list[FetchedTopic]:
         by_name: dict[str, list[int]] = {}
         for each in known:
             by_name.setdefault(each.topic, []).append(each.partition)
         found = []
         for name, partitions in by_name.items():
+            if not may(name):
+                continue
             topic = self._topics.named(name)
             if by_id and topic is None:
                 continue  # a deleted topic has no id

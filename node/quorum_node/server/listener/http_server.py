@@ -62,6 +62,7 @@ class AdminServer:
             log_level="critical",
             access_log=False,
             server_header=False,
+            proxy_headers=False,  # the address and the scheme of a caller are those of its connection
             timeout_keep_alive=_KEEP_ALIVE_SECONDS,
             timeout_graceful_shutdown=1,
             h11_max_incomplete_event_size=MAX_HEADER_BYTES,
