@@ -48,8 +48,10 @@ def cleaned_by(cleaner: Cleaner, directory: LogDirectory) -> list[Cleaned]:
 def records_of(log: PartitionLog) -> list[StoredRecord]:
     offset, found = log.start_offset, []
     while data := log.read(offset, 1):
-        found += stored_records(data)
-        offset = batch_at(data, 0, 0, len(data)).end_offset
+        batch = batch_at(data, 0, 0, len(data))
+        if batch.record_count:
+            found += stored_records(data)
+        offset = batch.end_offset
     return found
 
 

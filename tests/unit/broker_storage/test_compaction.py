@@ -309,3 +309,38 @@ def test_log_is_due_within_the_maximum_lag_of_its_oldest_record(
             assert clean.is_due(log, now_ms) == is_due, (cleaned_to, now_ms)
     log.close()
     assert cleanable_part(log, 0, 20, 5_000).dirty_bytes, "another thread may still look at it"
+
+
+def test_unsynced_end_of_a_segment_is_missed_in_a_compacted_log_too() -> None:
+    """Pages reach the disk in any order. A replica with a gap would never fetch what it misses."""
+    files = SimulatedFiles(Random(1))
+    log = opened(files)
+    for offset in range(9):
+        log.append([keyed(offset, (f"k{offset}", "v"))])
+        if offset % 3 == 2:
+            log.roll()
+        if offset == 2:
+            log.flush()
+    second = log.segments[1]
+    files.ftruncate(second.fd, second.position_of(4))
+    log.close(cleanly=False)
+    again = opened(files, Known(recovery_point=3))
+    assert again.end_offset == 4
+    assert [each.offset for each in records_of(again)] == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("is_noted", [True, False])
+def test_records_that_compaction_removed_at_the_end_of_a_segment_are_not_missed(
+    is_noted: bool,
+) -> None:
+    """Also if the process was killed before it noted how far the log is clean."""
+    files = SimulatedFiles(Random(1))
+    log = opened(files)
+    for offset in range(13):
+        log.append([keyed(offset, ("same", "v" * 80))])
+    assert len(log.segments) > 2
+    end = cleaned(log)
+    log.close(cleanly=False)
+    again = opened(files, Known(cleaned_offset=end if is_noted else 0))
+    assert again.end_offset == 13
+    assert records_of(again)[-1].offset == 12

@@ -3,7 +3,7 @@
 Owns what is cleaned when, and the two passes over the log. The first collects the newest offset of
 each key in the dirty part; the second rewrites the segments. Kept are: tombstones for
 delete.retention.ms; markers as long as their transaction has records, and for that time after; the
-last batch of each producer; the last batch of the round; all records at or above the first
+last batch of each producer; the last batch of the round and of each new segment; all records at or above the first
 uncleanable offset. Runs concurrently with appends and reads, in its own thread.
 Crash safety: segments are written with the suffix `.cleaned`, synced, renamed to `.swap`, and only
 then renamed to replace the old segments. When the log is opened, swaps are completed and unfinished
@@ -244,9 +244,12 @@ class _Pass:
         self._now_ms = now_ms
         self._throttle = throttle
         self._last_of = log.last_batches_of_producers()
+        self._ends = {known.end_offset}
 
     def replace(self, group: Sequence[DataSegment]) -> None:
         log, first = self._log, group[0]
+        # Without a gap to the next segment: after a power loss, a gap is an end that was never synced.
+        self._ends.add(group[-1].end_offset)
         self._passed.expect(log.aborted_transactions(first.base_offset, group[-1].end_offset))
         self._passed.still_aborted = []
         cleaned = DataSegment(
@@ -285,7 +288,7 @@ class _Pass:
 
     def _compacted(self, data: bytes, batch: FileBatch) -> bytes | None:
         """The remaining batch, or None."""
-        keep_empty = self._is_last(batch) or batch.end_offset == self._known.end_offset
+        keep_empty = self._is_last(batch) or batch.end_offset in self._ends
         horizon = horizon_of(batch)
         is_over = horizon is not None and horizon <= self._now_ms
         marks_nothing = False

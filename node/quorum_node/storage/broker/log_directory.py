@@ -141,6 +141,7 @@ class LogDirectory:
                         self._recovery_points.get(replica, 0),
                         self._log_starts.get(replica, 0),
                         self.was_closed,
+                        self.cleaned.get(replica, 0),
                     ),
                     files=self._files,
                     clock_ms=self._clock_ms,

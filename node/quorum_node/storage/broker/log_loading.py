@@ -51,6 +51,8 @@ class Known:
     start_offset: int = 0
     was_closed: bool = False
     """Whether the last process stopped cleanly."""
+    cleaned_offset: int = 0
+    """First dirty offset: compaction may have removed records before it."""
 
 
 UNKNOWN = Known()
@@ -306,12 +308,12 @@ class LogLoader:
     def _misses_what_is_before(self, number: int) -> bool:
         """Whether the previous segment lost an unsynced end. Records after a gap are not served.
 
-        Only compaction leaves a gap between segments on purpose.
+        Only compaction leaves a gap between segments on purpose, and not before it has noted how far the log is clean.
         """
         base_offset = self._segments[number].base_offset
-        if number == 0 or self._known.was_closed or self._settings.compacts:
+        if number == 0 or self._known.was_closed:
             return False
-        is_unflushed = base_offset > self._known.recovery_point
+        is_unflushed = base_offset > max(self._known.recovery_point, self._known.cleaned_offset)
         return is_unflushed and self._segments[number - 1].end_offset < base_offset
 
     def _scan(
