@@ -22,6 +22,7 @@ from quorum_node.storage.broker.log_loading import Known
 from quorum_node.storage.broker.log_settings import LogSettings
 from quorum_node.storage.broker.partition_log import PartitionLog
 from quorum_node.storage.broker.stored_records import StoredRecord, stored_records
+from quorum_node.storage.broker.timestamp_search import offset_for_timestamp, offset_of_newest
 from quorum_simulation.files.file_system import PowerLost, SimulatedFiles
 from support.data_batches import data_batch, end_of_transaction
 
@@ -344,3 +345,18 @@ def test_records_that_compaction_removed_at_the_end_of_a_segment_are_not_missed(
     again = opened(files, Known(cleaned_offset=end if is_noted else 0))
     assert again.end_offset == 13
     assert records_of(again)[-1].offset == 12
+
+
+def test_search_by_timestamp_finds_no_batch_without_records() -> None:
+    log = opened(SimulatedFiles(Random(1)))
+    log.append([keyed(0, ("a", "v"), timestamp_ms=1_000)])
+    log.append([keyed(1, ("b", "v"), timestamp_ms=9_000, producer_id=5, sequence=0)])
+    log.roll()
+    log.append([keyed(2, ("b", "v"), timestamp_ms=2_000), keyed(3, ("c", "v"), timestamp_ms=3_000)])
+    log.roll()
+    cleaned(log)
+    assert (1, 0) in [(each.base_offset, each.record_count) for each, _ in batches_of(log)]
+    found = offset_for_timestamp(log, 1_500)
+    assert found is not None and (found.offset, found.timestamp_ms) == (2, 2_000)
+    newest = offset_of_newest(log)
+    assert newest is not None and (newest.offset, newest.timestamp_ms) == (3, 3_000)

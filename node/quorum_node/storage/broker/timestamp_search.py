@@ -41,7 +41,9 @@ def offset_for_timestamp(
         for batch in segment.batches(begin):
             if batch.base_offset >= limit:
                 return None
-            if batch.max_timestamp_ms < timestamp_ms or batch.end_offset <= begin:
+            # Compaction can leave a batch without records, which keeps its timestamp.
+            is_empty = not batch.record_count
+            if is_empty or batch.max_timestamp_ms < timestamp_ms or batch.end_offset <= begin:
                 continue
             found = _first_in(segment, batch, timestamp_ms, log.start_offset)
             if found is not None:
@@ -60,13 +62,25 @@ def offset_of_newest(log: PartitionLog, limit_offset: int | None = None) -> Foun
         if segment.end_offset <= limit:
             newest = max(newest, segment.max_timestamp_ms)
         elif segment.base_offset < limit:
-            below = [
-                b.max_timestamp_ms
-                for b in segment.batches(segment.base_offset)
-                if b.end_offset <= limit
-            ]
-            newest = max(newest, *below, -1)
-    return offset_for_timestamp(log, newest, limit)
+            newest = max(newest, _newest_in(segment, limit))
+    found = offset_for_timestamp(log, newest, limit)
+    if found is None and newest >= 0:
+        # It is the timestamp of a batch without records.
+        newest = max(_newest_in(each, limit) for each in log.segments)
+        found = offset_for_timestamp(log, newest, limit)
+    return found
+
+
+def _newest_in(segment: DataSegment, limit_offset: int) -> int:
+    """Largest timestamp of the batches with records that end by `limit_offset`; -1 without any."""
+    return max(
+        (
+            each.max_timestamp_ms
+            for each in segment.batches(segment.base_offset)
+            if each.record_count and each.end_offset <= limit_offset
+        ),
+        default=-1,
+    )
 
 
 def _first_in(
