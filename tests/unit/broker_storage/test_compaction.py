@@ -357,6 +357,8 @@ def test_search_by_timestamp_finds_no_batch_without_records() -> None:
     cleaned(log)
     assert (1, 0) in [(each.base_offset, each.record_count) for each, _ in batches_of(log)]
     found = offset_for_timestamp(log, 1_500)
-    assert found is not None and (found.offset, found.timestamp_ms) == (2, 2_000)
+    assert found is not None
+    assert (found.offset, found.timestamp_ms) == (2, 2_000)
     newest = offset_of_newest(log)
-    assert newest is not None and (newest.offset, newest.timestamp_ms) == (3, 3_000)
+    assert newest is not None
+    assert (newest.offset, newest.timestamp_ms) == (3, 3_000)
