@@ -334,7 +334,7 @@ class LogLoader:
                     problem = f"offset {batch.end_offset} is too far from the base offset"
                     break
                 aborted = follow_in_segment(table, segment, batch)
-                if table is not producers and batch.base_offset >= known_to:
+                if table is not producers and batch.end_offset > known_to:
                     follow_in_segment(producers, segment, batch)
                 if aborted is not None:
                     segment.aborted.append(aborted)

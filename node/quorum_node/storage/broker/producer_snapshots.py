@@ -60,7 +60,8 @@ class ProducerSnapshots:
         for segment in segments:
             if segment.end_offset > begin:
                 for batch in segment.batches(max(begin, segment.base_offset)):
-                    if batch.base_offset >= begin:
+                    # The log can start within a batch.
+                    if batch.end_offset > begin:
                         follow_in_segment(table, segment, batch)
         table.end_offset = end_offset
         return table
