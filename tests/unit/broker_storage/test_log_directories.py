@@ -247,3 +247,17 @@ def test_damaged_log_with_unsynced_records_leaves_no_marker(tmp_path: Path) -> N
     directory.close(70)
     assert directory.failure is None
     assert not opened(tmp_path).was_closed
+
+
+def test_records_in_place_of_truncated_ones_are_dirty_after_a_kill_too(tmp_path: Path) -> None:
+    """The process was killed after a truncation, before it noted that less is clean now."""
+    directory = opened(tmp_path)
+    log = directory.open_log(REPLICA, TOPIC, LogSettings())
+    log.append([data_batch(n) for n in range(10)])
+    directory.note_cleaned(REPLICA, log, 8)
+    log.truncate_to(5)
+    directory.close(70, cleanly=False)
+    again = opened(tmp_path)
+    log = again.open_log(REPLICA, TOPIC, LogSettings())
+    log.append([data_batch(n) for n in range(5, 10)])
+    assert again.cleaned == {REPLICA: 5}

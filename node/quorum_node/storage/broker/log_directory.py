@@ -155,6 +155,7 @@ class LogDirectory:
             raise
         with self._lock:
             self.logs[replica] = log
+        self.note_cut(replica, log)
         return log
 
     def open_future(
