@@ -12,7 +12,10 @@ SEQUENCES = 1 << 31
 
 
 class Marker(NamedTuple):
-    """End of a transaction, from a control batch. `transaction_version`: of the coordinator, 0 if unknown."""
+    """End of a transaction, from a control batch. `transaction_version`: of the coordinator, 0 if unknown.
+
+    `coordinator_epoch`: -1 if compaction has removed the record, and with it the whole transaction.
+    """
 
     is_abort: bool
     coordinator_epoch: int

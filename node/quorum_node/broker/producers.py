@@ -169,7 +169,8 @@ class ProducerStates:
 
     def append(self, batch: Batch) -> None:
         """`batch` was appended to the log."""
-        if batch.producer_id == NO_PRODUCER:
+        is_empty_marker = batch.marker is not None and batch.marker.coordinator_epoch < 0
+        if batch.producer_id == NO_PRODUCER or is_empty_marker:
             return
         entry = self._entries.get(batch.producer_id)
         same = entry is not None and entry.producer_epoch == batch.producer_epoch

@@ -72,6 +72,18 @@ def test_epoch_that_starts_with_a_marker_continues_with_the_first_sequence() -> 
     assert again.check(batch(2, 0, 1), guard_of(again)) is BrokerError.NONE
 
 
+def test_marker_whose_record_was_compacted_changes_nothing() -> None:
+    """As when the state is rebuilt from the log. A coordinator that was replaced must stay fenced."""
+    states = ProducerStates()
+    states.append(batch(0, 0, transactional=False))
+    states.append(marker(1, coordinator=5))
+    before = states.snapshot()
+    states.append(marker(2, epoch=1, coordinator=-1))
+    assert states.snapshot() == before
+    late = marker(3, coordinator=4)
+    assert states.check(late) is BrokerError.TRANSACTION_COORDINATOR_FENCED
+
+
 def test_open_transaction_rejects_batches_outside_of_it() -> None:
     states = ProducerStates()
     states.append(batch(0, 0))
