@@ -238,7 +238,8 @@ def test_power_loss_at_any_point_loses_no_newest_record(seed: int) -> None:
         pass
     files.calls_left = None
     files.lose_power()
-    again = opened(files, Known(80))
+    # Without a known recovery point a gap between segments counts as an end that was never synced.
+    again = opened(files, Known(80 if seed % 3 else 0))
     found = records_of(again)
     assert newest_of(again) == newest
     assert {each[:4] for each in found} <= everything
