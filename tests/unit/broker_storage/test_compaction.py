@@ -363,3 +363,28 @@ def test_search_by_timestamp_finds_no_batch_without_records() -> None:
     newest = offset_of_newest(log)
     assert newest is not None
     assert (newest.offset, newest.timestamp_ms) == (3, 3_000)
+
+
+def test_segment_that_was_truncated_and_filled_again_meanwhile_is_not_replaced() -> None:
+    """A new leader replaced the uncommitted end of the segment, while an old copy of it was being written."""
+    log = opened(SimulatedFiles(Random(1)))
+    for offset in range(6):
+        log.append([keyed(offset, (f"k{offset}", "old"))])
+    log.roll()
+    log.append([keyed(6, ("k6", "old"))])
+    steps = 0
+
+    def follow_another_leader(size_bytes: int) -> None:
+        nonlocal steps
+        steps += 1
+        if steps == 10:  # the last batch of the second pass
+            log.truncate_to(4)
+            log.append([keyed(4, ("k4", "new"), epoch=1), keyed(5, ("k5", "new"), epoch=1)])
+            log.roll()
+            log.append([keyed(6, ("k6", "new"), epoch=1)])
+
+    part = cleanable_part(log, 0, 4, 5_000)
+    compact(log, part, 5_000, throttle=follow_another_leader)
+    assert steps == 10
+    epochs = [(batch.base_offset, batch.leader_epoch) for batch, _ in batches_of(log)]
+    assert epochs == [(0, 0), (1, 0), (2, 0), (3, 0), (4, 1), (5, 1), (6, 1)]

@@ -141,13 +141,14 @@ def compact(
     `throttle` is called with the bytes that were read and written. It may wait, or raise to abort.
     Raises StorageFailure, DiskFull, and Uncleanable if a batch is unreadable or damaged.
     """
+    cuts = log.cuts
     try:
         known = _newest_of_keys(log, part, map_bytes, throttle)
         if known.end_offset <= part.start_offset:
             return part.start_offset
         passed = PassedTransactions()
         for group in _groups(log, known.end_offset):
-            _Pass(log, known, passed, now_ms, throttle).replace(group)
+            _Pass(log, known, passed, now_ms, throttle).replace(group, cuts)
         return known.end_offset
     except (UnknownCodec, CorruptBatch, DamagedLog) as error:
         raise Uncleanable(
@@ -246,7 +247,8 @@ class _Pass:
         self._last_of = log.last_batches_of_producers()
         self._ends = {known.end_offset}
 
-    def replace(self, group: Sequence[DataSegment]) -> None:
+    def replace(self, group: Sequence[DataSegment], cuts: int) -> None:
+        """`cuts`: of the log when the first pass began."""
         log, first = self._log, group[0]
         # Without a gap to the next segment: after a power loss, a gap is an end that was never synced.
         self._ends.add(group[-1].end_offset)
@@ -271,7 +273,7 @@ class _Pass:
             # Retention of records without timestamps goes by it.
             cleaned.files.set_modified_ms(cleaned.fd, group[-1].modified_ms())
             cleaned.sync()
-            replaced = log.replace_segments(group, cleaned)
+            replaced = log.replace_segments(group, cleaned, cuts)
         except BaseException:
             _remove(cleaned)
             raise

@@ -78,7 +78,7 @@ class PartitionLog(LogProducers):
         """Keeps the files open for long-running readers."""
         self._stop = FailStop(directory, on_failure)
         self.cuts = 0
-        """Number of truncations: the result of a read or flush that overlaps one is void."""
+        """Changes at the begin and at the end of a truncation: the result of a read, flush or compaction that overlaps one is void."""
         self._removals = Removals(files)
         loaded = LogLoader(files, directory, settings, known, clock_ms()).load()
         super().__init__(loaded.segments, loaded.producers, settings)
@@ -350,6 +350,7 @@ class PartitionLog(LogProducers):
         self._dirty.add(self._segments[-1])
         self._snapshots.drop(lambda offset: offset > end_offset)
         sync_directory(self.directory, self._files)
+        self.cuts += 1
 
     def _drop_all(self, offset: int) -> None:
         self.cuts += 1
@@ -358,6 +359,7 @@ class PartitionLog(LogProducers):
         self._snapshots.drop(lambda _: True)
         self._adopt((self._new_segment(offset),))
         sync_directory(self.directory, self._files)
+        self.cuts += 1
 
     def _cut_epochs(self, end_offset: int) -> None:
         epochs = EpochHistory(self._epochs.starts)
@@ -405,15 +407,16 @@ class PartitionLog(LogProducers):
             self._stop.guarded(lambda: self._snapshots.drop(lambda offset: offset < first))
             return True
 
-    def replace_segments(self, old: Sequence[DataSegment], new: DataSegment) -> bool:
+    def replace_segments(self, old: Sequence[DataSegment], new: DataSegment, cuts: int) -> bool:
         """Replace segments by a compacted and synced one.
 
-        False, without any change, if the log was truncated meanwhile. Raises StorageFailure or DiskFull.
+        False, without any change, if the log was truncated since it had this number of `cuts`, or if retention removed one of
+        them. A truncated segment may contain other records by now. Raises StorageFailure or DiskFull.
         """
         with self._lock:
             self._stop.check()
             segments = self._segments
-            if not set(old) <= set(segments[:-1]):
+            if cuts != self.cuts or not set(old) <= set(segments[:-1]):
                 return False
             number = segments.index(old[0])
             gone = {each.base_offset for each in old[1:]}
