@@ -76,8 +76,8 @@ def test_state_of_sharded_topics_equals_that_of_a_node_for_many_examples(
     check_every_way(values, cuts, block, count)
 
 
-def check_every_way(values: list[bytes], cuts: list[int], block: int, count: int) -> None:
-    """Record by record, and by compiled loops if they give a result."""
+def check_every_way(values: list[bytes], cuts: list[int], block: int, count: int) -> bool:
+    """Record by record, and by compiled loops if they give a result; returns whether they did."""
     plan = plan_of(values, cuts, block)
     wrong_at = node_state(values).wrong_at
     with ReducedLog(STAGES, plan, count) as reduced:
@@ -89,6 +89,7 @@ def check_every_way(values: list[bytes], cuts: list[int], block: int, count: int
     with JobHistory(STAGES, ValuesSource(plan, count)) as history:
         if wrong_at is None:
             check(history.at(Moment()), values)
+        return wrong_at is None and not history.one_by_one
 
 
 def _elr(name: str) -> md.AnyMetadata:
@@ -128,7 +129,8 @@ def test_records_about_a_topic_are_applied_in_all_of_its_shards(
         md.encode_metadata(each, getattr(each, "HIGHEST_VERSION", 0)) for each in records
     ]
     for cuts in ([], [len(BEGUN)], list(range(len(values)))):
-        check_every_way(values, cuts, 20, 2)
+        compiled = check_every_way(values, cuts, 20, 2)
+        assert compiled == (node_state(values).wrong_at is None)
 
 
 @FEW
