@@ -4,18 +4,20 @@ import time
 from itertools import pairwise
 from pathlib import Path
 from threading import Thread
+from uuid import UUID
 
 import pytest
 from pyspark.sql import SparkSession
 
 from quorum_node.records import metadata as md
+from quorum_pipeline.deltas.shards import SHARD_PARTITIONS
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.spark.spark_history import WORTH_BYTES, DirectorySource, JobHistory
 from quorum_pipeline.spark.stages import SparkStages
 from quorum_pipeline.spark.state_job import SparkState
 from quorum_pipeline.state.difference import differences
 from quorum_pipeline.state.moment import Moment
-from quorum_pipeline.state.tables import STATE_TABLES
+from quorum_pipeline.state.tables import STATE_TABLES, TABLES_BY_NAME
 from support.driver_only import nothing_decoded_here
 from support.local_quorum import wait_until
 from support.pipeline_process import run_pipeline
@@ -84,6 +86,37 @@ def test_states_with_a_snapshot_a_time_and_an_open_transaction(
             assert_same(history.at(moment), replay_directory(tmp_path, moment))
         with pytest.raises(PipelineError, match="has no state at offset 999"):
             history.at(Moment(offset=999))
+
+
+@pytest.mark.parametrize("worth_bytes", [0, WORTH_BYTES], ids=["compiled", "record by record"])
+def test_partitions_of_a_large_topic_are_merged_by_all_tasks(
+    spark: SparkSession, tmp_path: Path, worth_bytes: int
+) -> None:
+    count = 2 * SHARD_PARTITIONS + 808
+    writer = LogWriter(tmp_path)
+    for begin in range(0, count, 1_000):
+        records = [partition(n, (1, 2)) for n in range(begin, min(begin + 1_000, count))]
+        topics = [] if begin else [md.TopicRecord(name="large", topic_id=TOPIC_ID)]
+        writer.append(*topics, *records)
+    small = md.TopicRecord(name="small", topic_id=UUID(int=TOPIC_ID.int + 1))
+    changes = [
+        md.PartitionChangeRecord(partition_id=n, topic_id=TOPIC_ID, leader=2)
+        for n in (0, SHARD_PARTITIONS, count - 1)
+    ]
+    middle = writer.end_offset
+    writer.append(small, *changes)
+    expected = writer.image_bytes()
+    writer.close()
+    with history_of(spark, tmp_path, 100_000, worth_bytes) as history:
+        before, state = history.states((Moment(offset=middle), Moment()))
+        assert history.one_by_one == bool(worth_bytes)
+        assert b"".join(state.snapshot()) == expected
+        topics_table, partitions_table = (TABLES_BY_NAME[name] for name in ("topics", "partitions"))
+        assert [row["partitions"] for row in state.rows(topics_table)] == [count, 0]
+        assert len(list(state.differences(before))) == 1 + len(changes)
+        sizes = [len(each) for each in state.table_rows(partitions_table).glom().collect()]
+    assert sum(sizes) == count
+    assert max(sizes) <= 1.2 * count / 2, "tasks hold very different numbers of partitions"
 
 
 @pytest.mark.requirement("SP-03")

@@ -156,6 +156,17 @@ LOGS = st.one_of(
     _begun(ANY_RECORD, 30),
 )
 """Values of a log: consistent histories, and arbitrary ones."""
+_CHANGE_OF_ELR = st.builds(
+    md.PartitionChangeRecord, partition_id=_SMALL, topic_id=_IDS, eligible_leader_replicas=_ELR,
+)  # fmt: skip
+SHARDED_LOGS = st.one_of(
+    LOGS,
+    st.lists(ABOUT_PARTITIONS, max_size=24).map(lambda values: BEGUN + values),
+    st.lists((_CLEAR | _CHANGE_OF_ELR).map(_encoded), max_size=12).map(
+        lambda values: BEGUN + values
+    ),
+)
+"""The same, more of them about several partitions of a topic, which may be in different shards."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,8 @@ _PARTITION, _CHANGE = md.PartitionRecord.RECORD_TYPE, md.PartitionChangeRecord.R
 _CONFIG, _CLEAR_ELR = md.ConfigRecord.RECORD_TYPE, md.ClearElrRecord.RECORD_TYPE
 EVERYWHERE = -1
 """Marks a record that all topic buckets need."""
+NOWHERE = -1
+"""Marks a record that contains no topic id."""
 _CRC_TABLE = np.array([zlib.crc32(bytes([n ^ 0xFF])) ^ 0xFF000000 for n in range(0x100)], np.int64)
 """CRC-32 table entry of one byte."""
 _ALL_BITS = 0xFFFFFFFF
@@ -136,6 +138,23 @@ def bucket_numbers(
             numbers[index] = EVERYWHERE
         else:
             numbers[index] = count
+
+
+@compiled
+def topic_places(
+    data: Bytes, begins: Numbers, ends: Numbers, kinds: Bytes, places: Numbers
+) -> None:
+    """Fill in the position of the topic id in each record about topics, or NOWHERE. The records passed `bucket_numbers`."""
+    for index in range(len(begins)):
+        kind, begin, end = kinds[index], begins[index] + HEAD_BYTES, ends[index]
+        if kind in (_CHANGE, SUM, _PARTITION):
+            places[index] = begin + PARTITION_KEY_BYTES - UUID_BYTES
+        elif kind == _TOPIC:
+            places[index] = text_end(data, begin, end, False)
+        elif kind == _REMOVE_TOPIC:
+            places[index] = begin
+        else:
+            places[index] = NOWHERE
 
 
 @compiled

@@ -1,18 +1,20 @@
 """Partitions a span by key, so that each bucket can be merged independently. PURE.
 
-Owns the assignment of keys to buckets: topics and partitions by topic id; configs, brokers and others by what
-identifies them. Only topic names cross buckets: merged topics report removed and taken names (`Names`), which configs
-are checked against.
+Owns the assignment of keys to buckets: topics and partitions by topic id, and by number of the partition if the topic is
+large (`shards.py`); configs, brokers and others by what identifies them. Only topic names cross buckets: merged topics
+report removed and taken names (`Names`), which configs are checked against.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeVar
 from zlib import crc32
 
 from quorum_node.image.resource_types import TOPIC
 from quorum_pipeline.deltas.chain import Chain
 from quorum_pipeline.deltas.delta import Delta, survives
+from quorum_pipeline.deltas.shards import range_of
 from quorum_pipeline.deltas.span import Span
 
 Key = TypeVar("Key")
@@ -40,12 +42,30 @@ class Names:
 
 def by_topic(span: Span, count: int) -> list[Span]:
     """Split the topics and partitions of `span` into `count` spans. Each one has the transaction boundaries."""
-    return [_cut(span, _topics_of, number, count) for number in range(count)]
+    return [_cut(span, partial(_topics_of, number, count)) for number in range(count)]
+
+
+def large_topics(span: Span) -> dict[int, int]:
+    """Return the highest range of partitions of each large topic, by topic id."""
+    found: dict[int, int] = {}
+    for chain in (span.head, span.body, span.tail):
+        for delta in () if chain is None else chain.deltas:
+            for number, partition_id in _partitions_of(delta):
+                highest = range_of(partition_id)
+                if highest > found.get(number, 0):
+                    found[number] = highest
+    return found
+
+
+def by_shard(span: Span, shards: Mapping[int, int]) -> list[Span]:
+    """Split a bucket of topics by shard, the home first. `shards`: number of shards of its large topics, by topic id."""
+    count = max(shards.values())
+    return [_cut(span, partial(_shard_of, number, shards)) for number in range(count)]
 
 
 def by_name(span: Span, count: int) -> list[Span]:
     """Split everything else into `count` spans."""
-    return [_cut(span, _others_of, number, count) for number in range(count)]
+    return [_cut(span, partial(_others_of, number, count)) for number in range(count)]
 
 
 def names_of(delta: Delta, count: int) -> list[Names]:
@@ -68,18 +88,18 @@ def drop_configs(delta: Delta, names: Names) -> None:
     }
 
 
-def _cut(span: Span, part: Callable[[Chain, int, int], Chain], number: int, count: int) -> Span:
+def _cut(span: Span, part: Callable[[Chain], Chain]) -> Span:
     return Span(
-        part(span.head, number, count),
+        part(span.head),
         span.boundary,
-        part(span.body, number, count),
-        None if span.tail is None else part(span.tail, number, count),
+        part(span.body),
+        None if span.tail is None else part(span.tail),
         span.malformed,
         span.stopped,
     )
 
 
-def _topics_of(chain: Chain, number: int, count: int) -> Chain:
+def _topics_of(number: int, count: int, chain: Chain) -> Chain:
     return Chain([_topics(each, number, count) for each in chain.deltas], list(chain.names))
 
 
@@ -105,7 +125,46 @@ def _topics(delta: Delta, number: int, count: int) -> Delta:
     )
 
 
-def _others_of(chain: Chain, number: int, count: int) -> Chain:
+def _partitions_of(delta: Delta) -> Iterator[tuple[int, int]]:
+    """Yield topic id and number of the partitions that a delta is about."""
+    for number, ops in delta.partitions.items():
+        for partition_id in ops:
+            yield number, partition_id
+    yield from delta.needs_partitions
+    yield from delta.asked
+
+
+def _shard_of(number: int, shards: Mapping[int, int], chain: Chain) -> Chain:
+    return Chain([_shard(each, number, shards) for each in chain.deltas], list(chain.names))
+
+
+def _shard(delta: Delta, shard: int, shards: Mapping[int, int]) -> Delta:
+    def here(number: int) -> bool:
+        return shard < shards.get(number, 1)
+
+    def mine(number: int, partition_id: int) -> bool:
+        return range_of(partition_id) % shards.get(number, 1) == shard
+
+    partitions = {
+        number: {each: op for each, op in ops.items() if mine(number, each)}
+        for number, ops in delta.partitions.items()
+        if here(number)
+    }
+    return Delta(
+        topics={number: topic for number, topic in delta.topics.items() if here(number)},
+        partitions={number: ops for number, ops in partitions.items() if ops},
+        named={name: taker for name, taker in delta.named.items() if here(taker[1])},
+        removed_names={} if shard else delta.removed_names,
+        cleared={number for number in delta.cleared if here(number)},
+        all_cleared=delta.all_cleared,
+        needs_topics={number: at for number, at in delta.needs_topics.items() if here(number)},
+        needs_partitions={key: at for key, at in delta.needs_partitions.items() if mine(*key)},
+        asked={key: asked for key, asked in delta.asked.items() if mine(*key)},
+        wrong=None if shard else delta.wrong,
+    )
+
+
+def _others_of(number: int, count: int, chain: Chain) -> Chain:
     parts = [_others(each, number, count) for each in chain.deltas]
     first = parts[0]
     for each in parts[1:]:

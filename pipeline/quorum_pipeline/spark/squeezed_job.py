@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from quorum_pipeline.deltas.shards import homes_of_ids, is_shard, key_of, place_of
 from quorum_pipeline.deltas.span import Boundary
 from quorum_pipeline.deltas.summary import Summary
 from quorum_pipeline.errors import PipelineError
@@ -67,6 +68,7 @@ class SqueezedLog:
         self._reduced = self._keep(found)
         summaries = self._reduced.filter(is_summary).values().collect()
         self.done: list[SqueezedDone] = sorted(summaries, key=lambda each: each.number)
+        self._shards = homes_of_ids((each.large for each in self.done), buckets)
 
     def __enter__(self) -> SqueezedLog:
         return self
@@ -87,8 +89,11 @@ class SqueezedLog:
                 raise Unusual
         self._stages.describe(f"merge deltas up to offset {last.end_offset} of {self._plan.name}")
         mine = self._reduced.filter(partial(_counts, order))
-        of_topics = mine.filter(partial(_is, TOPICS)).map(partial(_placed, order))
-        grouped = of_topics.groupByKey(self._buckets, same)
+        of_topics = mine.filter(partial(_is, TOPICS))
+        if self._shards:
+            of_topics = of_topics.flatMap(partial(_split, self._shards, self._buckets))
+        placed = of_topics.map(partial(_placed, order))
+        grouped = placed.groupByKey(self._buckets, partial(place_of, self._buckets))
         topics = self._keep(grouped.mapValues(partial(_merge_topics, self._buckets)))
         of_names = mine.filter(partial(_is, NAMES)).map(partial(_placed, order))
         told = topics.flatMap(_report_names)
@@ -131,15 +136,18 @@ def _order(done: list[SqueezedDone]) -> tuple[dict[Piece, int], frozenset[Piece]
 
 def _squeeze(buckets: int, numbered: Numbered) -> Iterator[tuple[Any, Any]]:
     from quorum_pipeline.compaction.offset_runs import cut
+    from quorum_pipeline.compaction.sharding import large_topics
 
     number, task = numbered
     rows: list[tuple[Any, Any]] = []
+    large: dict[int, int] = {}
     try:
         span, summary = task.squeezed()
         pieces = []
         for piece, left in span.pieces():
             pieces.append(piece)
             topics, names = cut(left, buckets)
+            large = large_topics(left, large)
             for kind, parts in ((TOPICS, topics), (NAMES, names)):
                 rows += [
                     ((kind, bucket, number, piece), part.packed())
@@ -163,6 +171,7 @@ def _squeeze(buckets: int, numbered: Numbered) -> Iterator[tuple[Any, Any]]:
             pieces=frozenset(pieces),
             rows_read=getattr(span, "rows_read", summary.records),
             latest_ms=getattr(span, "latest_ms", summary.timestamp_ms),
+            large=large,
         ),
     )
     yield from rows
@@ -191,6 +200,22 @@ def _is(kind: int, keyed: tuple[Any, Any]) -> bool:
     return bool(keyed[0][0] == kind)
 
 
+def _split(
+    shards: Mapping[int, Mapping[int, int]], buckets: int, keyed: tuple[Any, bytes]
+) -> Iterator[tuple[Any, bytes]]:
+    """Like `state_job`."""
+    from quorum_pipeline.compaction.offset_runs import unpacked as unpacked_run
+    from quorum_pipeline.compaction.sharding import by_shard
+
+    (kind, home, *piece), value = keyed
+    if home not in shards:
+        yield keyed
+        return
+    for shard, part in enumerate(by_shard(unpacked_run(value), shards[home])):
+        if len(part):
+            yield (kind, key_of(home, shard, buckets), *piece), part.packed()
+
+
 def _placed(order: Mapping[Piece, int], keyed: tuple[Any, bytes]) -> tuple[int, tuple[int, bytes]]:
     key, value = keyed
     return key[1], (order[key[2:]], value)
@@ -210,7 +235,7 @@ def _merge_topics(buckets: int, parts: Iterable[tuple[int, bytes]]) -> bytes:
 
 
 def _report_names(keyed: tuple[int, bytes]) -> Iterator[tuple[int, tuple[int, Any]]]:
-    found = unpacked(keyed[1])
+    found = None if is_shard(keyed[0]) else unpacked(keyed[1])
     for bucket, told in enumerate(found.told if found is not None else ()):
         yield bucket, (_TOLD, told)
 
@@ -232,8 +257,12 @@ def _figures_of_topics(keyed: tuple[int, bytes]) -> Figures | None:
     if found is None:
         return None
     topics, partitions = found.counts
-    counts = {"topics": topics, "partitions": partitions}
-    return Figures(counts, found.replicas, frozenset(), {}, [], False, None)
+    counts, in_shards = {"topics": topics, "partitions": partitions}, dict[str, int]()
+    if is_shard(keyed[0]):
+        from quorum_pipeline.compaction.sharding import partition_counts
+
+        counts["topics"], in_shards = 0, partition_counts(found.state.records())
+    return Figures(counts, found.replicas, frozenset(), {}, [], False, None, in_shards)
 
 
 def _figures_of_names(keyed: tuple[int, bytes]) -> Figures | None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import socket
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from heapq import merge
@@ -24,8 +24,18 @@ from quorum_node.records.metadata import (
 )
 from quorum_node.records.snapshot_format import SnapshotBounds, encode_snapshot
 from quorum_node.records.snapshot_id import SnapshotId
-from quorum_pipeline.deltas.buckets import Names, by_name, by_topic, drop_configs, merged, names_of
+from quorum_pipeline.deltas.buckets import (
+    Names,
+    by_name,
+    by_shard,
+    by_topic,
+    drop_configs,
+    large_topics,
+    merged,
+    names_of,
+)
 from quorum_pipeline.deltas.contradiction import Contradiction, first_of
+from quorum_pipeline.deltas.shards import homes_of_ids, is_shard, key_of, place_of
 from quorum_pipeline.deltas.span import Span
 from quorum_pipeline.deltas.summary import Summary
 from quorum_pipeline.errors import PipelineError
@@ -35,6 +45,7 @@ from quorum_pipeline.spark.state_parts import (
     TABLE_PLACE,
     Figures,
     Part,
+    Whole,
     brokers_of,
     differences_in,
     digest_of,
@@ -91,11 +102,14 @@ class LogPlan(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TaskDone:
-    """The result of one task, and the executor on which it ran. `error`: why it failed."""
+    """The result of one task, and the executor on which it ran. `large`: highest range of each large topic, by topic id
+    (`deltas/shards.py`); `error`: why it failed.
+    """
 
     number: int
     summary: Summary
     executor: str
+    large: Mapping[int, int] = field(default_factory=dict, kw_only=True)
     error: str | None = field(default=None, kw_only=True)
 
 
@@ -112,6 +126,8 @@ class ReducedLog:
         self._reduced = self._keep(reduced.flatMap(partial(_reduce, buckets)))
         found = self._reduced.filter(is_summary).values().collect()
         self.done: list[TaskDone] = sorted(found, key=lambda each: each.number)
+        # The same for all states, so that buckets of two states have the same keys.
+        self._shards = homes_of_ids((each.large for each in self.done), buckets)
 
     def __enter__(self) -> ReducedLog:
         return self
@@ -130,8 +146,11 @@ class ReducedLog:
         last = joined_up(summaries, self._plan)
         self._stages.describe(f"merge deltas up to offset {last.end_offset} of {self._plan.name}")
         mine = self._reduced.filter(partial(_counts, until))
-        by_topic_id = mine.filter(partial(_is, TOPICS)).map(_without_kind)
-        topics = self._keep(by_topic_id.groupByKey(parts, same).mapValues(_merge_topics))
+        of_topics = mine.filter(partial(_is, TOPICS))
+        if self._shards:
+            of_topics = of_topics.flatMap(partial(_split, self._shards, parts))
+        grouped = of_topics.map(_without_kind).groupByKey(parts, partial(place_of, parts))
+        topics = self._keep(grouped.mapValues(_merge_topics))
         about_names = topics.flatMap(partial(_report_names, parts))
         others = mine.filter(partial(_is, NAMES)).map(_without_kind).union(about_names)
         names = self._keep(others.groupByKey(parts, same).mapValues(_merge_names))
@@ -177,7 +196,9 @@ class SparkState:
         """Greatest timestamp (ms) before the state's offset, if compiled loops computed the state, else 0."""
         self.left_out = frozenset().union(*(each.left_out for each in figures))
         self._counts = sum((Counter(each.counts) for each in figures), Counter[str]())
-        self._replicas = sum((Counter(each.replicas) for each in figures), Counter[int]())
+        replicas = sum((Counter(each.replicas) for each in figures), Counter[int]())
+        in_shards = sum((Counter(each.in_shards) for each in figures), Counter[str]())
+        self._whole = Whole(nameless, replicas, in_shards)
         self._levels = {name: level for each in figures for name, level in each.levels.items()}
 
     @property
@@ -202,8 +223,7 @@ class SparkState:
 
     def table_rows(self, table: StateTable) -> Rows:
         """Return the rows of a table other than `voters`, on executors, unordered."""
-        mine = partial(rows_of, table.name, self._nameless, self._replicas)
-        return self.parts(table).flatMap(mine)
+        return self.parts(table).flatMap(partial(rows_of, table.name, self._whole))
 
     def parts(self, table: StateTable) -> Rows:
         """Return the buckets that contain a table, by number."""
@@ -215,8 +235,13 @@ class SparkState:
         return self._last
 
     def buckets(self) -> Rows:
-        """Return all buckets, packed, by number; buckets of topics and of names have the same numbers."""
+        """Return all buckets, packed, by key; buckets of topics and of names have the same keys, except shards."""
         return self._topics.union(self._names)
+
+    @property
+    def has_shards(self) -> bool:
+        """Whether partitions of large topics are in shards."""
+        return bool(self._whole.in_shards)
 
     def digest(self, number_of: Callable[[bytes], int]) -> int:
         """Return the sum of `number_of` over the records of its snapshot, modulo 2^64."""
@@ -241,7 +266,7 @@ class SparkState:
 
     def difference_rows(self, before: SparkState, tables: Sequence[StateTable]) -> Rows:
         """Return the same differences without those of `voters`, on executors, keyed by their order."""
-        sides = ((before._nameless, before._replicas), (self._nameless, self._replicas))
+        sides = (before._whole, self._whole)
         names = [table.name for table in tables if table is not _VOTERS]
         about_topics = tuple(each for each in names if each in OF_TOPICS)
         others = tuple(each for each in names if each not in OF_TOPICS)
@@ -329,7 +354,7 @@ def _reduce(buckets: int, numbered: Numbered) -> Iterator[tuple[Any, Any]]:
     except PipelineError as error:
         yield summary_key(number), TaskDone(number, Summary(0, 0), where(), error=str(error))
         return
-    yield summary_key(number), TaskDone(number, summary, where())
+    yield summary_key(number), TaskDone(number, summary, where(), large=large_topics(span))
     for kind, cut in ((TOPICS, by_topic), (NAMES, by_name)):
         for bucket, part in enumerate(cut(span, buckets)):
             yield (kind, bucket, number), packed(part)
@@ -363,6 +388,18 @@ def _without_kind(keyed: tuple[tuple[int, int, int], Any]) -> tuple[int, tuple[i
     return bucket, (number, value)
 
 
+def _split(
+    shards: Mapping[int, Mapping[int, int]], buckets: int, keyed: tuple[tuple[int, int, int], bytes]
+) -> Iterator[tuple[tuple[int, int, int], bytes]]:
+    """Split a bucket of topics by shard. `shards`: numbers of shards of large topics, by bucket and topic id."""
+    (kind, home, number), value = keyed
+    if home not in shards:
+        yield keyed
+        return
+    for shard, part in enumerate(by_shard(unpacked(value), shards[home])):
+        yield (kind, key_of(home, shard, buckets), number), packed(part)
+
+
 def same(bucket: int) -> int:
     """Return the partition in which a bucket is merged: that with its number."""
     return bucket
@@ -377,6 +414,8 @@ def _merge_topics(parts: Iterable[tuple[int, bytes]]) -> bytes:
 
 
 def _report_names(buckets: int, keyed: tuple[int, bytes]) -> Iterator[tuple[int, tuple[int, Any]]]:
+    if is_shard(keyed[0]):
+        return
     outcome, _ = unpacked(keyed[1])
     for bucket, names in enumerate(names_of(outcome.delta, buckets)):
         yield bucket, (-1, names)

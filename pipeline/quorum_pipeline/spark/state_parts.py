@@ -9,20 +9,23 @@ import pickle
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.image.features import FeaturesImage
 from quorum_node.records.control import VotersRecord
+from quorum_node.records.identity import uuid_text
 from quorum_node.records.metadata import (
     FeatureLevelRecord,
     RegisterBrokerRecord,
+    TopicRecord,
     encode_metadata,
     record_version,
 )
 from quorum_pipeline.deltas.contradiction import Contradiction
 from quorum_pipeline.deltas.rows import image_of
+from quorum_pipeline.deltas.shards import is_shard
 from quorum_pipeline.deltas.snapshot_order import placed
 from quorum_pipeline.state.difference import Difference, differences_of
 from quorum_pipeline.state.tables import STATE_TABLES, Row
@@ -41,8 +44,21 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
+class Whole:
+    """The part of a state that its buckets need for their rows. `nameless`: ids of topics whose name another one has taken;
+    `replicas`: number by broker; `in_shards`: number of partitions outside of the bucket of their topic, by text of its id.
+    """
+
+    nameless: frozenset[int]
+    replicas: Counter[int]
+    in_shards: Counter[str]
+
+
+@dataclass(frozen=True, slots=True)
 class Figures:
-    """Figures of one bucket: counts of rows by table, replicas by broker, records that an image can't contain, and errors."""
+    """Figures of one bucket: counts of rows by table, replicas by broker, records that an image can't contain, and errors.
+    `in_shards`: see Whole.
+    """
 
     counts: dict[str, int]
     replicas: dict[int, int]
@@ -51,6 +67,7 @@ class Figures:
     nameless: list[int]
     in_transaction: bool
     wrong: Contradiction | None
+    in_shards: dict[str, int] = field(default_factory=dict)
 
 
 def part_image(nameless: frozenset[int], data: bytes) -> ClusterImage:
@@ -73,10 +90,14 @@ def figures_of_topics(nameless: frozenset[int], keyed: tuple[int, bytes]) -> Fig
         return Figures({}, {}, frozenset(), {}, [], False, outcome.wrong)
     image = part_image(nameless, keyed[1])
     counts = {name: _BY_NAME[name].count(Part(image)) for name in OF_TOPICS}
+    in_shards = {}
+    if is_shard(keyed[0]):
+        counts["topics"] = 0
+        in_shards = {uuid_text(each.topic_id): len(each.partitions) for each in image.topics}
     replicas = {
         each: image.topics.replica_count(each) for each in image.topics.of_brokers.brokers()
     }
-    return Figures(counts, replicas, frozenset(), {}, [], outcome.in_transaction, None)
+    return Figures(counts, replicas, frozenset(), {}, [], outcome.in_transaction, None, in_shards)
 
 
 def figures_of_names(keyed: tuple[int, bytes]) -> Figures:
@@ -102,12 +123,14 @@ def counts_of_names(image: ClusterImage) -> dict[str, int]:
     }
 
 
-def rows_of(
-    name: str, nameless: frozenset[int], replicas: Counter[int], keyed: tuple[int, bytes]
-) -> Iterator[Row]:
-    for row in _BY_NAME[name].rows(Part(part_image(nameless, keyed[1]))):
+def rows_of(name: str, whole: Whole, keyed: tuple[int, bytes]) -> Iterator[Row]:
+    if name == "topics" and is_shard(keyed[0]):
+        return
+    for row in _BY_NAME[name].rows(Part(part_image(whole.nameless, keyed[1]))):
         if name == "brokers":
-            row["replicas"] = replicas[row["broker_id"]]
+            row["replicas"] = whole.replicas[row["broker_id"]]
+        if name == "topics":
+            row["partitions"] += whole.in_shards[row["topic_id"]]
         yield row
 
 
@@ -140,7 +163,7 @@ def with_order(name: str, row: Row) -> tuple[tuple[Any, ...], Row]:
 
 def differences_in(
     names: tuple[str, ...],
-    sides: tuple[tuple[frozenset[int], Counter[int]], tuple[frozenset[int], Counter[int]]],
+    sides: tuple[Whole, Whole],
     pair: tuple[int, tuple[bytes | None, bytes | None]],
 ) -> Iterator[tuple[tuple[Any, ...], Difference]]:
     """Yield the differences of tables in one bucket; deleted rows come last in each table."""
@@ -148,7 +171,7 @@ def differences_in(
     for name in names:
         table = _BY_NAME[name]
         rows = [
-            iter(()) if each is None else rows_of(name, *side, (bucket, each))
+            iter(()) if each is None else rows_of(name, side, (bucket, each))
             for side, each in zip(sides, both, strict=True)
         ]
         for each in differences_of(table, *rows):
@@ -169,6 +192,8 @@ def snapshot_values(
     for place, record in placed(image.snapshot_messages()):
         if isinstance(record, FeatureLevelRecord) and record.name not in mine:
             continue  # belongs to another bucket
+        if isinstance(record, TopicRecord) and is_shard(keyed[0]):
+            continue  # as well
         yield place, encode_metadata(record, record_version(type(record), level))
 
 

@@ -6,7 +6,7 @@ Owns when a state is written, and that it is valid only when complete. Executors
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -23,6 +23,7 @@ from quorum_pipeline.archive.layout import (
     state_directory,
     thinned,
 )
+from quorum_pipeline.deltas.shards import is_shard
 from quorum_pipeline.files.archive_reader import ArchiveReader
 from quorum_pipeline.files.archive_tasks import ArchiveSource, DeltasTask, states
 from quorum_pipeline.files.sealed_file import is_parquet, parquet_files, write_marker
@@ -35,7 +36,7 @@ from quorum_pipeline.state.moment import Moment
 
 if TYPE_CHECKING:
     from quorum_pipeline.files.delta_file import DeltaHead
-    from quorum_pipeline.spark.stages import Stages
+    from quorum_pipeline.spark.stages import Rows, Stages
     from quorum_pipeline.spark.state_job import SparkState
 
 STATE_ROWS = 1_000_000
@@ -69,26 +70,36 @@ def keep_state(
                 return None
             place = reader.mounted or reader.uri
             stages.describe(f"write the state at offset {state.end_offset} of {place}")
+            parts = _parts(state, stages.slots)
             if reader.mounted is not None:
-                return _write(state, reader.mounted)
+                return _write(state, parts, reader.mounted)
             assert store is not None, "the archive is not mounted"
-            return _store(state, reader.uri, store)
+            return _store(state, parts, reader.uri, store)
 
 
-def _write(state: SparkState, root: Path) -> int:
+def _parts(state: SparkState, slots: int) -> Rows:
+    """Return what belongs in one file each: every bucket, and about as many groups of shards as tasks run at a time."""
+    buckets = state.buckets()
+    if not state.has_shards:
+        return buckets
+    shards = buckets.filter(_of_shard).map(partial(_grouped, slots)).groupByKey()
+    return buckets.filter(_of_home).union(shards)
+
+
+def _write(state: SparkState, parts: Rows, root: Path) -> int:
     directory = root / STATES / state_directory(state.end_offset)
     shutil.rmtree(directory, ignore_errors=True)
-    written = state.buckets().map(partial(_write_bucket, directory, _head(state))).collect()
+    written = parts.map(partial(_write_part, directory, _head(state))).collect()
     rows = sum(rows for _, rows in written)
     write_marker(directory, _marker(state, rows, [name for name, _ in written]))
     return state.end_offset
 
 
-def _store(state: SparkState, uri: str, store: FileStore) -> int:
+def _store(state: SparkState, parts: Rows, uri: str, store: FileStore) -> int:
     directory = f"{uri}/{STATES}/{state_directory(state.end_offset)}"
     scratch = f"{uri}/{STATES}/{WRITING}"
     store.files.delete(directory)
-    made = state.buckets().flatMap(partial(_made_bucket, _head(state)))
+    made = parts.flatMap(partial(_made_part, _head(state)))
     rows = store.write(made, scratch, {DELTAS: directory}).delta_rows
     names = [name for name in store.files.list(directory) if is_parquet(name)]
     store.files.write(f"{directory}/{MARKER}", marker_text(_marker(state, rows, names)))
@@ -105,24 +116,51 @@ def _marker(state: SparkState, rows: int, names: Sequence[str]) -> dict[str, Any
     return {"latest_ms": state.latest_ms, "rows": rows, "files": sorted(names)}
 
 
-def _made_bucket(head: DeltaHead, keyed: tuple[int, bytes]) -> Iterator[tuple[Any, ...]]:
-    """Like `_write_bucket`; yield the file (`stored_files.file_rows`)."""
+# -- on executors
+
+
+def _of_shard(keyed: tuple[int, bytes]) -> bool:
+    return is_shard(keyed[0])
+
+
+def _of_home(keyed: tuple[int, bytes]) -> bool:
+    return not is_shard(keyed[0])
+
+
+def _grouped(slots: int, keyed: tuple[int, bytes]) -> tuple[int, bytes]:
+    return keyed[0] % slots, keyed[1]
+
+
+StatePart = tuple[int, bytes | Iterable[bytes]]
+"""A bucket of a state by number; or the shards of a group."""
+
+
+def _made_part(head: DeltaHead, keyed: StatePart) -> Iterator[tuple[Any, ...]]:
+    """Like `_write_part`; yield the file (`stored_files.file_rows`)."""
     with TemporaryDirectory(prefix="quorum-pipeline-", dir=local_directory()) as scratch:
-        name, rows = _write_bucket(Path(scratch) / DELTAS, head, keyed)
+        name, rows = _write_part(Path(scratch) / DELTAS, head, keyed)
         yield from file_rows(Part(delta=name, delta_rows=rows), Path(scratch))
 
 
-def _write_bucket(directory: Path, head: DeltaHead, keyed: tuple[int, bytes]) -> tuple[str, int]:
-    """Write one bucket, on an executor; return the file's name and number of rows. Each name is used once."""
+def _write_part(directory: Path, head: DeltaHead, keyed: StatePart) -> tuple[str, int]:
+    """Write one part, on an executor; return the file's name and number of rows. Each name is used once.
+
+    Files of shards contain no topics: these are in the files of buckets, whose names sort first.
+    """
     from quorum_pipeline.compaction.offset_runs import joined, left_out_run
+    from quorum_pipeline.compaction.sharding import partitions_of
     from quorum_pipeline.deltas.pieces import HEAD
     from quorum_pipeline.files.delta_file import write_delta
 
-    found = unpacked(keyed[1])
-    state = getattr(found, "state", found)
-    records = joined([state.records(), left_out_run(state.left_out)])
-    pieces = [(HEAD, records)] if len(records) else []
-    return write_delta(directory, f"part-{uuid4()}", head, pieces)
+    if isinstance(keyed[1], bytes):
+        found = unpacked(keyed[1])
+        state = getattr(found, "state", found)
+        records = joined([state.records(), left_out_run(state.left_out)])
+        name = f"part-{uuid4()}"
+    else:
+        records = joined([partitions_of(unpacked(each).state.records()) for each in keyed[1]])
+        name = f"shards-{uuid4()}"
+    return write_delta(directory, name, head, [(HEAD, records)] if len(records) else [])
 
 
 def thin_states(reader: ArchiveReader, keep_days: int, delete: Callable[[str], None]) -> int:

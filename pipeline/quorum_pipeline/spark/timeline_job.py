@@ -7,9 +7,9 @@ decodes the control records, which are few. It has all events in memory, as they
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from quorum_node.records.batches import DecodedRecord
 from quorum_pipeline.archive.layout import RECORDS, OffsetRange
 from quorum_pipeline.deltas.pieces import HEAD, counted
+from quorum_pipeline.deltas.shards import by_home, is_shard, key_of, place_of, shard_counts
 from quorum_pipeline.deltas.span import Boundary
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.archive_tasks import snapshot_task
@@ -34,7 +35,7 @@ from quorum_pipeline.spark.state_parts import packed, unpacked
 from quorum_pipeline.timeline.cluster import At, ClusterTimeline
 from quorum_pipeline.timeline.events import Event
 from quorum_pipeline.timeline.partitions import partition_events
-from quorum_pipeline.timeline.span import Part, Told
+from quorum_pipeline.timeline.span import Part, Told, home_of
 
 if TYPE_CHECKING:
     from quorum_pipeline.files.archive_reader import ArchiveReader
@@ -58,7 +59,9 @@ class TimelineSource:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """The result of one task, and the executor on which it ran. `wrong`: why it failed."""
+    """The result of one task, and the executor on which it ran. `large`: highest range of each large topic, by the text of
+    its id (`deltas/shards.py`); `wrong`: why it failed.
+    """
 
     number: int
     executor: str
@@ -68,6 +71,7 @@ class Read:
     boundary: Boundary | None = None
     is_open: bool = False
     controls: tuple[Told, ...] = ()
+    large: Mapping[str, int] = field(default_factory=dict)
     wrong: str | None = None
 
 
@@ -170,12 +174,14 @@ def read_timeline(stages: Stages, source: TimelineSource) -> ReadTimeline:
             raise PipelineError(wrong[0])
         counting = _counting(reads, source.known)
         stages.describe(f"assemble the timeline of {source.name}")
-        parts = reduced.filter(partial(_counts, counting)).map(_by_bucket)
-        events = [
-            event
-            for data in parts.groupByKey().mapValues(_events).map(_value).collect()
-            for event in unpacked(data)
-        ]
+        parts = reduced.filter(partial(_counts, counting))
+        shards = by_home(
+            shard_counts((each.large for each in reads), buckets), partial(home_of, buckets)
+        )
+        if shards:
+            parts = parts.flatMap(partial(_split, shards, buckets))
+        grouped = parts.map(_by_bucket).groupByKey(buckets, partial(place_of, buckets))
+        events = [event for data in grouped.flatMap(_events).collect() for event in unpacked(data)]
     finally:
         reduced.unpersist()
     events += _of_controls(reads, source)
@@ -234,6 +240,10 @@ def _reduce(buckets: int, numbered: tuple[int, Task]) -> Iterator[tuple[Any, Any
         yield (_SUMMARY, number, 0), Read(number, where(), wrong=str(error))
         return
     records = 0 if found.first is None else found.records  # those of a snapshot are not the log's
+    large: dict[str, int] = {}
+    for part in found.pieces:
+        part.thin()
+        large = part.large_topics(large)
     yield (
         (_SUMMARY, number, 0),
         Read(
@@ -245,6 +255,7 @@ def _reduce(buckets: int, numbered: tuple[int, Task]) -> Iterator[tuple[Any, Any
             found.boundary,
             found.is_open,
             tuple(found.controls),
+            large,
         ),
     )
     for piece, part in enumerate(found.pieces):
@@ -262,6 +273,21 @@ def _counts(counting: frozenset[tuple[int, int]], keyed: tuple[tuple[int, int, i
     return not _is_summary(keyed) and keyed[0][1:] in counting
 
 
+def _split(
+    shards: Mapping[int, Mapping[str, int]],
+    buckets: int,
+    keyed: tuple[tuple[int, int, int], bytes],
+) -> Iterator[tuple[tuple[int, int, int], bytes]]:
+    """Split a bucket of topics by shard. `shards`: numbers of shards of large topics, by bucket and topic."""
+    (home, number, piece), data = keyed
+    if home not in shards:
+        yield keyed
+        return
+    for shard, part in enumerate(unpacked(data).by_shard(shards[home])):
+        if len(part):
+            yield (key_of(home, shard, buckets), number, piece), packed(part)
+
+
 def _by_bucket(keyed: tuple[tuple[int, int, int], bytes]) -> tuple[int, tuple[int, int, bytes]]:
     (bucket, number, piece), data = keyed
     return bucket, (number, piece, data)
@@ -271,18 +297,20 @@ def _value(keyed: tuple[Any, Any]) -> Any:
     return keyed[1]
 
 
-def _events(parts: Iterable[tuple[int, int, bytes]]) -> bytes:
-    """Return the packed events of one bucket."""
+def _events(keyed: tuple[int, Iterable[tuple[int, int, bytes]]]) -> Iterator[bytes]:
+    """Yield the packed events of one bucket."""
+    key, parts = keyed
     every: list[Part] = [unpacked(data) for *_, data in sorted(parts, key=lambda each: each[:2])]
     events = list(
         partition_events(
             [each.edges for each in every],
             [table for each in every for table in each.made],
             [table for each in every for table in each.gone],
+            of_topics=not is_shard(key),
         )
     )
     events += _of_brokers([told for each in every for told in each.brokers])
-    return packed(events)
+    yield packed(events)
 
 
 def _of_brokers(brokers: list[Told]) -> list[Event]:

@@ -373,7 +373,7 @@ def _versions(span: _Span, keyed: tuple[int, Iterable[Blob]]) -> Iterator[Versio
     bucket = VersionedBucket(number, span.count)
     in_order = sorted(parts, key=lambda each: each[0])
     known = [value for task, data in in_order if task == _KNOWN for value in unpacked(data)]
-    bucket.know([md.decode_metadata(each) for each in known])
+    bucket.know(_topics_first([md.decode_metadata(each) for each in known]))
     if span.known_ms is not None:
         yield from bucket.known(span.start, span.known_ms)
     for task, data in in_order:
@@ -385,6 +385,11 @@ def _versions(span: _Span, keyed: tuple[int, Iterable[Blob]]) -> Iterator[Versio
             except ValueError as error:
                 raise Contradicted(offset, str(error)) from None
             yield from found
+
+
+def _topics_first(records: Sequence[md.AnyMetadata]) -> list[md.AnyMetadata]:
+    """Return the records of several buckets in an order in which they can be replayed."""
+    return sorted(records, key=lambda each: not isinstance(each, md.TopicRecord))
 
 
 class Contradicted(PipelineError):

@@ -21,6 +21,7 @@ from quorum_node.image.resource_types import TOPIC
 from quorum_node.image.transactions import BOUNDARIES, Transactions
 from quorum_node.records import metadata as md
 from quorum_node.records.control import VotersRecord
+from quorum_pipeline.deltas.shards import range_of
 from quorum_pipeline.state.tables import (
     TABLES_BY_NAME,
     Row,
@@ -73,14 +74,20 @@ def buckets_of(record: md.AnyMetadata, count: int) -> Sequence[int]:
     return (key % count if isinstance(key, int) else _hashed(key, count),)
 
 
+def _partition_bucket(record: Any) -> int:
+    """Partitions of a large topic are in several buckets, as all of them know the topic."""
+    number: int = record.topic_id.int + range_of(record.partition_id)
+    return number
+
+
 def _config_bucket(record: Any) -> object:
     key = (record.resource_type, record.resource_name, record.name)
     return (TOPIC, record.resource_name) if record.resource_type == TOPIC else key
 
 
 _BUCKET_KEYS: dict[type, Any] = {
-    md.PartitionRecord: lambda each: each.topic_id.int,
-    md.PartitionChangeRecord: lambda each: each.topic_id.int,
+    md.PartitionRecord: _partition_bucket,
+    md.PartitionChangeRecord: _partition_bucket,
     md.ConfigRecord: _config_bucket,
     md.RegisterBrokerRecord: lambda each: each.broker_id,
     md.UnregisterBrokerRecord: lambda each: each.broker_id,

@@ -61,17 +61,24 @@ class _Topic:
 
 
 def partition_events(
-    edges: Sequence[pa.Table], made: Sequence[pa.Table], gone: Sequence[pa.Table]
+    edges: Sequence[pa.Table],
+    made: Sequence[pa.Table],
+    gone: Sequence[pa.Table],
+    *,
+    of_topics: bool = True,
 ) -> Iterator[Event]:
-    """Yield the events of one bucket of topics, unordered. A topic without `time_ms` was created before the log's begin."""
+    """Yield the events of one bucket of topics, unordered. A topic without `time_ms` was created before the log's begin.
+    Without `of_topics`, only events of partitions.
+    """
     topics: dict[str, _Topic] = {}
     for row in pa.concat_tables([MADE.empty_table(), *made]).sort_by("offset").to_pylist():
         topics.setdefault(row["topic"], _Topic()).made.append((row["offset"], row["name"]))
-        if row["time_ms"] is not None:
+        if row["time_ms"] is not None and of_topics:
             yield _instant(TOPIC_CREATED, row["name"], row)
     for row in pa.concat_tables([GONE.empty_table(), *gone]).sort_by("offset").to_pylist():
         topic = topics.setdefault(row["topic"], _Topic())
-        yield _instant(TOPIC_DELETED, topic.name_at(row["offset"], row["topic"]), row)
+        if of_topics:
+            yield _instant(TOPIC_DELETED, topic.name_at(row["offset"], row["topic"]), row)
         topic.gone.append((row["offset"], row["time_ms"]))
     for topic_id, number, rows in lively(edges):
         partition = _Partition(topic_id, number, topics.get(topic_id, _Topic()))

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from quorum_node.records import metadata as md
 from quorum_node.records.metadata import record_type_name
+from quorum_pipeline.deltas import shards
 from quorum_pipeline.deltas.pieces import BODY, HEAD, PIECES, TAIL
 from quorum_pipeline.deltas.span import Boundary
 from quorum_pipeline.timeline.cluster import BROKER_RECORDS
@@ -128,13 +129,55 @@ class Part:
             brokers = self.brokers if bucket == 0 else []
             yield Part(edges, [made], [gone], brokers)
 
+    def large_topics(self, known: Mapping[str, int]) -> dict[str, int]:
+        """Return the highest range of partitions of each large topic, by the text of its id (`deltas/shards.py`); `known`: of
+        other parts.
+        """
+        found = dict(known)
+        numbers, topics = self.edges.column("partition").to_numpy(), self.edges.column("topic")
+        large = np.flatnonzero(numbers >= shards.SHARD_PARTITIONS)
+        for topic, number in zip(
+            topics.take(large).to_pylist(), numbers[large].tolist(), strict=True
+        ):
+            found[topic] = max(shards.range_of(number), found.get(topic, 0))
+        return found
 
-def _cut(table: pa.Table, buckets: int) -> Iterator[pa.Table]:
-    topics = pa.concat_arrays(
+    def by_shard(self, counts: Mapping[str, int]) -> Iterator["Part"]:
+        """Yield one part per shard, the home first. `counts`: number of shards of its large topics."""
+        ranges = np.maximum(self.edges.column("partition").to_numpy(), 0) // shards.SHARD_PARTITIONS
+        mine = ranges % _counts(self.edges, counts)
+        for shard in range(max(counts.values())):
+            made, gone = (
+                [each.filter(pa.array(_counts(each, counts) > shard)) for each in tables]
+                for tables in (self.made, self.gone)
+            )
+            edges = self.edges.filter(pa.array(mine == shard)).combine_chunks()
+            yield Part(edges, made, gone, [] if shard else self.brokers)
+
+
+def home_of(buckets: int, topic: str) -> int:
+    """Return the bucket of a topic, equal in every process."""
+    return crc32(topic.encode()) % buckets
+
+
+def _counts(table: pa.Table, counts: Mapping[str, int]) -> _Numbers:
+    """Return the number of shards of the topic of each row."""
+    topics = _topics(table)
+    of_topic = np.array([counts.get(each, 1) for each in topics.dictionary.to_pylist()], np.int64)
+    found: _Numbers = of_topic[topics.indices.to_numpy()]
+    return found
+
+
+def _topics(table: pa.Table) -> pa.DictionaryArray:
+    return pa.concat_arrays(
         [pa.array([], pa.string()), *table.column("topic").chunks]
     ).dictionary_encode()
+
+
+def _cut(table: pa.Table, buckets: int) -> Iterator[pa.Table]:
+    topics = _topics(table)
     of_topic = np.array(
-        [crc32(each.encode()) % buckets for each in topics.dictionary.to_pylist()], np.int64
+        [home_of(buckets, each) for each in topics.dictionary.to_pylist()], np.int64
     )
     mine = of_topic[topics.indices.to_numpy()]
     for bucket in range(buckets):

@@ -1,15 +1,13 @@
 """What is left after compaction gives the image that all records give: any history, any borders between blocks."""
 
-import itertools
 import struct
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from types import ModuleType
 from typing import Any
 from uuid import UUID
 
-import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
@@ -26,19 +24,16 @@ from quorum_node.schema.encoder import FieldNotInVersion
 from quorum_node.schema.primitives import MalformedRecord, encode_tagged_fields
 from quorum_pipeline import compiled
 from quorum_pipeline.compaction import merging
-from quorum_pipeline.compaction.compaction import run_of_batches, run_of_values
-from quorum_pipeline.deltas.contradiction import Contradiction
-from quorum_pipeline.deltas.span import Span
-from quorum_pipeline.deltas.summary import Summary
+from quorum_pipeline.compaction.compaction import run_of_batches
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.plain_form import Unusual
 from quorum_pipeline.spark.spark_history import JobHistory
 from quorum_pipeline.spark.stages import StagesHere
 from quorum_pipeline.spark.state_job import SparkState
 from quorum_pipeline.spark.state_parts import snapshot_values
-from quorum_pipeline.state.compiled_span import CompiledSpan
 from quorum_pipeline.state.moment import Moment
 from support.metadata_histories import histories
+from support.values_source import ValuesSource, plan_of
 
 A, B = UUID(int=1), UUID(int=2)
 
@@ -53,59 +48,6 @@ def replayed(values: Sequence[bytes]) -> CommittedImage:
     image = CommittedImage()
     image.replay(map(decode_metadata, values))
     return image
-
-
-@dataclass(frozen=True)
-class _Values:
-    """A task: values of records from an offset on, so many together."""
-
-    offset: int
-    values: Sequence[bytes]
-    block: int
-
-    def squeezed(self) -> tuple[CompiledSpan, Summary]:
-        found = CompiledSpan()
-        for begin in range(0, len(self.values), self.block):
-            some = self.values[begin : begin + self.block]
-            offsets = np.arange(len(some)) + self.offset + begin
-            found.add(run_of_values(some), offsets)
-        return found, self._summary()
-
-    def reduced(self) -> tuple[Span, Summary]:
-        found = Span()
-        for offset, value in enumerate(self.values, self.offset):
-            if not found.value(offset, value):
-                return found, replace(self._summary(), stop=True, wrong=found.malformed)
-        return found, self._summary()
-
-    def _summary(self) -> Summary:
-        end = self.offset + len(self.values)
-        return Summary(self.offset, end, 1, 5, len(self.values))
-
-
-@dataclass(frozen=True)
-class _Plan:
-    tasks: tuple[_Values, ...]
-    name: str = "values"
-    start_offset: int = 0
-
-    @property
-    def cuts(self) -> tuple[int, ...]:
-        return (len(self.tasks),)
-
-    def error(self, wrong: Contradiction) -> PipelineError:
-        return PipelineError(f"offset {wrong.offset}: {wrong.reason}")
-
-
-@dataclass(frozen=True)
-class _Source:
-    found: _Plan
-
-    def plan(self, moments: Sequence[Moment], slots: int, *, compiled: bool) -> _Plan:
-        return self.found
-
-    def buckets(self, slots: int) -> int:
-        return 3
 
 
 @dataclass(frozen=True)
@@ -128,16 +70,8 @@ class MergedState:
 
 def compacting(values: Sequence[bytes], borders: Sequence[int] = (), block: int = 1) -> MergedState:
     """MergedState from spans that end at the borders. Raises PipelineError."""
-    places = [0, *sorted({each for each in borders if each < len(values)} - {0}), len(values)]
-    tasks = [_Values(*each, block) for each in _cut(values, places)]
-    with JobHistory(StagesHere(1), _Source(_Plan(tuple(tasks)))) as history:
+    with JobHistory(StagesHere(1), ValuesSource(plan_of(values, borders, block))) as history:
         return MergedState(history.at(Moment()), history.one_by_one)
-
-
-def _cut(values: Sequence[bytes], places: Sequence[int]) -> Iterator[tuple[int, Sequence[bytes]]]:
-    for begin, end in itertools.pairwise(places):
-        if begin < end:
-            yield begin, values[begin:end]
 
 
 def assert_same(found: MergedState, expected: ClusterImage) -> None:

@@ -11,17 +11,25 @@ from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.records import metadata as md
 from quorum_pipeline.compaction.compaction import decoded, run_of_values
 from quorum_pipeline.compaction.offset_runs import cut, squeezed, unpacked
+from quorum_pipeline.compaction.sharding import by_shard, large_topics, partitions_of
 from quorum_pipeline.deltas.pieces import counted
+from quorum_pipeline.deltas.shards import (
+    SHARD_PARTITIONS,
+    homes_of_ids,
+    is_shard,
+    key_of,
+)
 from quorum_pipeline.plain_form import Unusual
 from quorum_pipeline.state.compiled_span import CompiledSpan, check_aborted
 from quorum_pipeline.state.merged_buckets import StateBucket, names_bucket, topics_bucket
 from support.delta_checks import CUTS, SHORT
-from support.delta_records import LOGS, node_state
+from support.delta_records import SHARDED_LOGS, node_state
 from support.metadata_histories import histories
 from support.written_log import TOPIC_ID
 
+SHARD_SIZES = st.sampled_from([1, 2, SHARD_PARTITIONS])
 Parts = dict[tuple[int, int, int], bytes]
-"""By bucket (those of names behind those of topics), span and piece."""
+"""By bucket (those of names behind those of topics, shards with their keys), span and piece."""
 
 
 def compiled(values: list[bytes], begin: int, end: int, block: int) -> CompiledSpan:
@@ -35,11 +43,15 @@ def compiled(values: list[bytes], begin: int, end: int, block: int) -> CompiledS
 def state_of(
     values: list[bytes], cuts: list[int], block: int, count: int, rounds: int = 1
 ) -> tuple[list[StateBucket], bool]:
-    """Buckets of the state, and whether a transaction is open. `rounds`: how often what is left is squeezed again. Raises Unusual."""
+    """Buckets of the state, then shards, and whether a transaction is open. `rounds`: how often what is left is squeezed again.
+
+    Raises Unusual.
+    """
     borders = sorted({0, len(values), *(each for each in cuts if each < len(values))})
     spans = [compiled(values, *each, block) for each in itertools.pairwise(borders)]
     parts: Parts = {}
     pieces = {}
+    large: dict[int, int] = {}
     for number, span in enumerate(spans):
         for piece, run in span.pieces():
             left = run
@@ -47,9 +59,11 @@ def state_of(
                 left = squeezed([left])
             pieces[number, piece] = left
             topics, names = cut(left, count)
+            large = large_topics(left, large)
             for bucket, part in enumerate(topics + names):
                 if len(part):
                     parts[bucket, number, piece] = part.packed()
+    parts.update(split(parts, homes_of_ids([large], count), count))
     order, dropped, is_open = counted([(each.boundary, each.is_open) for each in spans])
     for each in dropped:
         if each in pieces:
@@ -63,51 +77,90 @@ def state_of(
         names_bucket(of_bucket(count + number), [each.told[number] for each in of_topics])
         for number in range(count)
     ]
-    return [each.state for each in of_topics] + of_names, is_open
+    shards = sorted({bucket for bucket, *_ in parts if is_shard(bucket)})
+    of_shards = [topics_bucket(of_bucket(bucket), count) for bucket in shards]
+    return [
+        *(each.state for each in of_topics),
+        *of_names,
+        *(each.state for each in of_shards),
+    ], is_open
 
 
-def as_a_node(values: list[bytes], cuts: list[int], block: int, count: int, rounds: int) -> bool:
+def split(parts: Parts, shards: dict[int, dict[int, int]], count: int) -> Parts:
+    """The buckets that have shards, and these."""
+    return {
+        (key_of(bucket, shard, count), *place): part.packed()
+        for (bucket, *place), data in parts.items()
+        if bucket in shards
+        for shard, part in enumerate(by_shard(unpacked(data), shards[bucket]))
+    }
+
+
+def as_a_node(
+    values: list[bytes],
+    cuts: list[int],
+    block: int,
+    count: int,
+    rounds: int,
+    shard_partitions: int = SHARD_PARTITIONS,
+) -> bool:
     """Whether the loops gave a result; the result is asserted."""
     expected = node_state(values)
     try:
-        buckets, is_open = state_of(values, cuts, block, count, rounds)
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr("quorum_pipeline.deltas.shards.SHARD_PARTITIONS", shard_partitions)
+            buckets, is_open = state_of(values, cuts, block, count, rounds)
     except Unusual:
         return False
     assert expected.wrong_at is None, "the loops accept records that a node refuses"
     assert is_open == expected.in_transaction
     assert frozenset().union(*(each.left_out for each in buckets)) == expected.image.left_out
-    records = [record for each in buckets for record in decoded(each.records().run)]
+    records = [record for each in buckets[: 2 * count] for record in decoded(each.records().run)]
+    for each in buckets[2 * count :]:
+        records += decoded(partitions_of(each.records()).run)
     image = ClusterImage().replay_all(records)
     assert list(image.snapshot_records()) == list(expected.image.snapshot_records())
     return True
 
 
 @SHORT
-@given(LOGS, CUTS, st.integers(1, 70), st.integers(1, 4), st.integers(0, 2))
+@given(SHARDED_LOGS, CUTS, st.integers(1, 70), st.integers(1, 4), st.integers(0, 2), SHARD_SIZES)
 @pytest.mark.requirement("SP-03")
 def test_compiled_spans_merged_by_bucket_give_the_state_of_a_node(
-    values: list[bytes], cuts: list[int], block: int, count: int, rounds: int
+    values: list[bytes],
+    cuts: list[int],
+    block: int,
+    count: int,
+    rounds: int,
+    shard_partitions: int,
 ) -> None:
-    as_a_node(values, cuts, block, count, rounds)
+    as_a_node(values, cuts, block, count, rounds, shard_partitions)
 
 
 @settings(SHORT, max_examples=4_000)
-@given(LOGS, CUTS, st.integers(1, 70), st.integers(1, 4), st.integers(0, 2))
+@given(SHARDED_LOGS, CUTS, st.integers(1, 70), st.integers(1, 4), st.integers(0, 2), SHARD_SIZES)
 @pytest.mark.long
 @pytest.mark.requirement("SP-03")
 def test_compiled_spans_merged_by_bucket_give_the_state_of_a_node_for_many_examples(
-    values: list[bytes], cuts: list[int], block: int, count: int, rounds: int
+    values: list[bytes],
+    cuts: list[int],
+    block: int,
+    count: int,
+    rounds: int,
+    shard_partitions: int,
 ) -> None:
-    as_a_node(values, cuts, block, count, rounds)
+    as_a_node(values, cuts, block, count, rounds, shard_partitions)
 
 
 @settings(SHORT, max_examples=40)
-@given(histories(max_size=60, newer=False), CUTS, st.integers(1, 70), st.integers(1, 4))
+@given(
+    histories(max_size=60, newer=False), CUTS, st.integers(1, 70), st.integers(1, 4), SHARD_SIZES
+)
 @pytest.mark.requirement("SP-03")
 def test_controller_records_are_handled_by_compiled_loops(
-    values: list[bytes], cuts: list[int], block: int, count: int
+    values: list[bytes], cuts: list[int], block: int, count: int, shard_partitions: int
 ) -> None:
-    assert as_a_node(values, cuts, block, count, rounds=1)
+    assert as_a_node(values, cuts, block, count, 1, shard_partitions)
 
 
 def test_hot_partition_is_one_row_and_heartbeats_are_none() -> None:

@@ -1,7 +1,10 @@
 """Whatever a log is cut into, the timeline is that of one loop over all of its records; from an archive it is the same."""
 
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -11,7 +14,10 @@ from quorum_node.records import metadata as md
 from quorum_node.records.control import LeaderChange, VotersRecord
 from quorum_node.records.identity import ReplicaKey
 from quorum_pipeline.__main__ import main
+from quorum_pipeline.deltas import shards
 from quorum_pipeline.files.log_directory import open_log
+from quorum_pipeline.spark import timeline_job
+from quorum_pipeline.spark.state_parts import unpacked
 from quorum_pipeline.timeline.events import Event
 from support.delta_checks import CUTS, SHORT
 from support.metadata_histories import histories
@@ -43,7 +49,11 @@ def check(values: list[bytes], more: list[tuple[int, object]], cuts: list[int]) 
         reported.insert(min(place, len(reported)), record)
     records = [(1000 * number, record) for number, record in enumerate(reported)]
     borders = sorted({each for each in cuts if 0 < each < len(records)})
-    assert timeline_of(records, *borders) == plain(records)
+    expected = plain(records)
+    assert timeline_of(records, *borders) == expected
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(shards, "SHARD_PARTITIONS", 1)
+        assert timeline_of(records, *borders) == expected, "partitions in several buckets"
 
 
 @pytest.mark.requirement("SP-05")
@@ -93,6 +103,30 @@ def test_condition_ended_by_a_whole_partition_record_may_start_again() -> None:
         assert found == plain(records)
         lives = [(e.begin_offset, e.end_offset) for e in found if e.kind == "partition offline"]
         assert lives == [(1, 2), (4, None)], cuts
+
+
+def test_partitions_of_one_large_topic_are_assembled_in_all_buckets(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(shards, "SHARD_PARTITIONS", 5)
+    count = 5 * 12
+    topic = md.TopicRecord(name="orders", topic_id=TOPIC_ID)
+    offline = [replace(partition(n, (1, 2)), leader=md.NO_LEADER) for n in range(count)]
+    life: list[object] = [topic, *offline, md.RemoveTopicRecord(topic_id=TOPIC_ID)]
+    records = [(1000 * number, record) for number, record in enumerate(life)]
+    sizes = Counter[int]()
+    events = timeline_job._events
+
+    def counted(keyed: tuple[int, Any]) -> Iterator[bytes]:
+        key, parts = keyed
+        parts = list(parts)
+        sizes[shards.place_of(2, key)] += sum(len(unpacked(data).edges) for *_, data in parts)
+        return events((key, parts))
+
+    monkeypatch.setattr(timeline_job, "_events", counted)
+    assert timeline_of(records, 20, 61) == plain(records)
+    assert sum(sizes.values()) >= count
+    assert max(sizes.values()) <= 1.5 * sum(sizes.values()) / 2
 
 
 @pytest.mark.requirement("SP-05")

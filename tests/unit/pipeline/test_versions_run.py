@@ -16,6 +16,7 @@ from quorum_node.records import metadata as md
 from quorum_node.records.control import VotersRecord
 from quorum_pipeline.__main__ import main
 from quorum_pipeline.archive.layout import MARKER
+from quorum_pipeline.deltas import shards
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.archive_reader import ArchiveReader
 from quorum_pipeline.files.local_files import LocalFiles
@@ -132,6 +133,26 @@ def test_versions_of_an_archive_are_those_of_its_log(
     as_a_node(writer, to)
     add(writer, tmp_path / "others")
     assert stored(to) == stored(tmp_path / "others")
+
+
+def test_versions_of_a_topic_in_several_buckets_are_those_of_a_node(
+    writer: LogWriter, to: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each step begins with a state whose topic and partitions come from several buckets."""
+    monkeypatch.setattr(shards, "SHARD_PARTITIONS", 1)
+    topic = md.TopicRecord(name="t", topic_id=TOPIC_ID)
+    writer.append(topic, *(partition(n, (1, 2)) for n in range(9)))
+    for leader in (1, 2):
+        writer.append(
+            *(
+                md.PartitionChangeRecord(partition_id=n, topic_id=TOPIC_ID, leader=leader)
+                for n in range(9)
+            )
+        )
+    writer.append(md.RemoveTopicRecord(topic_id=TOPIC_ID))
+    writer.close()
+    add(writer, to, 7)
+    as_a_node(writer, to)
 
 
 SIZES = st.lists(st.integers(5, 12), min_size=1, max_size=3)
