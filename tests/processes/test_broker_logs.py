@@ -15,6 +15,12 @@ from quorum_node.protocol.alter_replica_log_dirs import (
     AlterReplicaLogDirsResponse,
     AlterReplicaLogDirTopic,
 )
+from quorum_node.protocol.create_topics import (
+    CREATE_TOPICS,
+    CreatableTopic,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
 from quorum_node.protocol.describe_log_dirs import (
     DESCRIBE_LOG_DIRS,
     DescribableLogDirTopic,
@@ -29,6 +35,7 @@ from quorum_node.protocol.reassignments import (
     ReassignableTopic,
 )
 from support.broker_admin import (
+    alter_broker,
     alter_brokers,
     alter_topic,
     batches_of,
@@ -184,6 +191,34 @@ def test_log_directories_are_described_and_replica_moves_are_rejected(
         altered = brokers.ask(201, ALTER_REPLICA_LOG_DIRS, body)
         assert isinstance(altered, AlterReplicaLogDirsResponse)
         assert [each.error_code for each in altered.results[0].partitions] == [code]
+
+
+def test_broker_whose_directories_are_cordoned_gets_no_new_replicas(
+    brokers: PythonBrokers,
+) -> None:
+    """The controllers learn of it from a heartbeat. They place a topic that names no broker."""
+    topic = CreatableTopic(
+        name="placed", num_partitions=1, replication_factor=1, assignments=(), configs=()
+    )
+    body = CreateTopicsRequest(topics=(topic,), timeout_ms=10_000, validate_only=True)
+
+    def code() -> int:
+        answer = brokers.ask(201, CREATE_TOPICS, body)
+        assert isinstance(answer, CreateTopicsResponse)
+        return answer.topics[0].error_code
+
+    def is_cordoned() -> bool:
+        answer = brokers.ask(201, DESCRIBE_LOG_DIRS, DescribeLogDirsRequest(topics=()))
+        assert isinstance(answer, DescribeLogDirsResponse)
+        return answer.results[0].is_cordoned
+
+    assert (code(), is_cordoned()) == (ErrorCode.NONE, False)
+    alter_broker(brokers, 201, {"cordoned.log.dirs": "*"})
+    wait_until(lambda: code() == ErrorCode.INVALID_REPLICATION_FACTOR, "it is cordoned", 10)
+    assert is_cordoned()
+    alter_broker(brokers, 201, {"cordoned.log.dirs": ""})
+    wait_until(lambda: code() == ErrorCode.NONE, "it is not cordoned any more", 10)
+    assert not is_cordoned()
 
 
 @pytest.mark.long

@@ -426,6 +426,28 @@ def never_begin_within_a_batch(patch: Patch) -> None:
     patch.setattr(Follower, "_begins_within", lambda replica, event: False)
 
 
+def begin_with_the_end_as_high_watermark(patch: Patch) -> None:
+    """A broker that starts takes the end of its log for the high watermark.
+
+    Would: serve consumers records that are not committed, and are truncated later.
+    """
+    real = PartitionDisk.open
+
+    def bold(disk: PartitionDisk, *, was_closed: bool) -> Any:
+        opened = real(disk, was_closed=was_closed)
+        return replace(opened, high_watermark=opened.end_offset)
+
+    patch.setattr(PartitionDisk, "open", bold)
+
+
+def keep_what_the_leader_has_deleted(patch: Patch) -> None:
+    """A follower does not delete records that its leader has deleted.
+
+    Would: fill the disks of followers, and bring deleted records back with the next leader.
+    """
+    patch.setattr(Follower, "_delete_before", lambda replica, start_offset: None)
+
+
 BY_BROKERS: tuple[Break, ...] = (
     count_the_proposed_isr_on_a_shrink,
     count_the_committed_isr_on_an_expansion,
@@ -454,6 +476,8 @@ BY_BROKERS: tuple[Break, ...] = (
     stop_cleanly_without_a_flush,
     keep_a_log_that_ends_before_the_leaders,
     never_begin_within_a_batch,
+    begin_with_the_end_as_high_watermark,
+    keep_what_the_leader_has_deleted,
 )
 
 BY_TEST: tuple[tuple[Break, str], ...] = (

@@ -34,6 +34,11 @@ def alter_brokers(brokers: PythonBrokers, configs: Mapping[str, str]) -> None:
     _alter(brokers, BROKER, "", configs)
 
 
+def alter_broker(brokers: PythonBrokers, broker_id: int, configs: Mapping[str, str]) -> None:
+    """Set configs of one broker."""
+    _alter(brokers, BROKER, str(broker_id), configs)
+
+
 def _alter(brokers: PythonBrokers, kind: int, name: str, configs: Mapping[str, str]) -> None:
     changes = tuple(
         AlterableConfig(name=key, config_operation=ConfigOperation.SET, value=value)

@@ -44,11 +44,13 @@ def directory_of_replica(
     is_new: bool,
     has_offline: bool,
     preferred: UUID | None = None,
+    cordoned: Collection[UUID] = (),
 ) -> UUID | Offline:
     """The directory in which the log is opened or created.
 
     `found`: the online directory that has the log, if any. `online`: number of logs in each online directory. `is_new`: the replica was
-    assigned during this run of the broker, so no directory has its log. `preferred`: the administrator's choice for a new log.
+    assigned during this run of the broker, so no directory has its log. `preferred`: the administrator's choice for a new log. `cordoned`: directories
+    that get no new log unless the metadata names them, or all are (KIP-1066).
     """
     if found is not None:
         return found
@@ -59,9 +61,9 @@ def directory_of_replica(
         return assigned
     if has_offline and assigned not in _NOT_NAMED:
         return Offline(assigned)
-    if preferred is not None and preferred in online:
+    if preferred is not None and preferred in online and preferred not in cordoned:
         return preferred
-    return min(online, key=lambda each: online[each])
+    return min(online, key=lambda each: (each in cordoned, online[each]))
 
 
 def superseded_logs(

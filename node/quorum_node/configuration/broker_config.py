@@ -18,6 +18,9 @@ from quorum_node.configuration.properties import ConfigError, Properties
 from quorum_node.security.errors import SecuritySettingError
 from quorum_node.security.tls.listener_security import ListenerSecurity, read_listeners
 
+ALL_DIRECTORIES = "*"
+"""The item of `cordoned.log.dirs` that stands for all directories."""
+
 
 @dataclass(frozen=True, slots=True)
 class BrokerConfig:
@@ -65,6 +68,7 @@ def read_broker_config(properties: Properties) -> BrokerConfig | None:
     if log_dirs is None:
         raise ConfigError(f"{broker.LOG_DIRS.name} is not set; it is required for a broker")
     _refuse_nested(properties, log_dirs)
+    _refuse_unknown_cordoned(properties, log_dirs)
     return BrokerConfig(
         log_dirs=log_dirs,
         directory_failure_timeout_ms=properties.get(broker.DIRECTORY_FAILURE_TIMEOUT),
@@ -98,6 +102,19 @@ def _refuse_nested(properties: Properties, log_dirs: tuple[Path, ...]) -> None:
                     f"{each} and {other} must be separate: neither inside nor a parent of the other"
                 )
                 raise properties.wrong(broker.LOG_DIRS, why)
+
+
+def _refuse_unknown_cordoned(properties: Properties, log_dirs: tuple[Path, ...]) -> None:
+    key = broker.CORDONED_LOG_DIRS
+    for each in cordoned_paths(properties.get(key)):
+        if each != ALL_DIRECTORIES and Path(each) not in log_dirs:
+            raise properties.wrong(key, f"{each} is not in {broker.LOG_DIRS.name}")
+
+
+def cordoned_paths(text: str) -> tuple[str, ...]:
+    """The items of `cordoned.log.dirs`: normalized paths, or `ALL_DIRECTORIES`."""
+    items = [each.strip() for each in text.split(",")]
+    return tuple(str(Path(each)) for each in items if each)
 
 
 def _overlap(one: Path, other: Path) -> bool:

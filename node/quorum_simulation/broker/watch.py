@@ -149,6 +149,9 @@ class Watch:
             ]
             if len(set(logs)) != 1:
                 raise Violation(f"logs differ: {[each[-2:] for each in logs]}")
+            behind = self.world.keeping_deleted_records(number)
+            if behind:
+                raise Violation(f"brokers {behind} have records that their leader has deleted")
             if len(truth.isr) != len(truth.replicas):
                 raise Violation(f"ISR {truth.isr} of replicas {truth.replicas}")
             for broker in self.world.brokers.values():

@@ -260,12 +260,19 @@ class World:
     def _produced(self) -> bool:
         return all(each.is_done for each in self.producers)
 
+    def keeping_deleted_records(self, number: int) -> list[int]:
+        """Brokers whose log begins before that of the leader. A new leader may begin before its followers."""
+        leader = self.controller.partitions[number].leader
+        starts = {each.id: each.disks[number].start_offset for each in self.brokers.values()}
+        return [each for each, start in starts.items() if start < starts.get(leader, 0)]
+
     def _well(self) -> bool:
         if not self._produced():
             return False
         return all(
             len(truth.isr) == len(BROKERS)
             and len({each.disks[number].end_offset for each in self.brokers.values()}) == 1
+            and not self.keeping_deleted_records(number)
             for number, truth in enumerate(self.controller.partitions)
         )
 

@@ -17,12 +17,16 @@ from support.kind_env.testbed import REPOSITORY
 
 @dataclass(frozen=True, slots=True)
 class Break:
-    """`line` occurs once in the module, a path below the package `quorum_node`; `instead` replaces it."""
+    """`line` occurs once in the module, a path below the package `quorum_node`; `instead` replaces it.
+
+    `test`: the test that fails with it, of a defect that rounds rarely show.
+    """
 
     name: str
     module: str
     line: str
     instead: str
+    test: str = ""
 
 
 BREAKS = (
@@ -43,6 +47,7 @@ BREAKS = (
         "storage/broker/partition_log.py",
         "return OpenedLog(start, end, high_watermark, self._epochs.starts, self.producers())",
         "return OpenedLog(start, end, end, self._epochs.starts, self.producers())",
+        test="tests/unit/broker_storage/test_log_directories.py::test_clean_stop_writes_files_that_a_stock_broker_reads",
     ),
     Break(
         "producers-forgotten-at-start",
@@ -55,24 +60,28 @@ BREAKS = (
         "broker/fetch_serving.py",
         "if end.epoch < event.last_fetched_epoch or end.end_offset < event.fetch_offset:",
         "if False:",
+        test="tests/unit/broker/test_leader.py::test_divergence_is_detected_by_epoch_and_offset",
     ),
     Break(
         "aborted-index-lost-at-start",
         "storage/broker/transaction_index.py",
         "self._aborted = [AbortedTransaction(*entry[1:]) for entry in entries]",
         "self._aborted = []",
+        test="tests/unit/broker_storage/test_partition_log.py::test_first_unstable_offset_and_aborted_transactions",
     ),
     Break(
         "aborted-index-only-on-disk",
         "storage/broker/transaction_index.py",
         "self._write([aborted], len(self._aborted))\n        self._aborted.append(aborted)",
         "self._write([aborted], len(self._aborted))",
+        test="tests/unit/broker_storage/test_partition_log.py::test_first_unstable_offset_and_aborted_transactions",
     ),
     Break(
         "stable-offset-is-the-high-watermark",
         "server/broker/hosted_replica.py",
         "if unstable is None:\n            return high_watermark",
         "return high_watermark",
+        test="tests/unit/server/test_stable_offsets.py::test_last_stable_offset_is_not_before_the_start_of_the_log",
     ),
     Break(
         "consumers-see-the-end",
@@ -85,6 +94,7 @@ BREAKS = (
         "broker/follower.py",
         "if event.log_start_offset > state.log.start_offset:",
         "if False:",
+        test="tests/unit/broker/test_follower.py::test_records_deleted_by_the_leader_are_deleted",
     ),
     Break(
         "duplicates-unknown",
@@ -97,6 +107,7 @@ BREAKS = (
         "broker/fetch_serving.py",
         "if leader_epoch == NO_EPOCH or leader_epoch == state.leader_epoch:",
         "if True:",
+        test="tests/unit/broker/test_leader.py::test_fetch_requires_the_epoch_of_the_leader",
     ),
 )
 
@@ -117,9 +128,19 @@ def broken_text(each: Break, root: Path = REPOSITORY) -> str:
 
 def play_broken(each: Break, seeds: Iterable[int]) -> int:
     """Play these rounds with the defect; the exit code is 1 if one of them failed, as it should."""
+    return _run(each, ["support.random_faults", "--again", *map(str, seeds)])
+
+
+def run_test_of(each: Break) -> int:
+    """Run the test of the defect; pytest's exit code is 1 if it failed, as it should."""
+    return _run(each, ["pytest", "-q", "-m", "", "-p", "no:cacheprovider", each.test])
+
+
+def _run(each: Break, module: list[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="broken-node-") as folder:
         shutil.copytree(REPOSITORY / "node" / "quorum_node", Path(folder) / "quorum_node")
         (Path(folder) / "quorum_node" / each.module).write_text(broken_text(each))
-        command = [sys.executable, "-m", "support.random_faults", "--again", *map(str, seeds)]
         path = os.pathsep.join((folder, str(REPOSITORY / "tests")))
-        return subprocess.run(command, env=os.environ | {"PYTHONPATH": path}).returncode
+        env = os.environ | {"PYTHONPATH": path}
+        command = [sys.executable, "-m", *module]
+        return subprocess.run(command, env=env, cwd=REPOSITORY).returncode

@@ -3,7 +3,7 @@
 import pytest
 
 from support.random_faults.acts import CATALOGUE
-from support.random_faults.breaks import BREAKS, Break, broken_text
+from support.random_faults.breaks import BREAKS, Break, broken_text, run_test_of
 from support.random_faults.plan import (
     FAULTS,
     LOST_DIRECTORY,
@@ -72,3 +72,9 @@ def test_single_controller_is_never_killed() -> None:
 @pytest.mark.parametrize("defect", BREAKS, ids=lambda each: each.name)
 def test_deliberate_defect_can_be_inserted(defect: Break) -> None:
     compile(broken_text(defect), defect.module, "exec")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("defect", [each for each in BREAKS if each.test], ids=lambda d: d.name)
+def test_defect_that_rounds_rarely_show_is_caught_by_its_test(defect: Break) -> None:
+    assert run_test_of(defect) == 1

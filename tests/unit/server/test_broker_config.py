@@ -59,6 +59,10 @@ def test_inter_broker_listener_is_first_and_controller_listeners_have_their_own_
         ),
         ({"log_cleaner_backoff_ms": "soon"}, "log.cleaner.backoff.ms=soon"),
         ({"producer_id_expiration_ms": "0"}, "producer.id.expiration.ms=0"),
+        (
+            {"cordoned_log_dirs": "/var/lib/broker/other"},
+            "/var/lib/broker/other is not in log.dirs",
+        ),
     ],
 )
 def test_invalid_broker_configuration_is_rejected(changes: dict[str, str], words: str) -> None:

@@ -139,12 +139,19 @@ PRODUCER_CHECK = Key(
     600_000,
     "of a broker: interval of the check for such producers",
 )
+CORDONED_LOG_DIRS = Key(
+    "cordoned.log.dirs",
+    Text("`*`, or paths in `log.dirs`, separated by commas"),
+    "",
+    "of a broker: directories that get no new replicas, `*` for all; the ones that they have stay. A static value; a dynamic config of this broker precedes it",
+)
 DYNAMIC: tuple[Key[Any], ...] = (
     CLEANER_ENABLED,
     CLEANER_BACKOFF,
     CLEANER_IO,
     CLEANER_BUFFER,
     PRODUCER_EXPIRATION,
+    CORDONED_LOG_DIRS,
 )
 """Keys whose values dynamic configs of brokers precede."""
 LISTENER: Key[tuple[ListenerAddress, ...]] = replace(

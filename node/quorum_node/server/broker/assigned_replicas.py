@@ -123,6 +123,10 @@ class AssignedReplicas:
         """Whether this broker has the replica in a directory that is offline."""
         return PartitionKey(topic_id, partition_id) in self._offline
 
+    def cordoned_ids(self, image: ClusterImage) -> tuple[UUID, ...]:
+        """The online directories that get no new replicas (KIP-1066)."""
+        return self._directories.cordoned_ids(self._values.cordoned(image.configs))
+
     def prefer(self, topic_name: str, partition_id: int, directory_id: UUID) -> None:
         """Create the log in this directory, if the replica is assigned to this broker later (KIP-113)."""
         if len(self._preferred) >= _MOST_PREFERRED:
@@ -267,6 +271,7 @@ class AssignedReplicas:
             is_new=self._is_started,
             has_offline=bool(self._directories.offline),
             preferred=self._preferred.pop(replica, None),
+            cordoned=self.cordoned_ids(image),
         )
         if isinstance(place, Offline):
             self._events.replica_offline(f"{name}-{key.partition_id}")

@@ -6,12 +6,13 @@ take offline.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Protocol
 from uuid import UUID
 
 from quorum_node.broker.assignments import FoundLog
+from quorum_node.configuration.broker_config import ALL_DIRECTORIES
 from quorum_node.server.broker.data_log import (
     Compacted,
     CompactionLimits,
@@ -99,6 +100,11 @@ class DataDirectories:
         """
         epochs = {each.previous_broker_epoch for each in self._opened}
         return _NO_EPOCH if self._not_opened or len(epochs) > 1 else epochs.pop()
+
+    def cordoned_ids(self, paths: Collection[str]) -> tuple[UUID, ...]:
+        """Ids of the online directories that `cordoned.log.dirs` names."""
+        is_all = ALL_DIRECTORIES in paths
+        return tuple(each.directory_id for each in self.online if is_all or each.path in paths)
 
     def get(self, directory_id: UUID | None) -> DataDirectory | None:
         """The directory if it is online."""

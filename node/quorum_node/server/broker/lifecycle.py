@@ -72,6 +72,7 @@ class Lifecycle:
     `registered`: called after each registration. `superseded`: called once, when a later process has registered with this id: this process
     has to end then (KIP-631, "Broker ID Conflicts"). `failed_ids`: returns the ids of log directories that failed in this process.
     `unreported`: called once, when the controller was not informed of such a failure within `failure_timeout_ms`.
+    `cordoned_ids`: returns the ids of cordoned log directories, None if the cluster's metadata version has none (KIP-1066).
     """
 
     def __init__(
@@ -86,7 +87,10 @@ class Lifecycle:
         failed_ids: Callable[[], tuple[UUID, ...]] = tuple,
         failure_timeout_ms: int = 30_000,
         unreported: Callable[[], None] = lambda: None,
+        cordoned_ids: Callable[[], tuple[UUID, ...] | None] = lambda: None,
     ) -> None:
+        self._cordoned_ids = cordoned_ids
+        self._sent_cordoned: tuple[UUID, ...] | None = None
         self._failed_ids = failed_ids
         self._failure_timeout_seconds = failure_timeout_ms / 1000
         self._unreported = unreported
@@ -170,11 +174,15 @@ class Lifecycle:
     # -- heartbeats
 
     def image_applied(self) -> None:
-        """Send a heartbeat at once if the replicas have now applied all metadata that is needed to be unfenced."""
+        """Send a heartbeat at once if the replicas have now applied all metadata that is needed to be unfenced, or if the metadata has
+        cordoned other directories.
+        """
         if self.is_fenced and self.broker_epoch != NO_EPOCH and not self._is_caught_up:
             self._is_caught_up = self._applied_offset() >= self.broker_epoch
             if self._is_caught_up:
                 self._beat_now()
+        elif not self.is_fenced and self._cordoned_ids() != self._sent_cordoned:
+            self._beat_now()
 
     def _beat_now(self) -> None:
         self._stop_timer()
@@ -186,13 +194,17 @@ class Lifecycle:
             return
         self._in_flight = True
         applied, failed = self._applied_offset(), self._failed_ids()
+        # Before that, the configs that it knows may be old ones.
+        has_caught_up = applied >= self.broker_epoch
+        self._sent_cordoned = self._cordoned_ids() if has_caught_up else None
         request = BrokerHeartbeatRequest(
             broker_id=self._own.broker_id,
             broker_epoch=self.broker_epoch,
             current_metadata_offset=applied,
-            want_fence=applied < self.broker_epoch,
+            want_fence=not has_caught_up,
             want_shut_down=self._left is not None,
             offline_log_dirs=failed,
+            cordoned_log_dirs=self._sent_cordoned,
         )
         self._channel.ask(
             BROKER_HEARTBEAT, request, lambda outcome: self._answered(frozenset(failed), outcome)

@@ -1,9 +1,10 @@
 """DescribeLogDirs and AlterReplicaLogDirs: the logs in the directories of log.dirs.
 
-Source: KIP-113, KIP-827; the rules of a stock broker (`ReplicaManager`).
+Source: KIP-113, KIP-827, KIP-1066; the rules of a stock broker (`ReplicaManager`).
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 from uuid import UUID
 
 from quorum_node.protocol.alter_replica_log_dirs import (
@@ -20,6 +21,7 @@ from quorum_node.protocol.describe_log_dirs import (
     DescribeLogDirsTopic,
 )
 from quorum_node.protocol.errors import ErrorCode
+from quorum_node.records.metadata.metadata_version import CORDONED_DIRECTORIES_LEVEL
 from quorum_node.server.broker.assigned_replicas import AssignedReplicas
 from quorum_node.server.broker.data_directories import DataDirectories
 from quorum_node.server.broker.data_log import DataDirectory
@@ -51,8 +53,16 @@ class LogDirsApi:
         for move in self._replicas.moves:
             if wanted is None or (move.replica.topic_name, move.replica.key.partition_id) in wanted:
                 moves.setdefault(move.directory_id, []).append(move)
+        image = self._replicas.image
+        are_known = image.features.metadata_version >= CORDONED_DIRECTORIES_LEVEL
+        cordoned = self._replicas.cordoned_ids(image) if are_known else ()
         online = tuple(
-            _directory(each, found.get(each.directory_id, ()), moves.get(each.directory_id, ()))
+            replace(
+                _directory(
+                    each, found.get(each.directory_id, ()), moves.get(each.directory_id, ())
+                ),
+                is_cordoned=each.directory_id in cordoned,
+            )
             for each in self._directories.online
         )
         offline = tuple(
@@ -84,6 +94,8 @@ class LogDirsApi:
         if directory is None:
             is_known = path in self._directories.offline
             return ErrorCode.KAFKA_STORAGE_ERROR if is_known else ErrorCode.LOG_DIR_NOT_FOUND
+        if directory.directory_id in self._replicas.cordoned_ids(self._replicas.image):
+            return ErrorCode.INVALID_REPLICA_ASSIGNMENT
         found = look_up(self._replicas, None, name, index)
         if found == ErrorCode.KAFKA_STORAGE_ERROR:
             return found

@@ -14,7 +14,10 @@ from quorum_node.controller.feature_levels import METADATA_VERSION_NAMES
 from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.protocol.broker_registration import RegisteredListener
 from quorum_node.records.identity import Endpoint
-from quorum_node.records.metadata.metadata_version import DIRECTORIES_LEVEL
+from quorum_node.records.metadata.metadata_version import (
+    CORDONED_DIRECTORIES_LEVEL,
+    DIRECTORIES_LEVEL,
+)
 from quorum_node.server.broker.assigned_replicas import AssignedReplicas
 from quorum_node.server.broker.broker_api import BrokerApi
 from quorum_node.server.broker.controller_channel import ControllerChannel
@@ -208,6 +211,15 @@ class HostedBroker(NoRole):
         assert self._lifecycle is not None
         self._lifecycle.directory_failed()
 
+    def _cordoned_ids(self) -> tuple[UUID, ...] | None:
+        replicas = self._replicas
+        if replicas is None:
+            return None
+        level = replicas.image.features.metadata_version
+        return (
+            replicas.cordoned_ids(replicas.image) if level >= CORDONED_DIRECTORIES_LEVEL else None
+        )
+
     def _failure_unreported(self) -> None:
         assert self._directories is not None
         self._owner.failure_unreported(", ".join(self._directories.offline))
@@ -313,6 +325,7 @@ class HostedBroker(NoRole):
             lambda: directories.failed_ids,
             self._broker.directory_failure_timeout_ms,
             self._failure_unreported,
+            self._cordoned_ids,
         )
 
     def _make_replicas(self, directories: DataDirectories) -> AssignedReplicas:

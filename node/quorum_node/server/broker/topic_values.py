@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from quorum_node.broker.produced_batch import BatchLimits
 from quorum_node.broker.replication_quota import NOT_THROTTLED, Throttled, is_listed
 from quorum_node.broker.settings import PartitionSettings
+from quorum_node.configuration.broker_config import cordoned_paths
 from quorum_node.controller.topic_settings import broker_layers, effective
 from quorum_node.image.configs import ConfigsImage
-from quorum_node.image.resource_types import TOPIC
+from quorum_node.image.resource_types import BROKER, TOPIC
 from quorum_node.server.broker.data_log import CompactionLimits
 from quorum_node.storage.broker.codecs import GZIP, LZ4, NONE, SNAPPY, ZSTD
 from quorum_node.storage.broker.log_settings import NEVER, LogSettings
@@ -57,6 +58,7 @@ _RATES = (
     "replica.alter.log.dirs.io.max.bytes.per.second",
 )
 _EXPIRATION = "producer.id.expiration.ms"
+_CORDONED = "cordoned.log.dirs"
 _RATIO = "min.cleanable.dirty.ratio"
 
 
@@ -180,6 +182,11 @@ class TopicValues:
         for layer in reversed(broker_layers(configs, self._broker_id, self._static)):
             texts.update(layer.values)
         return texts
+
+    def cordoned(self, configs: ConfigsImage) -> tuple[str, ...]:
+        """`cordoned.log.dirs`: see `cordoned_paths`. Only the configs of this broker count, not those of all brokers, as in a stock one."""
+        own = configs.of(BROKER, str(self._broker_id))
+        return cordoned_paths(own.get(_CORDONED, self._static.get(_CORDONED, "")))
 
     def cleaner(self, configs: ConfigsImage) -> CleanerValues:
         """The settings of compaction."""
