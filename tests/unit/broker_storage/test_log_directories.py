@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from quorum_node.storage.broker.log_directory import LogDirectory
+from quorum_node.storage.broker.log_directory import STRAY_DELAY_MS, LogDirectory
 from quorum_node.storage.broker.log_settings import LogSettings
 from quorum_node.storage.broker.replica_folder import parse_folder_name
 from quorum_node.storage.errors import StorageFailure, WrongDirectory
@@ -261,3 +261,17 @@ def test_records_in_place_of_truncated_ones_are_dirty_after_a_kill_too(tmp_path:
     log = again.open_log(REPLICA, TOPIC, LogSettings())
     log.append([data_batch(n) for n in range(5, 10)])
     assert again.cleaned == {REPLICA: 5}
+
+
+def test_stray_replica_is_kept_for_the_whole_delay_after_a_restart(tmp_path: Path) -> None:
+    """The delay is for an administrator to notice a mistake, such as metadata of another time."""
+    directory = opened(tmp_path)
+    directory.open_log(REPLICA, TOPIC, LogSettings()).append([data_batch(0)])
+    directory.set_aside(REPLICA, STRAY_DELAY_MS)
+    directory.close(70)
+    now_ms = 1_000
+    again = LogDirectory(tmp_path, node_id=1, cluster_id="c", clock_ms=lambda: now_ms)
+    now_ms += STRAY_DELAY_MS - 1
+    assert again.remove_due() == 0
+    now_ms += 1
+    assert again.remove_due() == 1

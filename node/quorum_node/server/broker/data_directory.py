@@ -30,7 +30,7 @@ from quorum_node.storage.broker.cleaner import (
     Stopped,
     Throttle,
 )
-from quorum_node.storage.broker.log_directory import LogDirectory
+from quorum_node.storage.broker.log_directory import STRAY_DELAY_MS, LogDirectory
 from quorum_node.storage.broker.log_settings import LogSettings
 from quorum_node.storage.broker.partition_log import PartitionLog
 from quorum_node.storage.broker.retention import enforce_retention
@@ -44,8 +44,6 @@ from quorum_node.storage.errors import DiskFull, StorageFailure
 
 NO_EPOCH = -1
 UNKNOWN_BYTES = -1
-_STRAY_DELAY_MS = 3_600_000
-"""How long a log that the metadata does not assign to this broker is kept, in milliseconds, so that a mistake can be noticed."""
 
 
 class _Watch:
@@ -260,7 +258,7 @@ class OpenDataDirectory:
     def set_aside(self, stray: FoundLog) -> None:
         """See `DataDirectory`."""
         with self._watched():
-            self._directory.set_aside((stray.topic_name, stray.partition_id), _STRAY_DELAY_MS)
+            self._directory.set_aside((stray.topic_name, stray.partition_id), STRAY_DELAY_MS)
 
     def delete(self, topic_name: str, partition_id: int) -> None:
         """See `DataDirectory`."""

@@ -58,6 +58,8 @@ from quorum_node.storage.meta_properties import (
 from quorum_node.storage.partition_metadata import ensure_partition_metadata
 
 CLEAN_STOP_FILE = ".kafka_cleanshutdown"
+STRAY_DELAY_MS = 3_600_000
+"""How long a log that the metadata does not assign to this broker is kept, so that a mistake can be noticed. It begins again with each start."""
 
 
 class LogDirectory:
@@ -100,7 +102,8 @@ class LogDirectory:
         with storage_errors(f"look into {path}"):
             for name in files.names(path):
                 if is_going(name) and is_folder(path / name, files):
-                    self._going.append((clock_ms(), path / name))
+                    delay_ms = STRAY_DELAY_MS if name.endswith(STRAY_SUFFIX) else 0
+                    self._going.append((clock_ms() + delay_ms, path / name))
 
     # -- replicas
 
