@@ -79,11 +79,6 @@ class ClassicGroup:
         return max((each.rebalance_timeout_ms for each in self.members.values()), default=0)
 
     @property
-    def size_bytes(self) -> int:
-        """Size of the subscriptions of all members."""
-        return sum(each.size_bytes for each in self.members.values())
-
-    @property
     def all_have_joined(self) -> bool:
         """Whether all expected members have joined this rebalance."""
         return not self.pending and all(each.joining is not None for each in self.members.values())

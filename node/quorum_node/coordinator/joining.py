@@ -12,7 +12,7 @@ from quorum_node.coordinator.early_errors import early_error
 from quorum_node.coordinator.effects import Effects, Now
 from quorum_node.coordinator.errors import GroupError
 from quorum_node.coordinator.group import ClassicGroup, GroupState
-from quorum_node.coordinator.members import Member, Protocol
+from quorum_node.coordinator.members import Member, Protocol, metadata_bytes, names_bytes
 from quorum_node.coordinator.rebalance import NEW_MEMBER_JOIN_MS, Rebalance
 from quorum_node.coordinator.requests import Join, Joined, Synced
 from quorum_node.coordinator.settings import GroupSettings
@@ -59,13 +59,15 @@ class Joining:
     def _is_full(self, join: Join, group: ClassicGroup) -> bool:
         """A group that can't be stored in one record counts as full as well."""
         own = group.members.get(join.member_id)
-        size_bytes = group.size_bytes + sum(len(each.metadata) for each in join.protocols)
-        if size_bytes - (own.size_bytes if own else 0) > self._settings.max_members_bytes:
-            return True
+        others = [each.protocols for each in group.members.values() if each is not own]
+        for size_of in (metadata_bytes, names_bytes):
+            size_bytes = sum(map(size_of, (*others, join.protocols)))
+            if size_bytes > self._settings.max_members_bytes:
+                return True
         if own is not None or (join.instance_id or "") in group.static:
             return False
-        pending = group.pending.keys() - {join.member_id}
-        return len(group.members) + len(pending) >= self._settings.max_size
+        pending = len(group.pending) - (join.member_id in group.pending)
+        return len(group.members) + pending >= self._settings.max_size
 
     def _enter(self, join: Join, member_id: str, group: ClassicGroup, now: Now) -> None:
         member = Member(

@@ -3,6 +3,7 @@
 Owns the member's data and its waiting requests. Must not know the group.
 """
 
+from collections.abc import Iterable
 from math import inf
 from typing import NamedTuple
 
@@ -14,6 +15,20 @@ class Protocol(NamedTuple):
 
     name: str
     metadata: bytes
+
+
+_BYTES_OF_A_NAME = 16
+"""Added to the length of each name: even empty names need memory, and time whenever a member joins."""
+
+
+def metadata_bytes(protocols: Iterable[Protocol]) -> int:
+    """Size of the subscriptions."""
+    return sum(len(each.metadata) for each in protocols)
+
+
+def names_bytes(protocols: Iterable[Protocol]) -> int:
+    """Size of the names."""
+    return sum(len(each.name) + _BYTES_OF_A_NAME for each in protocols)
 
 
 class Member:
@@ -59,11 +74,6 @@ class Member:
         self.joining: int | None = NO_REQUEST
         self.syncing: int | None = NO_REQUEST
         self.due_ms = inf
-
-    @property
-    def size_bytes(self) -> int:
-        """Size of its subscriptions."""
-        return sum(len(each.metadata) for each in self.protocols)
 
     @property
     def protocol_names(self) -> tuple[str, ...]:

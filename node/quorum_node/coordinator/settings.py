@@ -5,7 +5,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class GroupSettings:
-    """Settings of one coordinator. Units are in the names; `max_members_bytes`: metadata of all members of a group."""
+    """Settings of one coordinator. Units are in the names; `max_members_bytes`: metadata of all members of a group,
+    and names of their protocols.
+    """
 
     min_session_timeout_ms: int = 6_000
     max_session_timeout_ms: int = 1_800_000

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from quorum_node.coordinator.errors import GroupError
 from quorum_node.coordinator.group import GroupState
+from quorum_node.coordinator.members import Protocol
 from quorum_node.coordinator.requests import (
     DeleteGroup,
     DeleteOffsets,
@@ -243,10 +244,21 @@ def test_group_size_is_limited_in_members_and_bytes() -> None:
     refused = env.join()
     assert env.joined(refused).error is GroupError.GROUP_MAX_SIZE_REACHED
     assert env.joined(env.join(second)).error is GroupError.NONE
-    from quorum_node.coordinator.members import Protocol
-
     large = env.join(first, protocols=(Protocol("range", b"x" * 101),))
     assert env.joined(large).error is GroupError.GROUP_MAX_SIZE_REACHED
+
+
+def test_group_size_is_limited_in_names_of_protocols() -> None:
+    """Each join compares the names of all members, so a few members with thousands of names would hold up the broker."""
+    env = GroupEnv(replace(GroupSettings(initial_rebalance_delay_ms=0), max_members_bytes=10_000))
+    first, _ = env.stable(2)
+    for many in (
+        tuple(Protocol(f"p{n}", b"") for n in range(600)),
+        (Protocol("range", b""), *(Protocol("", b"") for _ in range(700))),
+    ):
+        for member_id in (first, ""):
+            refused = env.join(member_id, protocols=many)
+            assert env.joined(refused).error is GroupError.GROUP_MAX_SIZE_REACHED
 
 
 def test_session_timeouts_and_names_are_validated() -> None:
