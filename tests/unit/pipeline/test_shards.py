@@ -1,6 +1,7 @@
 """Partitions of a large topic in several buckets: the same state, history and errors, and no bucket has to merge all of them."""
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from uuid import UUID
 
@@ -20,7 +21,7 @@ from quorum_pipeline.spark.spark_history import JobHistory
 from quorum_pipeline.spark.squeezed_job import SqueezedLog
 from quorum_pipeline.spark.stages import StagesHere
 from quorum_pipeline.spark.state_job import ReducedLog, SparkState
-from quorum_pipeline.spark.state_parts import Part, snapshot_values
+from quorum_pipeline.spark.state_parts import Part, part_image, snapshot_values
 from quorum_pipeline.spark.stored_states import keep_state
 from quorum_pipeline.state.difference import differences
 from quorum_pipeline.state.moment import Moment
@@ -205,6 +206,24 @@ def test_partitions_of_one_large_topic_are_merged_by_all_tasks(
 def _size(keyed: tuple[int, bytes]) -> tuple[int, int]:
     values = (md.decode_metadata(value) for _, value in snapshot_values({}, frozenset(), keyed))
     return keyed[0], sum(isinstance(each, md.PartitionRecord) for each in values)
+
+
+@pytest.mark.parametrize("log_of", [SqueezedLog, ReducedLog], ids=["compiled", "record by record"])
+def test_shards_contain_nothing_of_other_topics_of_the_same_bucket(
+    log_of: type[SqueezedLog | ReducedLog],
+) -> None:
+    small = UUID(int=TOPIC_ID.int + 3)
+    records = [
+        md.TopicRecord(name="small", topic_id=small),
+        replace(partition(0, (1, 2)), topic_id=small),
+        md.PartitionChangeRecord(partition_id=0, topic_id=small, leader=2),
+    ]
+    values = large_log(7) + [md.encode_metadata(each, each.HIGHEST_VERSION) for each in records]
+    with log_of(STAGES, plan_of(values, [3]), 3) as log:
+        parts = log.state().parts(TABLES_BY_NAME["topics"]).collect()
+    names = {key: set(part_image(frozenset(), data).topics.ids) for key, data in parts}
+    assert {key for key, found in names.items() if "small" in found} == {TOPIC_ID.int % 3}
+    assert [found for key, found in names.items() if is_shard(key)] == [{"large"}] * 2
 
 
 def test_number_of_shards_is_bounded_if_many_topics_are_large() -> None:
