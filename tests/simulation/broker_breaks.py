@@ -20,8 +20,6 @@ from quorum_node.broker.log_shape import LogShape
 from quorum_node.broker.outputs import ProduceAnswered
 from quorum_node.broker.partition import PartitionReplica
 from quorum_node.broker.producers import Duplicate, ProducerStates
-from quorum_node.controller import partition_change
-from quorum_simulation.broker import controller as control
 from quorum_simulation.broker.disk import PartitionDisk
 
 Patch = pytest.MonkeyPatch
@@ -356,48 +354,6 @@ def never_shrink(patch: Patch) -> None:
     patch.setattr(isr_changes, "_lags", lambda leader, progress, now_ms: False)
 
 
-def trust_every_returning_replica(patch: Patch) -> None:
-    """The controller takes every stop for a clean one.
-
-    Would: elect a broker that lost its page cache.
-    """
-    patch.setattr(control, "is_unclean", lambda broker_epoch, previous_broker_epoch: False)
-
-
-def keep_eligible_after_unclean_shutdown(patch: Patch) -> None:
-    """An unclean shutdown removes a replica from the ISR but not from the eligible replicas.
-
-    Would: elect a broker that lost its page cache, when the ISR is empty.
-    """
-    real = partition_change._eligible
-
-    def trusting(now: Any, isr: Any, wanted: Any, given: Any) -> tuple[int, ...]:
-        return real(now, isr, replace(wanted, unclean_shutdown=()), given)
-
-    patch.setattr(partition_change, "_eligible", trusting)
-
-
-def keep_eligible_after_leaving(patch: Patch) -> None:
-    """Who leaves an ISR that is large enough stays eligible.
-
-    Would: elect a replica that lacks what was acknowledged since.
-    """
-    real = partition_change._eligible
-
-    def generous(now: Any, isr: Any, wanted: Any, given: Any) -> tuple[int, ...]:
-        return real(now, isr, wanted, replace(given, min_isr=len(now.replicas) + 1))
-
-    patch.setattr(partition_change, "_eligible", generous)
-
-
-def drop_eligible_replicas(patch: Patch) -> None:
-    """Nobody is eligible but the ISR.
-
-    Would: elect the last leader, which lost its page cache, though others have everything.
-    """
-    patch.setattr(partition_change, "_eligible", lambda now, isr, wanted, given: ())
-
-
 def stop_cleanly_without_a_flush(patch: Patch) -> None:
     """A stopping broker reports a clean shutdown without a flush.
 
@@ -469,10 +425,6 @@ BY_BROKERS: tuple[Break, ...] = (
     lower_the_high_watermark,
     take_answers_to_other_fetches,
     take_answers_from_before_a_truncation,
-    trust_every_returning_replica,
-    keep_eligible_after_unclean_shutdown,
-    keep_eligible_after_leaving,
-    drop_eligible_replicas,
     stop_cleanly_without_a_flush,
     keep_a_log_that_ends_before_the_leaders,
     never_begin_within_a_batch,
