@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from support.random_changes.act import Act, Drawn
 
-_FEWEST, _MOST = 3, 6
+USUAL = (3, 6)
+"""Fewest and most acts of a round."""
 _WITHIN_S = 18.0
 _RANKS = 5040
 _SIZES = (3, 3, 3, 5)
@@ -45,15 +46,15 @@ class Round:
         return "\n".join([first, *(f"  {each}" for each in self.acts)])
 
 
-def draw(seed: int, acts: Sequence[Act]) -> Round:
-    """The round of this seed."""
+def draw(seed: int, acts: Sequence[Act], count: tuple[int, int] = USUAL) -> Round:
+    """The round of this seed, of at least and at most so many acts."""
     # A string is hashed into the seed, equally in every process. Consecutive numbers would give
     # similar sequences.
     rng = random.Random(f"anything {seed}")
     replicas = rng.choice(_SIZES)
     order, policy = rng.choice(_ORDERS), rng.choice(_POLICIES)
     spread = rng.choice(_SPREADS)
-    wanted = min(rng.randint(_FEWEST, _MOST), len(acts))
+    wanted = min(rng.randint(*count), len(acts))
     chosen: list[Act] = []
     # The acts take turns to be the first one: consecutive seeds leave none out.
     for candidate in (acts[seed % len(acts)], *rng.sample(acts, len(acts))):

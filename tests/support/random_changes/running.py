@@ -42,7 +42,7 @@ def run_round(env: KindEnv, plan: Round, say: Say) -> PassedRound:
     with RoundWatch(operations) as watch:
         try:
             play(operations, plan, action_log)
-            settled_s, answered, problems = _settle(operations, plan, action_log)
+            settled_s, answered, problems = settle(operations, plan, action_log)
         finally:
             operations.calm()
     problems += watch.problems + harm(watch.samples, stops(watch.log.steps()))
@@ -101,7 +101,7 @@ def _take_back(drawn: Drawn, doing: Doing, action_log: ActionLog) -> None:
         action_log.note(f"{drawn.act.name}: could not be taken back: {error}")
 
 
-def _settle(
+def settle(
     operations: Operations, plan: Round, action_log: ActionLog
 ) -> tuple[float, list[str], list[str]]:
     """Seconds until it was settled, the answered conditions, and the remaining differences."""
