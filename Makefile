@@ -81,6 +81,10 @@ steady: programs ## test-local ten times and e2e three times beside a busy core;
 random-changes: venv ## rounds of random acts on kind: SEEDS="7 12..20"; ARGS="--acts fail-disk,kill-9": only these; ARGS=--again: passed rounds too; ARGS="--clusters 3": at once
 	@PYTHONPATH=tests $(PY) -m support.random_changes $(or $(SEEDS),1..300) $(ARGS)
 
+.PHONY: modelled-changes
+modelled-changes: venv ## the same rounds on a modelled cluster, in seconds: SEEDS="7 12..20"; ARGS=-v: what is done; ARGS=--dense: more acts in the same time
+	@PYTHONPATH=tests $(PY) -m support.modelled_cluster $(or $(SEEDS),1..224) $(ARGS)
+
 .PHONY: random-faults
 random-faults: programs ## rounds of random faults on broker processes, every second one with a stock broker: SEEDS="7 12..20"; ARGS=--again: passed rounds too
 	@PYTHONPATH=tests $(PY) -m support.random_faults $(or $(SEEDS),1..120) $(ARGS)

@@ -129,7 +129,9 @@ class ModelledCluster:
 
     def _quorum_of(self, cluster_id: str) -> ModelledQuorum:
         if cluster_id not in self.quorums:
-            self.quorums[cluster_id] = ModelledQuorum(cluster_id, 1, self._link)
+            self.quorums[cluster_id] = ModelledQuorum(
+                cluster_id, 1, self._link, lambda: self._sample(self.now())
+            )
         return self.quorums[cluster_id]
 
     def _place_processes(self) -> None:
@@ -183,6 +185,7 @@ class ModelledCluster:
         return None
 
     def _sample(self, now: float) -> None:
+        """Also at each change of the voters: a stop that follows at once is judged by the new ones."""
         process = self.leader()
         if process is None:
             return

@@ -40,6 +40,7 @@ class ModelledQuorum:
     cluster_id: str
     initial_voters: int
     link: Callable[[Key, Key], bool]
+    voters_changed: Callable[[], None] = lambda: None
     peers: dict[Key, Peer] = field(default_factory=dict)
     voters: list[Key] = field(default_factory=list)
     leader: Key | None = None
@@ -73,6 +74,7 @@ class ModelledQuorum:
             self.problems.append(f"{key} founds the cluster {self.cluster_id} again")
             return
         self.voters, self.epoch, self.voters_offset = [key], 1, 1
+        self.formed = self.initial_voters == 1
         replica.epoch, replica.end = 1, 2
         self._note_voters(replica)
 
@@ -277,6 +279,7 @@ class ModelledQuorum:
         self.voters, self.voters_offset, self.voters_epoch = voters, replica.end - 1, self.epoch
         self.formed = self.formed or len(voters) >= self.initial_voters
         self._note_voters(replica)
+        self.voters_changed()
 
 
 def _reversed(replica: Replica) -> tuple[int, int]:

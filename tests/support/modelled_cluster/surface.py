@@ -127,9 +127,9 @@ class ModelledEnv:
         {"SIGKILL": operator.kill, "SIGSTOP": operator.freeze, "SIGCONT": operator.thaw}[signal]()
 
     def await_api_server(self) -> None:
-        self._modelled.sleep(
-            max(0.0, self._modelled.server.away_until - self._modelled.loop.time())
-        )
+        away_s = self._modelled.server.away_until - self._modelled.loop.time()
+        if away_s > 0:
+            self._modelled.sleep(away_s)
 
 
 class ModelledOperations(Operations):
@@ -151,6 +151,9 @@ class ModelledOperations(Operations):
             leader, method, path.split("/")[2:], content, httpx.QueryParams()
         )
         return str(answer)
+
+    def await_restart(self) -> None:
+        self.env.await_api_server()
 
     def kubectl(self, *words: str, timeout_s: float = 60.0) -> str:
         match [

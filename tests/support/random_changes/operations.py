@@ -5,13 +5,17 @@ Owns the present valid spec (`good`), so that undoing a temporary change keeps l
 
 import contextlib
 import re
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
+import httpx
+
 from support.envtest.kube_api import ApiError, Json
 from support.kind_env import installation, kube
 from support.kind_env.environment import KindEnv
+from support.kind_env.quorum import NO_ANSWER
 from support.kind_env.testbed import Disk, network, nodes, run
 from support.random_changes.act import Drawn
 from support.random_changes.drift import drifted, essence, of_members
@@ -19,6 +23,7 @@ from support.workload.target import Target
 
 UUID = "metadataquorum.dev/replica-uuid"
 _EDIT_TRIES = 10
+_RESTART_TRIES = 60
 _ADMIN_TIMEOUT_MS = 3000
 _FIELDS_AT_FIRST = (
     "config",
@@ -271,6 +276,18 @@ class Operations:
             return str(target.call(method, path, body))
         finally:
             target.turn()
+
+    def await_restart(self) -> None:
+        """Wait for an API server that was just killed. One that hangs is not waited for: it is another act's to let it go on."""
+        for _ in range(_RESTART_TRIES):
+            try:
+                self.api.find(f"{kube.NAMESPACES}/{self.namespace}")
+            except httpx.ConnectError:
+                time.sleep(1.0)
+            except NO_ANSWER:
+                return
+            else:
+                return
 
     def kubectl(self, *words: str, timeout_s: float = 60.0) -> str:
         """Run kubectl; returns its output, or its errors if it failed."""

@@ -72,7 +72,7 @@ def play(operations: Operations, plan: Round, action_log: ActionLog) -> None:
             time.sleep(max(0.0, begun + due - time.monotonic()))
             drawn = plan.acts[number]
             if number in under_way:
-                _take_back(drawn, under_way.pop(number), action_log)
+                _take_back(operations, drawn, under_way.pop(number), action_log)
                 continue
             doing = _begin(operations, drawn, action_log)
             if doing is not None and drawn.lasts_s is not None:
@@ -80,7 +80,7 @@ def play(operations: Operations, plan: Round, action_log: ActionLog) -> None:
                 agenda = sorted([*agenda, (time.monotonic() - begun + drawn.lasts_s, number)])
     finally:
         for number, doing in under_way.items():
-            _take_back(plan.acts[number], doing, action_log)
+            _take_back(operations, plan.acts[number], doing, action_log)
 
 
 def _begin(operations: Operations, drawn: Drawn, action_log: ActionLog) -> Doing | None:
@@ -93,7 +93,8 @@ def _begin(operations: Operations, drawn: Drawn, action_log: ActionLog) -> Doing
     return doing
 
 
-def _take_back(drawn: Drawn, doing: Doing, action_log: ActionLog) -> None:
+def _take_back(operations: Operations, drawn: Drawn, doing: Doing, action_log: ActionLog) -> None:
+    operations.await_restart()
     try:
         next(doing, None)
         action_log.note(f"{drawn.act.name}: over")

@@ -74,7 +74,7 @@ def give_pod_away(operations: Operations, drawn: Drawn) -> Doing:
     yield f"gave {member.pod} away"
 
 
-@act()
+@act(destroys=1)
 def own_set_by_nobody(operations: Operations, drawn: Drawn) -> Doing:
     """Let an object that does not exist own a StatefulSet, which Kubernetes may then delete."""
     path = operations.set_path(operations.member(drawn))
@@ -150,7 +150,7 @@ def note_claim_suspected(operations: Operations, drawn: Drawn) -> Doing:
     yield f"noted on {member.claim}: {note}"
 
 
-@act()
+@act(destroys=1)
 def note_claim_recovered(operations: Operations, drawn: Drawn) -> Doing:
     """Write on a claim that its member becomes the sole voter, and delete its StatefulSet."""
     member = operations.member(drawn)

@@ -9,7 +9,13 @@ from support.random_changes.drawing import Round
 from support.random_changes.operations import Operations, TargetMissing
 from support.seeded_rounds import ActionLog
 
-_OPERATIONS = cast(Operations, None)
+
+class _Operations:
+    def await_restart(self) -> None:
+        """Nothing was killed."""
+
+
+_OPERATIONS = cast(Operations, _Operations())
 
 
 def play(*drawn: Drawn) -> list[str]:

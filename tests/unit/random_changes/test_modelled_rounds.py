@@ -1,0 +1,112 @@
+"""Rounds of random changes on a modelled cluster: they settle, are repeatable, and a defect of the operator or of the model shows."""
+
+import pytest
+
+from quorum_operator.planner.observed import LoneClaim
+from support.modelled_cluster.__main__ import DENSE
+from support.modelled_cluster.playing import play_round
+from support.modelled_cluster.raft import ModelledQuorum
+from support.modelled_cluster.volumes import Replica
+from support.random_changes.act import Drawn
+from support.random_changes.catalogue import DRAWN, named
+from support.random_changes.drawing import Round, draw
+from support.seeded_rounds import RoundFailed, lines_of_another_process
+
+_SHORT = (3, 13, 24, 27)
+_LONG = range(1, len(DRAWN) + 1)
+"""Each act is the first one of a round."""
+
+
+def test_short_set_of_rounds_settles() -> None:
+    for seed in _SHORT:
+        play_round(draw(seed, DRAWN), _silent)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("dense", [False, True])
+def test_every_act_settles_among_others(dense: bool) -> None:
+    failures = []
+    for seed in _LONG:
+        plan = draw(seed, DRAWN, DENSE) if dense else draw(seed, DRAWN)
+        try:
+            play_round(plan, _silent)
+        except RoundFailed as failure:
+            failures.append(str(failure))
+    assert not failures, "\n\n".join(failures[:5])
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+def test_act_that_destroys_no_voter_leaves_the_only_one() -> None:
+    """With `deletionPolicy: Delete` a deleted StatefulSet takes its claim with it."""
+    failures = []
+    for each in DRAWN:
+        if each.destroys == 0 and each.wants is None and not each.endings and not each.alone:
+            lasts_s = each.lasts_s and each.lasts_s[0]
+            plan = Round(1, 1, "Auto", "Delete", "None", (Drawn(each, 1.0, lasts_s, 0, True, 0),))
+            try:
+                play_round(plan, _silent)
+            except RoundFailed as failure:
+                failures.append(f"{each.name}: {failure}")
+    assert not failures, "\n\n".join(failures[:5])
+
+
+def test_same_seed_gives_the_same_story_in_another_process() -> None:
+    program = (
+        "from support.modelled_cluster.playing import play_round\n"
+        "from support.random_changes.catalogue import DRAWN\n"
+        "from support.random_changes.drawing import draw\n"
+        "print(play_round(draw(5, DRAWN), print))"
+    )
+    story: list[str] = []
+    passed = play_round(draw(5, DRAWN), story.append)
+    assert lines_of_another_process(program) == [*story, str(passed)]
+
+
+def _silent(text: str) -> None:
+    """Only failures are told."""
+
+
+def _round(*acts: tuple[str, float, int]) -> Round:
+    """Acts by name, with their times and choices, on the leader."""
+    drawn = tuple(
+        Drawn(named(name), at_s, None, rank=0, leader=True, choice=choice)
+        for name, at_s, choice in acts
+    )
+    return Round(1, 3, "Auto", "Retain", "Preferred", drawn)
+
+
+LEADER_ON_A_TERMINATING_CLAIM = _round(("delete-claim", 1.0, 0), ("orphan-set", 1.0, 0))
+
+
+def test_leader_without_a_set_on_a_terminating_claim_is_replaced() -> None:
+    play_round(LEADER_ON_A_TERMINATING_CLAIM, _silent)
+
+
+def test_round_fails_while_nobody_can_call_the_leader(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The defect that the round before showed."""
+    monkeypatch.setattr(LoneClaim, "is_going", property(lambda each: each.claim.deleting))
+    with pytest.raises(RoundFailed, match="not settled"):
+        play_round(LEADER_ON_A_TERMINATING_CLAIM, _silent)
+
+
+@pytest.fixture
+def quorum() -> ModelledQuorum:
+    found = ModelledQuorum("c1", 3, lambda one, other: True)
+    found.found(Replica(1, "u1", "c1"))
+    return found
+
+
+def test_second_formation_is_a_problem_of_the_round(quorum: ModelledQuorum) -> None:
+    assert not quorum.problems
+    quorum.found(Replica(1, "u1", "c1"))
+    assert "founds the cluster c1 again" in quorum.problems[0]
+
+
+def test_leader_without_committed_records_is_a_problem_of_the_round(quorum: ModelledQuorum) -> None:
+    (key,) = quorum.voters
+    quorum.start(key, Replica(1, "u1", "c1", end=5, epoch=1), 0.0)
+    quorum.committed = 9
+    quorum.step(10.0)
+    assert "5 of 9" in quorum.problems[0]
