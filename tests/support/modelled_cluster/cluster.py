@@ -25,10 +25,10 @@ from support.random_changes.harm import Sample
 from support.virtual_time import VirtualTimeLoop
 
 STEP_S = 0.25
-SAMPLES_EVERY = 2
 BEGAN_AT = 1_800_000_000.0
 WORKERS = 3
 SLOTS = 7
+COLLECT_AFTER_S = (0.2, 0.7, 2.0)
 API_SERVER_AWAY_S = 4.0
 
 
@@ -51,7 +51,10 @@ class ModelledCluster:
         self.hosts = Hosts(self.store, WORKERS, self.now())
         self.volumes = Volumes(self.store, namespace, self.hosts, SLOTS)
         Admission(self.store, space)
-        self._sets, self._collector = StatefulSets(self.store, namespace), Collector(self.store)
+        self._sets, self._collector = (
+            StatefulSets(self.store, namespace),
+            Collector(self.store, self.rng.choice(COLLECT_AFTER_S)),
+        )
         self.scheduler = Scheduler(self.store, namespace, self.hosts, self.volumes)
         self.quorums: dict[str, ModelledQuorum] = {}
         self.kubelets = Kubelets(
@@ -62,7 +65,6 @@ class ModelledCluster:
         self.errors: list[BaseException] = []
         self._placed: dict[Key, tuple[str, str, Process]] = {}
         self._trusting: dict[tuple[int, int], tuple[bool, object]] = {}
-        self._steps = 0
 
     # ---- Time
 
@@ -117,9 +119,7 @@ class ModelledCluster:
             each.step(now)
         if not away:
             self.operator.step(now)
-        self._steps += 1
-        if self._steps % SAMPLES_EVERY == 0:
-            self._sample(now)
+        self._sample(now)
 
     def _changed(self, path: str) -> None:
         if self.operator is not None:
@@ -187,15 +187,25 @@ class ModelledCluster:
     def _sample(self, now: float) -> None:
         """Also at each change of the voters: a stop that follows at once is judged by the new ones."""
         process = self.leader()
-        if process is None:
+        quorum = process.quorum if process is not None else self._newest_quorum()
+        if quorum is None:
             return
-        quorum = process.quorum
         live = {
             self._placed[key][2].pod["metadata"]["name"].removesuffix("-0")
             for key in quorum.voters
-            if key in quorum.contact() and quorum.has_caught_up(key) and key in self._placed
+            if key in self._placed and self._is_live(key, quorum, led=process is not None)
         }
         self.samples.append(Sample(now, len(quorum.voters), frozenset(live)))
+
+    def _is_live(self, key: Key, quorum: ModelledQuorum, *, led: bool) -> bool:
+        """Without a leader: whether its process could vote for one."""
+        if led:
+            return key in quorum.contact() and quorum.has_caught_up(key)
+        return self._is_up(*self._placed[key][::2])
+
+    def _newest_quorum(self) -> ModelledQuorum | None:
+        found = [each for each in self.quorums.values() if each.voters]
+        return max(found, key=lambda each: each.committed, default=None)
 
     # ---- What acts do to all of it
 

@@ -9,8 +9,6 @@ from support.in_memory_kube_api import copied
 from support.modelled_cluster.store import Object, Store, controller_of, owners_of, time_text
 
 RETRY_S = 1.0
-COLLECT_AFTER_S = 1.0
-"""How long an object without its owner is left alone."""
 DELETE = "Delete"
 
 
@@ -176,10 +174,10 @@ class StatefulSets:
 
 
 class Collector:
-    """The garbage collector: deletes what has no owner any more."""
+    """The garbage collector: deletes what has no owner any more. `after_s`: how long such an object is left alone."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self, store: Store, after_s: float) -> None:
+        self._store, self._after_s = store, after_s
         self._since: dict[str, float] = {}
 
     def step(self, now: float) -> None:
@@ -192,7 +190,7 @@ class Collector:
         self._since = {path: self._since.get(path, now) for path in orphans}
         for path, alive in orphans.items():
             found = self._store.get(path)
-            if found is None or now - self._since[path] < COLLECT_AFTER_S:
+            if found is None or now - self._since[path] < self._after_s:
                 continue
             try:
                 if alive:

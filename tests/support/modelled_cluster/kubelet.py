@@ -146,21 +146,23 @@ class Kubelets:
             return
         if pod["status"].get("phase") in ("Failed", "Succeeded"):
             return
-        self._keep_alive(pod, runtime, now)
-        self._report(pod, runtime, now)
+        if self._keep_alive(pod, runtime, now):
+            self._report(pod, runtime, now)
 
-    def _keep_alive(self, pod: Object, runtime: Runtime, now: float) -> None:
+    def _keep_alive(self, pod: Object, runtime: Runtime, now: float) -> bool:
+        """Whether the pod goes on."""
         deadline = pod["spec"].get("activeDeadlineSeconds")
         if deadline is not None and runtime.mounted:
             self._stop(runtime)
             status = {**pod["status"], "phase": "Failed", "reason": "DeadlineExceeded"}
             self._store.set_status(self._path("pods", pod["metadata"]["name"]), status)
-            return
+            return False
         image = pod["spec"]["containers"][0].get("image")
         if runtime.process is not None and runtime.process.image != image:
             self._ended(runtime, Exit(143), now)
         if runtime.process is None and now >= runtime.next_at:
             self._start(pod, runtime, now)
+        return True
 
     def _start(self, pod: Object, runtime: Runtime, now: float) -> None:
         waiting = self._obstacle(pod, runtime, now)

@@ -156,15 +156,15 @@ class Store:
         place, _, last = stored_path(path).rpartition("/")
         if last == "scale":
             return self.merge(place, {"spec": {"replicas": patch["spec"]["replicas"]}})
-        if last == "status" and place in self.objects:
-            before = self.objects[place]
-            made = merged(before, {"status": patch.get("status")})
-            return self.replace(place, made, subresource="status")
-        before = self._there(stored_path(path))
+        is_status = last == "status" and place in self.objects
+        before = self._there(place if is_status else stored_path(path))
         for key in ("uid", "resourceVersion"):
             value = (patch.get("metadata") or {}).get(key)
             if value is not None and value != before["metadata"][key]:
                 raise Conflict(409, "Conflict", f"{path}: {key} of the object has changed")
+        if is_status:
+            made = merged(before, {"status": patch.get("status")})
+            return self.replace(place, made, subresource="status")
         plain = {key: value for key, value in patch.items() if key != "status"}
         return self.replace(path, merged(before, plain))
 

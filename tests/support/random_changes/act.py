@@ -66,7 +66,8 @@ class Act:
 
     `lasts_s`: minimum and maximum duration of a temporary act; None for a permanent one. `destroys`: number of voters that it may
     destroy, so that no round destroys a majority itself. `wants`: the number of replicas that it asks for. `endings`: conditions in
-    which it may end instead of settling. `alone`: no other act in the same round.
+    which it may end instead of settling. `alone`: no other act in the same round. `halts`: no call is answered meanwhile, so that acts
+    that are due, and the ends of others, wait for its end.
     """
 
     name: str
@@ -78,6 +79,7 @@ class Act:
     wants: int | None = None
     endings: tuple[FinalCondition, ...] = ()
     alone: bool = False
+    halts: bool = False
 
 
 def act(
@@ -87,6 +89,7 @@ def act(
     wants: int | None = None,
     endings: tuple[FinalCondition, ...] = (),
     alone: bool = False,
+    halts: bool = False,
 ) -> "Callable[[Callable[[Operations, Drawn], Doing]], Act]":
     """Declare a generator function as an act with its name."""
 
@@ -95,6 +98,6 @@ def act(
         family = do.__module__.rpartition(".")[2].removesuffix("_acts")
         name = do.__name__.replace("_", "-")
         what = do.__doc__.splitlines()[0].rstrip(".")
-        return Act(name, family, what, do, lasts_s, destroys, wants, endings, alone)
+        return Act(name, family, what, do, lasts_s, destroys, wants, endings, alone, halts)
 
     return made

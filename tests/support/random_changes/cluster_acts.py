@@ -40,7 +40,7 @@ def kill_api_server(operations: Operations, drawn: Drawn) -> Doing:
     yield "killed the API server"
 
 
-@act(lasts_s=(4.0, 10.0))
+@act(lasts_s=(4.0, 10.0), halts=True)
 def freeze_api_server(operations: Operations, drawn: Drawn) -> Doing:
     """Stop the API server with SIGSTOP, and let it go on: calls hang."""
     thaw = _frozen(operations, "kube-apiserver")

@@ -28,7 +28,11 @@ def wrong_image_left(operations: Operations, drawn: Drawn) -> Doing:
     yield "image: no such"
 
 
-@act(endings=(FinalCondition("Degraded", "CrashLoopBackOff|Error", _corrects("config")),))
+@act(
+    endings=(
+        FinalCondition("Degraded", "CrashLoopBackOff|Error|BadConfiguration", _corrects("config")),
+    )
+)
 def wrong_property_left(operations: Operations, drawn: Drawn) -> Doing:
     """Give a property a value with which no node starts, and leave it so."""
     operations.wish(config={"controller.quorum.fetch.timeout.ms": "later"})

@@ -22,6 +22,7 @@ SLOTS = 7
 """Disks on each worker: a round may move every member twice."""
 
 _LOOK_S = 0.5
+_AFTER_S = 0.01
 _CALM_S = 4.0
 """It must stay settled for that long: a leader misses a killed voter after its fetch timeout of 2 s only."""
 _SHOWN = 160
@@ -77,7 +78,10 @@ def play(operations: Operations, plan: Round, action_log: ActionLog) -> None:
             doing = _begin(operations, drawn, action_log)
             if doing is not None and drawn.lasts_s is not None:
                 under_way[number] = doing
-                agenda = sorted([*agenda, (time.monotonic() - begun + drawn.lasts_s, number)])
+                end = time.monotonic() - begun + drawn.lasts_s
+                least = end + _AFTER_S if drawn.act.halts else 0.0
+                agenda = [(max(due, least), each) for due, each in agenda]
+                agenda = sorted([*agenda, (end, number)])
     finally:
         for number, doing in under_way.items():
             _take_back(operations, plan.acts[number], doing, action_log)

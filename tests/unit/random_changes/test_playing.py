@@ -48,6 +48,32 @@ def test_actions_overlap_and_temporary_faults_end_in_time() -> None:
     assert reported == ["long begins", "short begins", "short ends", "long ends"]
 
 
+def test_others_wait_for_the_end_of_one_that_halts_the_api_server() -> None:
+    reported: list[str] = []
+
+    def short(operations: Operations, drawn: Drawn) -> Doing:
+        reported.append("short begins")
+        yield "short"
+        reported.append("short ends")
+
+    def frozen(operations: Operations, drawn: Drawn) -> Doing:
+        reported.append("frozen begins")
+        yield "frozen"
+        reported.append("frozen ends")
+
+    def late(operations: Operations, drawn: Drawn) -> Doing:
+        reported.append("late begins")
+        yield "late"
+
+    halting = Act("frozen", "test", "frozen", frozen, halts=True)
+    play(
+        drawn(short, 0.0, 0.1),
+        Drawn(halting, 0.05, 0.2, 0, False, 0),
+        drawn(late, 0.15),
+    )
+    assert reported == ["short begins", "frozen begins", "frozen ends", "short ends", "late begins"]
+
+
 def test_permanent_action_is_not_reverted() -> None:
     reported: list[str] = []
 
