@@ -203,7 +203,8 @@ class Reconciler:
             await self._reporter.hold(path, resource, blocked(bug))
             raise
         await self._reporter.write(path, resource, status, earlier, owner)
-        if self._writes_alone and status.newest_epoch is not None:
+        # Without a confirmed describe the status repeats what it said before, which another client may have edited.
+        if self._writes_alone and seen.view is not None and status.newest_epoch is not None:
             self._memory.of(owner).confirmed = newest_seen(status)
         return due
 

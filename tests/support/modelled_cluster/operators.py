@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import httpx
 
-from quorum_operator.certificate_keeper import CertificateKeeper
+from quorum_operator.certificate_keeper import LOOKS_BETWEEN, CertificateKeeper
 from quorum_operator.certificates import pem
 from quorum_operator.certificates.pem import Read
 from quorum_operator.crd import KIND, PLURAL
@@ -22,7 +22,7 @@ from support.modelled_cluster.store import Store, plural_in
 
 START_S = 2.0
 WATCH_S = 0.05
-RESYNC_S = 30.0
+RESYNC_S = 10.0
 DEPLOYMENT = kube.apps(OPERATOR_NAMESPACE, "deployments", RELEASE)
 _PODS = kube.core(OPERATOR_NAMESPACE, "pods")
 
@@ -145,7 +145,9 @@ class OperatorProcess:
 
             return httpx.AsyncClient(transport=httpx.MockTransport(serve))
 
-        keeper = CertificateKeeper(unchecked, self._clock, make_http)
+        keeper = CertificateKeeper(
+            unchecked, self._clock, make_http, quiet_s=LOOKS_BETWEEN * RESYNC_S
+        )
         metrics = Metrics()
         reconciler = Reconciler(
             unchecked,

@@ -22,6 +22,10 @@ def _cancels(operations: Operations, message: str) -> str:
     return f"cancelled the target in {found[1]}: {operations.kubectl('-n', operations.namespace, *words)}"
 
 
+_PENDING = FinalCondition("AlterationPending", _CANCEL.pattern, _cancels)
+"""Also where nobody leads at the time at which the target is to be cancelled."""
+
+
 def _voters(operations: Operations) -> list[int]:
     described = operations.quorum.describe()
     if described is None:
@@ -51,7 +55,7 @@ def alter_while_host_is_away(operations: Operations, drawn: Drawn) -> Doing:
         yield f"switched {host} off; {_without_member(operations, drawn)}"
 
 
-@act(lasts_s=_PASSES)
+@act(lasts_s=_PASSES, endings=(_PENDING,))
 def alter_and_cancel(operations: Operations, drawn: Drawn) -> Doing:
     """Set target voters that can't be reached, and cancel them."""
     target = [*_voters(operations), _ABSENT]
@@ -59,7 +63,7 @@ def alter_and_cancel(operations: Operations, drawn: Drawn) -> Doing:
     operations.admin("DELETE", _PATH)
 
 
-@act(endings=(FinalCondition("AlterationPending", _CANCEL.pattern, _cancels),))
+@act(endings=(_PENDING,))
 def alter_to_absent_left(operations: Operations, drawn: Drawn) -> Doing:
     """Set target voters that can't be reached, and leave them so."""
     target = [*_voters(operations), _ABSENT]

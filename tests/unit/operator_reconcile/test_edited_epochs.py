@@ -10,9 +10,13 @@ NOTHING_SEEN = Seen()
 
 
 class FencedNodes(HealthyNodes):
-    """Descriptions that are older than an earlier one are recognized, as by `QuorumClient`."""
+    """Descriptions that are older than an earlier one are recognized, as by `QuorumClient`. `lost`: nobody leads."""
+
+    lost = False
 
     async def describe(self, ips: list[str], seen: Seen = NOTHING_SEEN) -> Described:
+        if self.lost:
+            return Described(None, None)
         found = await super().describe(ips)
         if found.view is None or not seen.is_older(found.view):
             return found
@@ -34,6 +38,21 @@ def test_lease_holder_trusts_the_epoch_that_it_wrote(field: str) -> None:
     assert api.status.get("recoveredEpoch") is None
     assert api.condition("QuorumLost").get("status") != "True"
     assert api.status["leader"] == {"id": 1, "epoch": 4}
+
+
+def test_epoch_that_was_edited_while_nobody_led_is_not_taken_for_confirmed() -> None:
+    """Afterwards one voter is dead: the operator would ignore the leader for good, and call its voters outdated."""
+    api = running_quorum(3)
+    nodes = FencedNodes(3)
+    made = reconciler(api, nodes, writes_alone=True)
+    repeat(made, 2)
+    nodes.lost = True
+    api.resource["status"]["newestEpoch"] = FAR
+    repeat(made, 3)
+    nodes.lost, nodes.silent = False, (3,)
+    repeat(made, 2)
+    assert api.status["newestEpoch"] == 4
+    assert api.condition("QuorumConfirmed")["status"] == "True"
 
 
 @pytest.mark.requirement("OP-07")
