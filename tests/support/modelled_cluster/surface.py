@@ -144,7 +144,7 @@ class ModelledOperations(Operations):
         leader = self._cluster.leader()
         if leader is None:
             raise TargetMissing("nobody leads")
-        if leader.token != self.quorum.token():
+        if leader.token != self.token():
             raise TargetMissing("the leader does not know the token yet")
         content = json.dumps(body or {}).encode()
         answer = self._cluster.answers.call(

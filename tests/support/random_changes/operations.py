@@ -268,7 +268,7 @@ class Operations:
         load = self.env.the_load
         target = Target(
             [load.url],
-            token=self.quorum.token(),
+            token=self.token(),
             timeout_ms=_ADMIN_TIMEOUT_MS,
             authorities=load.authorities,
         )
@@ -276,6 +276,13 @@ class Operations:
             return str(target.call(method, path, body))
         finally:
             target.turn()
+
+    def token(self) -> str:
+        """The admin token. Raises TargetMissing if an act has emptied the Secret."""
+        try:
+            return self.quorum.token()
+        except KeyError as error:
+            raise TargetMissing("the Secret has no token") from error
 
     def await_restart(self) -> None:
         """Wait for an API server that was just killed. One that hangs is not waited for: it is another act's to let it go on."""
