@@ -30,9 +30,9 @@ def with_template(seen: PodFacts, pod: Object, owned: Object) -> PodFacts:
     meta, status = owned["metadata"], owned.get("status") or {}
     current = status.get("updateRevision")
     made_from = (pod["metadata"].get("labels") or {}).get("controller-revision-hash")
-    if current is None or made_from is None:
+    if current is None:
         return seen
-    if made_from == current:
+    if made_from in (None, current):  # None: another client has removed the label.
         return replace(seen, outdated=_has_edited_image(seen, pod, owned["spec"]["template"]))
     if status.get("observedGeneration", 0) < meta.get("generation", 0):
         return seen

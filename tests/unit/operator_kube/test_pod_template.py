@@ -145,3 +145,22 @@ def test_restart_does_not_wait_for_an_image_edited_in_the_pod(
     found = with_template(facts.pod_facts(running, None), running, owned)
     assert found.outdated is outdated
     assert not found.runs_other
+
+
+@pytest.mark.parametrize(
+    ("image", "waiting", "outdated"),
+    [
+        ("node:2", "ImagePullBackOff", True),
+        ("node:1", "ImagePullBackOff", False),
+        ("node:2", "CrashLoopBackOff", False),
+    ],
+)
+def test_image_edited_in_a_pod_without_its_revision_label_is_found(
+    image: str, waiting: str, outdated: bool
+) -> None:
+    """Who strips the labels of a pod takes off the one by which Kubernetes names its revision; nobody restores that."""
+    owned, running = owned_and_pod(COMMON, COMMON, {}, {})
+    running["metadata"]["labels"] = {}
+    running["spec"]["containers"][0]["image"] = image
+    running["status"]["containerStatuses"][0]["state"]["waiting"]["reason"] = waiting
+    assert with_template(facts.pod_facts(running, None), running, owned).outdated is outdated
