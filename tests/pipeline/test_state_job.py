@@ -88,7 +88,11 @@ def test_states_with_a_snapshot_a_time_and_an_open_transaction(
             history.at(Moment(offset=999))
 
 
-@pytest.mark.parametrize("worth_bytes", [0, WORTH_BYTES], ids=["compiled", "record by record"])
+@pytest.mark.parametrize(
+    "worth_bytes",
+    [0, pytest.param(WORTH_BYTES, marks=pytest.mark.long)],
+    ids=["compiled", "record by record"],
+)
 def test_partitions_of_a_large_topic_are_merged_by_all_tasks(
     spark: SparkSession, tmp_path: Path, worth_bytes: int
 ) -> None:

@@ -26,6 +26,7 @@ from quorum_pipeline.spark.stored_states import keep_state
 from quorum_pipeline.state.difference import differences
 from quorum_pipeline.state.moment import Moment
 from quorum_pipeline.state.tables import STATE_TABLES, TABLES_BY_NAME
+from quorum_pipeline.state.versions import buckets_of
 from support.delta_checks import CUTS, SHORT
 from support.delta_records import BEGUN, SHARDED_LOGS, node_state
 from support.metadata_histories import histories
@@ -169,6 +170,11 @@ def test_versions_of_sharded_topics_are_the_rows_of_a_node(values: list[bytes], 
     end = len(values) if wrong is None else wrong
     assert wrong == node_state(values).wrong_at
     assert tables_at(versions, end) == tables_of(node_state(values[:end]).image)
+
+
+def test_versions_of_one_large_topic_are_computed_in_all_buckets() -> None:
+    counts = Counter(bucket for n in range(40) for bucket in buckets_of(partition(n, (1,)), 4))
+    assert counts == dict.fromkeys(range(4), 10)
 
 
 def large_log(partitions: int) -> list[bytes]:
