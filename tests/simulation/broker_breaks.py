@@ -110,11 +110,8 @@ def truncate_to_the_high_watermark(patch: Patch) -> None:
     patch.setattr(Follower, "__init__", cutting)
 
 
-def let_anyone_join(patch: Patch) -> None:
-    """A follower may join the ISR however little it has.
-
-    Would: make a leader of a replica that lacks what is committed.
-    """
+def _let_laggards_join(patch: Patch) -> None:
+    """The other condition, which a replica that lacks records meets only by chance."""
     real = isr_changes._lags
 
     def lags(leader: Leader, progress: Any, now_ms: float) -> bool:
@@ -122,6 +119,14 @@ def let_anyone_join(patch: Patch) -> None:
         return progress in members and real(leader, progress, now_ms)
 
     patch.setattr(isr_changes, "_lags", lags)
+
+
+def let_anyone_join(patch: Patch) -> None:
+    """A follower may join the ISR however little it has.
+
+    Would: make a leader of a replica that lacks what is committed.
+    """
+    _let_laggards_join(patch)
     patch.setattr(
         isr_changes, "_may_join", lambda leader, replica_id, progress: progress.end_offset >= 0
     )
@@ -132,6 +137,7 @@ def let_join_before_the_epoch_begins(patch: Patch) -> None:
 
     Would: give a seat to a replica that lacks what an earlier leader committed.
     """
+    _let_laggards_join(patch)
     real = isr_changes._may_join
 
     def broken(leader: Leader, replica_id: int, progress: Any) -> bool:

@@ -27,7 +27,7 @@ storage, world, forgery = (
         ("clock jump", world.count_recent_fetches_only, 12),
         ("doubled answers", world.take_an_answer_again, 1),
         ("damaged answers", world.take_records_unchecked, 1),
-        ("wall clock", world.time_by_the_time_of_day, 11),
+        ("wall clock", world.time_by_the_time_of_day, 28),
         ("forged votes", forgery.take_any_epoch, 1),
         ("forged leaders", forgery.follow_every_begin_quorum_epoch, 1),
         ("forged addresses", forgery.update_a_voter_for_anyone, 1),
@@ -36,7 +36,7 @@ storage, world, forgery = (
         ("answers to nothing", forgery.take_an_answer_for_any_question, 1),
         ("forged questions", forgery.stop_for_a_foreign_question, 1),
         ("forged changes", forgery.add_a_voter_without_an_address, 5),
-        ("false leaders", forgery.leave_a_misled_voter_alone, 10),
+        ("false leaders", forgery.leave_a_misled_voter_alone, 18),
         ("false leaders", forgery.never_doubt_a_leader_that_is_gone, 14),
     ],
 )
