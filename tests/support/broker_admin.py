@@ -20,7 +20,15 @@ from quorum_node.protocol.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopic,
 )
-from quorum_node.records.batches import Batch, Record, decode_records, encode_batch, split_batches
+from quorum_node.records.batches import (
+    HEADER_BYTES,
+    Batch,
+    Record,
+    decode_records,
+    encode_batch,
+    split_batches,
+)
+from quorum_node.storage.broker.batch_walk import batch_at
 from support.python_brokers import PythonBrokers
 
 
@@ -73,16 +81,22 @@ def keyed(*pairs: tuple[bytes | None, bytes | None]) -> bytes:
 
 
 def batches_of(brokers: PythonBrokers, broker_id: int, topic_id: UUID, offset: int = 0) -> list[Batch]:  # fmt: skip
-    """All batches from `offset` on that a consumer may have."""
+    """All batches with records from `offset` on that a consumer may have. Compaction may leave batches without any."""
     found: list[Batch] = []
     while True:
         answer = brokers.fetch(broker_id, topic_id, offset)
         assert not answer.error_code, answer
-        batches, _ = split_batches(answer.records or b"")
-        if not batches:
+        data = memoryview(answer.records or b"")
+        if not data:
             return found
-        found += batches
-        offset = batches[-1].header.end_offset
+        position = 0
+        while position + HEADER_BYTES <= len(data):
+            header = batch_at(data, position, position, len(data))
+            if header.record_count:
+                batches, cut = split_batches(data[position : header.end_position])
+                assert not cut
+                found += batches
+            position, offset = header.end_position, header.end_offset
 
 
 def newest_values(batches: Iterable[Batch]) -> dict[bytes | None, bytes | None]:
