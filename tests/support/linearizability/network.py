@@ -34,18 +34,26 @@ _numbers = itertools.count()
 
 def require_namespaces() -> None:
     """Skip the test, with the reason, where no network namespace can be made."""
+    reason = missing_for_namespaces()
+    if reason is not None:
+        pytest.skip(reason)
+
+
+def missing_for_namespaces() -> str | None:
+    """Why no network namespace with a packet filter can be made here; None if one can."""
     if os.geteuid() != 0:
-        pytest.skip("network namespaces need root")
+        return "network namespaces need root"
     for program, package in (("ip", "iproute2"), ("nft", "nftables")):
         if shutil.which(program) is None:
-            pytest.skip(f"{program} is not installed (Debian package {package})")
+            return f"{program} is not installed (Debian package {package})"
     probe = f"{_PREFIX}{os.getpid()}x-probe"
     made = subprocess.run(
         ["ip", "netns", "add", probe], capture_output=True, text=True, check=False
     )
     if made.returncode != 0 and "not permitted" in made.stderr:
-        pytest.skip(f"network namespaces are not permitted here: {made.stderr.strip()}")
+        return f"network namespaces are not permitted here: {made.stderr.strip()}"
     _run("ip", "netns", "del", probe)
+    return None
 
 
 class FilteredNetwork:

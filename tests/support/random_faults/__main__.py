@@ -8,6 +8,7 @@ import argparse
 import sys
 
 from support import warm_start
+from support.linearizability.network import missing_for_namespaces
 from support.random_faults.breaks import BREAKS, named, play_broken
 from support.random_faults.rounds import ledger, rounds
 from support.seeded_rounds import say, seeds_of
@@ -22,6 +23,9 @@ def main() -> int:
     options = parser.parse_args()
     if options.defect is not None:
         return play_broken(named(options.defect), seeds_of(options.seeds))
+    if (missing := missing_for_namespaces()) is not None:
+        print(f"random faults can't be played: {missing}", file=sys.stderr)
+        return 2
     warm_start.install()
     kept = None if options.again else ledger()
     found = rounds(seeds_of(options.seeds), kept, say, seconds=options.seconds)
