@@ -81,8 +81,7 @@ def handle_begin_response(
     if not isinstance(leader, Leader) or sent.epoch != replica.epoch or sent.peer is None:
         return
     if response.error is RaftError.NONE:
-        leader.unendorsed.discard(sent.peer)
-        leader.misled_since_ms.pop(sent.peer, None)
+        leader.endorsed_by(sent.peer)
     elif _is_bound_to_another(replica, response):
         _help_misled_voter(replica, leader, sent.peer)
 

@@ -36,9 +36,7 @@ def check_quorum(replica: ReplicaState, leader: Leader) -> None:
     silent_since_ms = replica.now_ms - replica.config.fetch_timeout_ms
     lost = {key for key in replica.other_voters() if last_contact_ms(key) <= silent_since_ms}
     if not lost <= leader.unendorsed:
-        leader.unendorsed |= lost
-        leader.begin_failures = 0
-        leader.begin_deadline_ms = replica.now_ms
+        leader.await_endorsement(lost, replica.now_ms)
 
 
 def note_search(replica: ReplicaState, leader: Leader, key: ReplicaKey) -> None:
@@ -47,10 +45,6 @@ def note_search(replica: ReplicaState, leader: Leader, key: ReplicaKey) -> None:
     It is told of this one again. The first fetch after a restart looks the same, so its next fetch is
     awaited before.
     """
-    if key in leader.unendorsed or key not in replica.voters.latest.voters:
-        return
-    leader.unendorsed.add(key)
-    leader.begin_failures = 0
-    due_ms = replica.now_ms + replica.config.retry_backoff_max_ms
-    if leader.begin_deadline_ms is None or leader.begin_deadline_ms > due_ms:
-        leader.begin_deadline_ms = due_ms
+    if key not in leader.unendorsed and key in replica.voters.latest.voters:
+        due_ms = replica.now_ms + replica.config.retry_backoff_max_ms
+        leader.await_endorsement((key,), due_ms)

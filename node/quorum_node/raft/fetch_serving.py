@@ -292,8 +292,7 @@ def _note_progress(
     if request.answer < 0 and request.answer != STOCK_SENDER:
         note_search(replica, leader, key)
     elif leader.unendorsed:
-        leader.unendorsed.discard(key)
-        leader.misled_since_ms.pop(key, None)
+        leader.endorsed_by(key)
     news = request.answer > progress.answer
     if news:
         progress.answer = request.answer

@@ -6,6 +6,7 @@ commit, reads, membership).
 """
 
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -183,6 +184,18 @@ class Leader:
         """The answer round for a fetch answer that is sent now. Later reads need another round."""
         self.round_sent = True
         return self.answer_round
+
+    def await_endorsement(self, keys: Iterable[ReplicaKey], due_ms: float) -> None:
+        """Send BeginQuorumEpoch to these replicas at `due_ms` or before, and again until they follow."""
+        self.unendorsed.update(keys)
+        self.begin_failures = 0
+        if self.begin_deadline_ms is None or self.begin_deadline_ms > due_ms:
+            self.begin_deadline_ms = due_ms
+
+    def endorsed_by(self, key: ReplicaKey) -> None:
+        """The replica follows this leader."""
+        self.unendorsed.discard(key)
+        self.misled_since_ms.pop(key, None)
 
     def last_contact_ms(self, key: ReplicaKey) -> float:
         """When another voter last fetched; before its first fetch, the time of the election."""

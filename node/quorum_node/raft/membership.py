@@ -262,9 +262,7 @@ def _announce(replica: ReplicaState, leader: Leader, voter: ReplicaKey) -> None:
     """
     progress = leader.progress.get(voter)
     if progress is None or not safety.is_fetching(replica, progress):
-        leader.unendorsed.add(voter)
-        leader.begin_deadline_ms = replica.now_ms
-        leader.begin_failures = 0
+        leader.await_endorsement((voter,), replica.now_ms)
 
 
 def endpoint_of_new_voter(
@@ -304,9 +302,7 @@ def replica_fetched(replica: ReplicaState, leader: Leader, key: ReplicaKey) -> N
     added = replica.voters.latest.voters.added(entry)
     change.phase = ChangePhase.COMMITTING
     change.position = _append(replica, added)
-    leader.unendorsed.add(change.voter)
-    leader.begin_deadline_ms = replica.now_ms
-    leader.begin_failures = 0
+    leader.await_endorsement((change.voter,), replica.now_ms)
     if not change.ack_when_committed and change.request_id is not None:
         replica.respond(
             change.request_id,
