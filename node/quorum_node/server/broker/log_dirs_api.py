@@ -4,7 +4,6 @@ Source: KIP-113, KIP-827, KIP-1066; the rules of a stock broker (`ReplicaManager
 """
 
 from collections.abc import Iterable
-from dataclasses import replace
 from uuid import UUID
 
 from quorum_node.protocol.alter_replica_log_dirs import (
@@ -57,10 +56,10 @@ class LogDirsApi:
         are_known = image.features.metadata_version >= CORDONED_DIRECTORIES_LEVEL
         cordoned = self._replicas.cordoned_ids(image) if are_known else ()
         online = tuple(
-            replace(
-                _directory(
-                    each, found.get(each.directory_id, ()), moves.get(each.directory_id, ())
-                ),
+            _directory(
+                each,
+                found.get(each.directory_id, ()),
+                moves.get(each.directory_id, ()),
                 is_cordoned=each.directory_id in cordoned,
             )
             for each in self._directories.online
@@ -108,7 +107,11 @@ class LogDirsApi:
 
 
 def _directory(
-    directory: DataDirectory, replicas: Iterable[HostedReplica], moves: Iterable[Move]
+    directory: DataDirectory,
+    replicas: Iterable[HostedReplica],
+    moves: Iterable[Move],
+    *,
+    is_cordoned: bool,
 ) -> DescribeLogDirsResult:
     by_topic: dict[str, list[DescribeLogDirsPartition]] = {}
     for each in replicas:
@@ -128,6 +131,7 @@ def _directory(
         ),
         total_bytes=total_bytes,
         usable_bytes=usable_bytes,
+        is_cordoned=is_cordoned,
     )
 
 
