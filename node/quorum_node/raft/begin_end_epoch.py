@@ -63,8 +63,8 @@ def send_begin(replica: ReplicaState, leader: Leader) -> None:
                 replica.recovered_epoch,
             )
             replica.send(endpoint, request, key)
-        elif key not in replica.voters.latest.voters:
-            leader.unendorsed.discard(key)  # its add was given up
+        elif key not in replica.voters.counted():
+            leader.unendorsed.discard(key)  # it is removed, or its add was given up
     leader.begin_failures += 1
     leader.begin_deadline_ms = replica.now_ms + replica.backoff_ms(leader.begin_failures)
 

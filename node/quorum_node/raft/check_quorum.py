@@ -34,7 +34,8 @@ def check_quorum(replica: ReplicaState, leader: Leader) -> None:
         return
     leader.check_quorum_deadline_ms = deadline_ms
     silent_since_ms = replica.now_ms - replica.config.fetch_timeout_ms
-    lost = {key for key in replica.other_voters() if last_contact_ms(key) <= silent_since_ms}
+    counted = set(replica.voters.counted()) - {replica.key}
+    lost = {key for key in counted if last_contact_ms(key) <= silent_since_ms}
     if not lost <= leader.unendorsed:
         leader.await_endorsement(lost, replica.now_ms)
 
@@ -45,6 +46,6 @@ def note_search(replica: ReplicaState, leader: Leader, key: ReplicaKey) -> None:
     It is told of this one again. The first fetch after a restart looks the same, so its next fetch is
     awaited before.
     """
-    if key not in leader.unendorsed and key in replica.voters.latest.voters:
+    if key not in leader.unendorsed and key in replica.voters.counted():
         due_ms = replica.now_ms + replica.config.retry_backoff_max_ms
         leader.await_endorsement((key,), due_ms)

@@ -176,7 +176,7 @@ def _is_voter(replica: ReplicaState, key: ReplicaKey) -> bool:
     voters = replica.voters.latest.voters
     if replica.ids_only and voters.newest(key.id) is not None:
         return True
-    return key in voters or key in replica.voters.committed.voters
+    return key in replica.voters.counted()
 
 
 def _not_from_the_log(

@@ -440,7 +440,6 @@ def _append_change(
         planned=planned,
         position=_append(replica, voters),
     )
-    leader.unendorsed.intersection_update(voters.ordered_keys)
     return change
 
 

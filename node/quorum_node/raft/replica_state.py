@@ -312,9 +312,11 @@ class ReplicaState(LogPositions, EpochState):
     def endpoint_of(self, key: ReplicaKey) -> Endpoint | None:
         """Controller listener of a voter, as last reported or from the latest voter set.
 
-        Also that of a target voter, if it has been reported.
+        Also that of a target voter, if it has been reported, and that of a voter whose removal is
+        not committed.
         """
-        voter = self.voters.latest.voters.get(key)
+        voters = self.voters
+        voter = voters.latest.voters.get(key) or voters.committed.voters.get(key)
         return self.gossip.address_of(key, voter.endpoint(CONTROLLER) if voter else None)
 
     def other_voters(self) -> list[ReplicaKey]:

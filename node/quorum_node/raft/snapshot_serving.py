@@ -91,7 +91,7 @@ def _note_download(replica: ReplicaState, leader: Leader, request: FetchSnapshot
         return
     now_ms = replica.now_ms
     progress.last_fetch_ms = now_ms
-    leader.unendorsed.discard(request.replica)
+    leader.endorsed_by(request.replica)
     download = progress.download
     if download is None or download.id != request.snapshot_id:
         progress.download = Download(request.snapshot_id, now_ms, now_ms)

@@ -144,6 +144,16 @@ class VoterHistory:
     def latest_is_committed(self) -> bool:
         return self._committed == len(self._entries) - 1
 
+    def counted(self) -> tuple[ReplicaKey, ...]:
+        """Keys of the latest set and of the committed one.
+
+        Until a removal is committed, its commit may need the acknowledgement of the removed voter.
+        """
+        keys = self.latest.voters.ordered_keys
+        if self.latest_is_committed:
+            return keys
+        return tuple(dict.fromkeys((*keys, *self.committed.voters.ordered_keys)))
+
     @property
     def entries(self) -> tuple[VotersEntry, ...]:
         return tuple(self._entries)

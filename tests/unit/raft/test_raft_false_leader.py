@@ -250,3 +250,23 @@ def test_follower_that_was_told_of_a_false_leader_returns(restarts: bool) -> Non
     epoch = cores.leader.replica.epoch
     cores.advance(20_000)
     assert cores.leader.replica.epoch == epoch, "no further election"
+
+
+def test_voter_returns_whose_acknowledgement_its_removal_needs() -> None:
+    """The only other voter, which believes that it leads itself at another address: no election by others helps."""
+    cores, leader = formed_cores("1", "2")
+    cores.start(LIAR)
+    other = next(node for node in cores.nodes.values() if node.name not in (leader.name, LIAR))
+    cores.partition([leader.name], [other.name], [LIAR])
+    mislead(
+        cores,
+        other,
+        CurrentLeader(other.replica.key.id, leader.replica.epoch, endpoints_of(LIAR)[0]),
+    )
+    removal = RemoveVoterRequest(CLUSTER_ID, other.replica.key, 3_000)
+    assert cores.request(leader, removal) is None, "it is not committed"
+    cores.heal()
+    cores.advance(20_000)
+    voters = cores.leader.replica.voters
+    assert voters.latest.voters.ordered_keys == (leader.replica.key,)
+    assert voters.latest_is_committed
