@@ -156,14 +156,25 @@ def voters_changed(replica: ReplicaState) -> None:
 
 
 def leader_answered(replica: ReplicaState) -> None:
-    """The leader responded: records about its silence are void."""
+    """There is a leader, perhaps this replica: records about its silence are void."""
     replica.campaigns = 0
     replica.refused_shorter = None
 
 
 def refused_shorter_log(replica: ReplicaState, candidate: ReplicaKey) -> None:
-    """A candidate with a log that is less up to date asked for a vote."""
+    """A candidate with a log that is less up to date asked for a vote.
+
+    So a voter that has left elections to a newer key of its id starts them itself.
+    """
     replica.refused_shorter = candidate
+    role = replica.role
+    if (
+        isinstance(role, Unattached)
+        and role.election_deadline_ms is None
+        and replica.may_campaign()
+    ):
+        delay_ms = replica.config.election_timeout_ms * (1 + replica.jitter())
+        role.election_deadline_ms = replica.now_ms + delay_ms
 
 
 def campaign_delay_ms(replica: ReplicaState, campaigns: int) -> float:
@@ -227,7 +238,7 @@ def _win(replica: ReplicaState, role: Prospective | Candidate) -> None:
     if isinstance(role, Prospective):
         start_candidacy(replica)
         return
-    replica.campaigns = 0
+    leader_answered(replica)
     leader: Leader = become_leader(replica, role.granted)
     assert leader is replica.role
 

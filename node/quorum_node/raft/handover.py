@@ -118,8 +118,11 @@ def may_take_over(replica: ReplicaState, leader: Leader) -> bool:
     )
 
 
-def hand_over_if_witness(replica: ReplicaState, leader: Leader) -> None:
-    """A witness that leads nevertheless hands over as soon as another voter can lead."""
+def hand_over_if_possible(replica: ReplicaState, leader: Leader) -> None:
+    """A leader that should not lead hands over as soon as another voter can lead.
+
+    A witness, or a voter with a newer key of its id beside it: others know a leader by its id.
+    """
     if may_take_over(replica, leader):
         start(replica, leader, None, None)
 

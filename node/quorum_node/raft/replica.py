@@ -180,8 +180,8 @@ class Replica(ReplicaState):
                 fetch_answers.answer_voters(self, role)
                 self.out.append(FlushLog())
                 fetch_answers.answer_observers(self, role)
-            if self.config.witness and role.handover is None:
-                handover.hand_over_if_witness(self, role)
+            if (self.config.witness or self.has_newer_key) and role.handover is None:
+                handover.hand_over_if_possible(self, role)
             elif role.handover is not None:
                 handover.finish_if_ready(self, role)
             elif role.begin_deadline_ms is not None and role.begin_deadline_ms <= self.now_ms:

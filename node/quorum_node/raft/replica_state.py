@@ -188,6 +188,7 @@ class ReplicaState(LogPositions, EpochState):
         self.voters = self._load_voters(state, log)
         self.voters_are_committed(self.voters.committed)
         self.is_voter = key in self.voters.latest.voters
+        self.has_newer_key = self._has_newer_key()
         self.gossip.use_voters(self.voters_with_keys(), key, 0.0, self.target_voters())
 
     def _forget_peers(self) -> None:
@@ -331,16 +332,23 @@ class ReplicaState(LogPositions, EpochState):
     def may_campaign(self) -> bool:
         """Whether it may start elections: a voter, the newest key of its id, and in working order.
 
-        A voter whose removal is in its log but, as far as it knows, not committed, still may: its
-        log may be the only one that is up to date (Ongaro's dissertation, 4.2.2). It does not count
-        its own vote then. A witness never does, not even as the only voter.
+        Two others still may, as their log may be the only one that is up to date (Ongaro's
+        dissertation, 4.2.2). A voter whose removal is in its log but, as far as it knows, not
+        committed; it does not count its own vote then. And a voter with a newer key of its id beside
+        it, once it has refused a candidate with a shorter log. A witness never does, not even as
+        the only voter.
         """
         if self.stopping or self.halted or self.config.witness or self.epoch >= MAX_EPOCH:
             return False
-        voters = self.voters
-        if self.is_voter:
-            return voters.latest.voters.is_newest(self.key)
-        return not voters.latest_is_committed and voters.committed.voters.is_newest(self.key)
+        if not self.may_have_to_vote():
+            return False
+        known = self.voters
+        voters = (known.latest if self.is_voter else known.committed).voters
+        return self.refused_shorter is not None or voters.is_newest(self.key)
+
+    def _has_newer_key(self) -> bool:
+        """Whether it is a voter, and a newer key of its id is one as well."""
+        return self.is_voter and not self.voters.latest.voters.is_newest(self.key)
 
     def has_live_leader(self) -> bool:
         """Whether it is the leader, or follows one whose link is not closed and has not timed out.
@@ -457,6 +465,7 @@ class ReplicaState(LogPositions, EpochState):
         self.voters_changes += 1
         latest = self.voters.latest
         was_voter, self.is_voter = self.is_voter, self.key in latest.voters
+        self.has_newer_key = self._has_newer_key()
         self.gossip.use_voters(self.voters_with_keys(), self.key, self.now_ms, self.target_voters())
         self.out.append(
             VotersChanged(
