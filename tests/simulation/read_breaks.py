@@ -6,7 +6,8 @@ import pytest
 
 from quorum_node.raft import reads, remote_reads
 from quorum_node.raft.leadership import Leader
-from quorum_node.raft.replica_state import RemoteRead, ReplicaState
+from quorum_node.raft.replica_state import ReplicaState
+from quorum_node.raft.unfinished import RemoteRead
 
 Patch = pytest.MonkeyPatch
 Break = Callable[[Patch], None]

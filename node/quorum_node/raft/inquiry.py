@@ -15,10 +15,11 @@ from quorum_node.raft.config import CONTROLLER
 from quorum_node.raft.events import FailureReason
 from quorum_node.raft.leadership import Leader
 from quorum_node.raft.messages import NO_LEADER, CurrentLeader, FetchRequest
-from quorum_node.raft.replica_state import Claim, ReplicaState
+from quorum_node.raft.replica_state import ReplicaState
 from quorum_node.raft.roles import Resigned
 from quorum_node.raft.search_targets import targets
 from quorum_node.raft.transitions import become_follower
+from quorum_node.raft.unfinished import Claim
 from quorum_node.records.identity import Endpoint, ReplicaKey
 
 _PAUSE_MS = 500.0

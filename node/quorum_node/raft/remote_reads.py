@@ -21,9 +21,10 @@ from quorum_node.raft.following import asked_leader_id
 from quorum_node.raft.leadership import Leader
 from quorum_node.raft.messages import ReadOffsetRequest, ReadOffsetResponse
 from quorum_node.raft.outputs import ReadConfirmed, ReadFailed
-from quorum_node.raft.replica_state import Outstanding, RemoteRead, ReplicaState
+from quorum_node.raft.replica_state import Outstanding, ReplicaState
 from quorum_node.raft.roles import Follower, Link
 from quorum_node.raft.transitions import observe_leader
+from quorum_node.raft.unfinished import RemoteRead
 
 MAX_QUESTIONS = 2
 

@@ -38,8 +38,9 @@ from quorum_node.raft.outputs import (
     ResetLog,
     WriteSnapshotChunk,
 )
-from quorum_node.raft.replica_state import Partial, ReplicaState
+from quorum_node.raft.replica_state import ReplicaState
 from quorum_node.raft.roles import Follower, Prospective
+from quorum_node.raft.unfinished import Partial
 from quorum_node.raft.voters import snapshot_entry
 from quorum_node.records.control import VotersRecord
 from quorum_node.records.snapshot_id import SnapshotId
