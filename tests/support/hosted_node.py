@@ -190,6 +190,9 @@ class OneConnection:
         """See `Answering`."""
         raise error
 
+    def spent(self, seconds: float) -> None:
+        """See `Answering`."""
+
     async def ask(self, to: KafkaApi, api: Api, body: Message, version: int | None) -> Any:
         """One request, encoded and decoded as on the wire, both ways."""
         version = api.max_version if version is None else version

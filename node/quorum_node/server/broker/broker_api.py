@@ -122,7 +122,8 @@ class BrokerApi:
         elif isinstance(body, ProduceRequest) and not body.acks:
             inbound.leave_unanswered(failed=True)
         else:
-            inbound.reply(refuse(body, found.error, found.text))
+            denial = found
+            inbound.reply_made(lambda: refuse(body, denial.error, denial.text))
 
     def _serve(self, inbound: InboundRequest, body: Message | None, rights: Rights) -> None:
         match body:

@@ -9,6 +9,7 @@ import asyncio
 import math
 from collections import deque
 from collections.abc import Callable
+from concurrent.futures import Future
 from time import perf_counter
 from typing import Protocol, cast
 
@@ -20,6 +21,7 @@ from quorum_node.security.caller import ANONYMOUS, Caller
 from quorum_node.server.ending.fail_stop import is_half_a_step
 from quorum_node.server.listener.connection_book import ConnectionBook
 from quorum_node.server.listener.fair_turns import FairTurns
+from quorum_node.server.listener.large_messages import LargeMessages, may_take_long
 from quorum_node.server.listener.large_reads import LARGE_BYTES, LargeReads
 from quorum_node.server.listener.logins import Logins
 from quorum_node.server.listener.port import Handler, InboundRequest
@@ -66,6 +68,7 @@ class ConnectionOwner(Protocol):
     loop: asyncio.AbstractEventLoop
     turns: FairTurns
     large_reads: LargeReads
+    large_messages: LargeMessages
     book: ConnectionBook
     logins: Logins | None
 
@@ -106,6 +109,7 @@ class KafkaConnection(asyncio.Protocol):
         self._turn_scheduled = False
         self._read_in_turns = False
         self._collecting = False
+        self._is_decoding = False
         self._closed = False
         self._is_voters = False
         self._was_slow = False
@@ -186,7 +190,7 @@ class KafkaConnection(asyncio.Protocol):
         """Called by the loop."""
         self._received = self.active_at = perf_counter()
         self._frames.feed(data)
-        if self._turn_scheduled:
+        if self._turn_scheduled or self._is_decoding:
             # The client may send more while it waits. Most have one request in flight: pausing those costs more than it saves.
             self._pause_reading()
             return
@@ -230,11 +234,13 @@ class KafkaConnection(asyncio.Protocol):
     def _take_turn(self) -> None:
         """Handle some complete frames. If there are more than for one turn, the connection is queued again."""
         self._turn_scheduled = False
-        if self._closed:
-            return
+        if not self._closed:
+            self._handle_and_answer(self._handle_frames)
+
+    def _handle_and_answer(self, handle: Callable[[], bool]) -> None:
         self._collecting = True
         try:
-            more = self._handle_frames()
+            more = handle()
         except MalformedMessage as error:
             if is_half_a_step(error):
                 raise
@@ -278,16 +284,10 @@ class KafkaConnection(asyncio.Protocol):
         while not self._closed and (frame := frames.next()) is not None:
             self.unfinished_since = None
             self.standing = self._standing_of_client
-            request = self._decode(frame)
-            if not self._is_voters:
-                self._is_voters = server.is_voters(self, request)
-            size_bytes = len(frame)
-            inbound = InboundRequest(self, request, self._received, size_bytes)
-            self._queued_bytes += size_bytes
-            self._waiting.append(inbound)
-            self._share.received(1)
-            server.times.arrived(request)
-            self._handler(inbound)
+            if not self._is_voters and may_take_long(frame):
+                self._decode_on_thread(frame)
+                return frames.has_more
+            inbound = self._handle(self._decode(frame), len(frame))
             handled += 1
             if inbound.encoded is not None:
                 answer_bytes += sum(map(len, inbound.encoded))
@@ -302,15 +302,53 @@ class KafkaConnection(asyncio.Protocol):
                 return True
         return False
 
+    def _handle(
+        self, request: Request, size_bytes: int, large: LargeMessages | None = None
+    ) -> InboundRequest:
+        if not self._is_voters:
+            self._is_voters = self._server.is_voters(self, request)
+        inbound = InboundRequest(self, request, self._received, size_bytes, large)
+        self._queued_bytes += size_bytes
+        self._waiting.append(inbound)
+        self._share.received(1)
+        self._server.times.arrived(request)
+        self._handler(inbound)
+        return inbound
+
+    def _decode_on_thread(self, frame: Buffer) -> None:
+        """Until it is decoded, the requests after it wait."""
+        self._is_decoding = True
+        decode, size_bytes = self._decode, len(frame)
+
+        def done(made: "Future[Request]", seconds: float) -> None:
+            self._is_decoding = False
+            self.spent(seconds)
+            if not self._closed:
+                self._handle_and_answer(lambda: self._handle_decoded(made, size_bytes))
+
+        self._server.large_messages.run(lambda: decode(frame), done)
+
+    def _handle_decoded(self, made: "Future[Request]", size_bytes: int) -> bool:
+        began = perf_counter()
+        self._handle(made.result(), size_bytes, self._server.large_messages)
+        self.spent(perf_counter() - began)
+        return self._frames.has_more
+
+    def spent(self, seconds: float) -> None:
+        """See `Answering`."""
+        self._share.spent(seconds)
+        self._share.move_to(self._share.served_until + seconds)
+
     def _throttle(self, more: bool) -> None:
         """Read only from a client that reads its answers, has few requests in flight, and is not waiting for its turn."""
         if self._transport is None or self._closed:
             return
         limit = MAX_IN_FLIGHT if self._is_voters else MAX_IN_FLIGHT_OF_CLIENTS
         blocked = self._writing_paused or self._read_in_turns or len(self._waiting) > limit
+        blocked = blocked or self._is_decoding
         if self._is_retiring:
             blocked = True
-            if not self._waiting:
+            if not self.in_flight:
                 self.close()
                 return
         if self._queued_bytes > MAX_QUEUED_BYTES_OF_CLIENTS and not self._is_voters:
@@ -409,7 +447,7 @@ class KafkaConnection(asyncio.Protocol):
     @property
     def in_flight(self) -> int:
         """Number of unanswered requests."""
-        return len(self._waiting)
+        return len(self._waiting) + self._is_decoding
 
     @property
     def unsent_bytes(self) -> int:

@@ -23,6 +23,7 @@ from quorum_node.server.listener.connection_book import ConnectionBook
 from quorum_node.server.listener.fair_turns import FairTurns
 from quorum_node.server.listener.handshakes import Handshakes
 from quorum_node.server.listener.kafka_connection import MAX_FRAMES_PER_TURN, KafkaConnection
+from quorum_node.server.listener.large_messages import LargeMessages
 from quorum_node.server.listener.large_reads import LargeReads
 from quorum_node.server.listener.logins import Logins, StoredCredentials
 from quorum_node.server.listener.loop_work import LoopWork
@@ -50,6 +51,7 @@ class LoopShares:
         self.work = work or LoopWork()
         self.turns = turns or FairTurns(loop)
         self.large_reads = LargeReads(loop)
+        self.large_messages = LargeMessages(loop)
 
 
 class KafkaListener:
@@ -85,6 +87,7 @@ class KafkaListener:
         self.loop = asyncio.get_running_loop()
         shares = shares or LoopShares()
         self.turns, self.large_reads = shares.turns, shares.large_reads
+        self.large_messages = shares.large_messages
         self.book = ConnectionBook(settings.limits, perf_counter, self._count_closed)
         limits = settings.limits
         self._principals = PrincipalShares(
@@ -227,7 +230,7 @@ class KafkaListeners:
         work: LoopWork | None = None,
         others: Mapping[str, Serving] = MappingProxyType({}),
     ) -> None:
-        shares = LoopShares(work=work)
+        self._shares = shares = LoopShares(work=work)
         self._listeners = []
         for each in settings:
             handles, served = others.get(each.name, (handler, apis))
@@ -260,6 +263,7 @@ class KafkaListeners:
     async def close(self, timeout_seconds: float) -> None:
         """Stop accepting connections. Answers that are ready may be sent until the timeout."""
         await asyncio.gather(*(each.close(timeout_seconds) for each in self._listeners))
+        self._shares.large_messages.close()
 
     @property
     def connections(self) -> int:

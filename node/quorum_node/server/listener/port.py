@@ -1,15 +1,18 @@
 """The port of this package: a request of the Kafka port, as its handlers see it, and the ASGI keys that describe an HTTP caller."""
 
 from collections.abc import Callable
+from concurrent.futures import Future
 from time import perf_counter
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from quorum_node.protocol.frames import Request, encode_response_parts
-from quorum_node.schema.encoder import FieldNotInVersion
+from quorum_node.schema.encoder import FieldNotInVersion, Part
 from quorum_node.schema.schema import Message
 from quorum_node.security.caller import Caller
+from quorum_node.server.listener.large_messages import LargeMessages
 from quorum_node.server.rights.port import Decided
 
+_T = TypeVar("_T")
 ON_AUTHORIZED = "quorum.on_authorized"
 """Key of an ASGI scope: a callback, called once the caller of the request is authenticated."""
 CALLER = "quorum.caller"
@@ -33,9 +36,15 @@ class Answering(Protocol):
     def unencodable(self, request: Request, error: FieldNotInVersion) -> None:
         """Report an answer that can't be encoded: a bug of this node."""
 
+    def spent(self, seconds: float) -> None:
+        """Its requests have used this much time of a thread, in seconds."""
+
 
 class InboundRequest:
-    """One request and its place in the order of answers."""
+    """One request and its place in the order of answers.
+
+    `large`: the thread for its pure work, if it is a large request.
+    """
 
     __slots__ = (
         "_abandoned",
@@ -43,6 +52,7 @@ class InboundRequest:
         "connection",
         "encoded",
         "ends_connection",
+        "large",
         "received",
         "request",
         "size_bytes",
@@ -50,8 +60,14 @@ class InboundRequest:
     )
 
     def __init__(
-        self, connection: Answering, request: Request, received: float, size_bytes: int = 0
+        self,
+        connection: Answering,
+        request: Request,
+        received: float,
+        size_bytes: int = 0,
+        large: LargeMessages | None = None,
     ) -> None:
+        self.large = large
         self.connection = connection
         self.request = request
         self.received = received
@@ -92,9 +108,27 @@ class InboundRequest:
         self.answered = perf_counter()
         self.connection.write_ready()
 
+    def prepare(self, work: Callable[[], _T], then: Callable[[_T], None]) -> None:
+        """Do pure work for this request, then continue with its result: at once, or on the thread if the request is large."""
+        if self.large is None:
+            then(work())
+            return
+
+        def done(made: "Future[_T]", seconds: float) -> None:
+            self.connection.spent(seconds)
+            then(made.result())
+
+        self.large.run(work, done)
+
     def reply(self, body: Message) -> None:
         """Send the answer; ignored when the connection is closed."""
         self.reply_version(body, self.request.version)
+
+    def reply_made(self, make: Callable[[], Message]) -> None:
+        """Make the answer and send it. `make` is pure: it runs on the thread if the request is large."""
+        self._abandoned = None
+        version = self.request.version
+        self.prepare(lambda: self._encoded(make(), version), self._send)
 
     def reply_version(self, body: Message, version: int) -> None:
         """Answer in another version than the request's (only ApiVersions does so).
@@ -102,14 +136,21 @@ class InboundRequest:
         An answer that can't be encoded closes the connection and does not end the node: its state is consistent, and
         otherwise one client could stop every node.
         """
+        self._abandoned = None
+        self.prepare(lambda: self._encoded(body, version), self._send)
+
+    def _encoded(self, body: Message, version: int) -> list[Part] | FieldNotInVersion:
         request = self.request
         try:
-            encoded = encode_response_parts(request.api, version, request.correlation_id, body)
+            return encode_response_parts(request.api, version, request.correlation_id, body)
         except FieldNotInVersion as error:
-            self.connection.unencodable(request, error)
+            return error
+
+    def _send(self, encoded: list[Part] | FieldNotInVersion) -> None:
+        if isinstance(encoded, FieldNotInVersion):
+            self.connection.unencodable(self.request, encoded)
             self.leave_unanswered(failed=True)
             return
-        self._abandoned = None
         self.encoded = encoded
         self.answered = perf_counter()
         self.connection.write_ready()

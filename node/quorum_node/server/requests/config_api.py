@@ -10,6 +10,7 @@ from quorum_node.controller.config_rights import config_refused
 from quorum_node.controller.described_room import DescribedRoom, Found
 from quorum_node.controller.problem import Problem
 from quorum_node.controller.view import Settings
+from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.protocol.configs import (
     AlterConfigsResource,
     AlterConfigsResult,
@@ -69,15 +70,27 @@ class ConfigApi:
         """The present values, after a majority has confirmed the leader."""
 
         def done(error: RaftError | None) -> None:
-            caller, synonyms, room = inbound.caller, body.include_synonyms, DescribedRoom()
-            results = tuple(
-                self._describe_one(caller, rights, resource, error, room, synonyms=synonyms)
-                for resource in body.resources
-            )
-            inbound.reply(DescribeConfigsResponse(results=results))
+            caller, image = inbound.caller, self._replica.committed.image
+            inbound.reply_made(lambda: self._description(caller, body, rights, error, image))
 
         reader = self._reads.submit(done)
         inbound.when_abandoned(lambda: self._reads.cancel(reader))
+
+    def _description(
+        self,
+        caller: Caller,
+        body: DescribeConfigsRequest,
+        rights: Rights,
+        error: RaftError | None,
+        image: ClusterImage,
+    ) -> DescribeConfigsResponse:
+        synonyms, room = body.include_synonyms, DescribedRoom()
+        return DescribeConfigsResponse(
+            results=tuple(
+                self._describe_one(caller, rights, resource, error, room, image, synonyms=synonyms)
+                for resource in body.resources
+            )
+        )
 
     def _describe_one(
         self,
@@ -86,6 +99,7 @@ class ConfigApi:
         resource: DescribeConfigsResource,
         error: RaftError | None,
         room: DescribedRoom,
+        image: ClusterImage,
         *,
         synonyms: bool,
     ) -> DescribeConfigsResult:
@@ -93,7 +107,7 @@ class ConfigApi:
         if error is not None:
             found = Problem(controller_error(error), error.value)
         else:
-            image, settings = self._replica.committed.image, self._settings
+            settings = self._settings
             kind, name = resource.resource_type, resource.resource_name
             asked = Asked(kind, name, frozenset(resource.configuration_keys or ()), synonyms)
             problem = config_refused(rights, caller, AclOperation.DESCRIBE_CONFIGS, kind, name)

@@ -5,6 +5,7 @@ meaning.
 """
 
 import socket
+from collections.abc import Callable
 
 from quorum_node.controller.view import Caller
 from quorum_node.protocol.apis import FORWARDABLE
@@ -22,7 +23,7 @@ class ForwardedRequest(InboundRequest):
     __slots__ = ("_caller", "_carrier")
 
     def __init__(self, carrier: InboundRequest, request: Request, caller: Caller) -> None:
-        super().__init__(carrier.connection, request, carrier.received)
+        super().__init__(carrier.connection, request, carrier.received, large=carrier.large)
         self._carrier = carrier
         self._caller = caller
         carrier.when_abandoned(self.abandon)
@@ -41,12 +42,19 @@ class ForwardedRequest(InboundRequest):
 
         NOT_CONTROLLER becomes the envelope's own error: the broker then asks the next controller, and the client does not see it.
         """
+        self._carrier.reply_made(lambda: self._envelope(body, version))
+
+    def reply_made(self, make: Callable[[], Message]) -> None:
+        """See `InboundRequest`."""
+        version = self.request.version
+        self._carrier.reply_made(lambda: self._envelope(make(), version))
+
+    def _envelope(self, body: Message, version: int) -> EnvelopeResponse:
         if says(body, ErrorCode.NOT_CONTROLLER):
-            self._carrier.reply(EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER))
-            return
+            return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
         request = self.request
         data = encode_response_body(request.api, version, request.correlation_id, body)
-        self._carrier.reply(EnvelopeResponse(response_data=data, error_code=ErrorCode.NONE))
+        return EnvelopeResponse(response_data=data, error_code=ErrorCode.NONE)
 
 
 def unwrap(carrier: InboundRequest, body: EnvelopeRequest) -> ForwardedRequest | ErrorCode:

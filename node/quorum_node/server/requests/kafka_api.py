@@ -92,7 +92,8 @@ class KafkaApi:
             return
         found = guard.request(inbound, body)
         if isinstance(found, Denial):
-            inbound.reply(self._refused(body, found))
+            denial = found
+            inbound.reply_made(lambda: self._refused(body, denial))
         else:
             self._serve(inbound, found)
 
@@ -136,11 +137,14 @@ class KafkaApi:
 
     def _forwarded(self, inbound: InboundRequest, body: EnvelopeRequest) -> None:
         """A request that a broker forwards for a client."""
-        found = unwrap(inbound, body)
-        if isinstance(found, ForwardedRequest):
-            self.handle(found)
-        else:
-            inbound.reply(EnvelopeResponse(error_code=found))
+
+        def handle(found: ForwardedRequest | ErrorCode) -> None:
+            if isinstance(found, ForwardedRequest):
+                self.handle(found)
+            else:
+                inbound.reply(EnvelopeResponse(error_code=found))
+
+        inbound.prepare(lambda: unwrap(inbound, body), handle)
 
     def _api_versions_too_new(self) -> ApiVersionsResponse:
         """KIP-511: answered in version 0, with the supported versions."""
