@@ -21,7 +21,7 @@ CAUGHT = ("Violation", "AssertionError", "Spinning", "CorruptBatch")
 """How the problem of a history begins that the simulation stopped; CorruptBatch: what a replica wrote can't be read."""
 TRIED_FIRST = {
     "accept_a_uuid_change_in_one_record": 2,
-    "add_a_voter_without_an_address": 5,
+    "add_a_voter_without_an_address": 12,
     "believe_a_report_of_damage": 3,
     "trust_unread_control_batches": 61,
     "campaign_as_a_witness": 9,
