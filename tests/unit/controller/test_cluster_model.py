@@ -344,6 +344,7 @@ class Cluster(RuleBasedStateMachine):
                 assert not any(map(self.cluster.image.brokers.is_active, electable)), key
             if expected.complete & set(before.replicas) & set(now.replicas):
                 assert expected.complete & {*now.isr, *eligible}, f"{key}: no replica is eligible"
+            expected.complete &= set(now.replicas)  # a removed replica has no log
             expected.seen = now
 
     def check_leader(self, key: Key, expected: Expected, before: Partition, now: Partition) -> None:
