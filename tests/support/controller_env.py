@@ -50,7 +50,12 @@ class Env:
     """One node's controller. Records are committed only by the test."""
 
     def __init__(
-        self, *, maintained: bool = False, first_uuid: int = 1 << 100, **settings: Any
+        self,
+        *,
+        maintained: bool = False,
+        first_uuid: int = 1 << 100,
+        balance_seconds: float | None = None,
+        **settings: Any,
     ) -> None:
         self.now_ms = 0.0
         self.epoch: int | None = None
@@ -80,7 +85,13 @@ class Env:
             settings=Settings(**settings),
         )
         self.maintenance = (
-            Maintenance(self.controller, events, self.metrics, lambda: False)
+            Maintenance(
+                self.controller,
+                events,
+                self.metrics,
+                lambda: False,
+                balance_seconds=balance_seconds,
+            )
             if maintained
             else None
         )

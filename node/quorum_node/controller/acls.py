@@ -114,14 +114,16 @@ def delete_acls(view: View, request: DeleteAclsRequest) -> Decision:
         )
     removed: dict[int, AccessControlEntryRecord] = {}
     results = []
-    room = MAX_COMPARISONS
+    room, listed = MAX_COMPARISONS, 0
     for wanted in request.filters:
         problem = _filter_problem(wanted) or (_TOO_MANY_FILTERS if room <= 0 else None)
         room -= len(view.image.acls.by_id)
         found = [] if problem is not None else list(_matching(view.image, wanted))
-        if len(removed) + len(found) > MAX_RECORDS:
+        if listed + len(found) > MAX_RECORDS:
+            # Each filter lists all its entries in the answer, those of earlier filters as well.
             text = f"one request removes at most {MAX_RECORDS} entries: narrow the filter"
             problem, found = Problem(ErrorCode.POLICY_VIOLATION, text), []
+        listed += len(found)
         removed.update((each.id.int, each) for each in found)
         results.append(_deleted(found, problem))
     records = tuple(RemoveAccessControlEntryRecord(id=each.id) for each in removed.values())

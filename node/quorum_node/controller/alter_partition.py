@@ -20,7 +20,7 @@ from quorum_node.controller.partition_change import Wanted, change_partition
 from quorum_node.controller.partition_rules import circumstances
 from quorum_node.controller.view import View
 from quorum_node.image.partition import Partition, changed
-from quorum_node.image.topics import Topic
+from quorum_node.image.topics import PartitionKey, Topic
 from quorum_node.protocol.alter_partition import (
     UNCHECKED_BROKER_EPOCH,
     AlteredPartition,
@@ -45,10 +45,11 @@ def alter_partition(view: View, request: AlterPartitionRequest) -> Decision:
     problem = epoch_problem(view, request.broker_id, request.broker_epoch)
     if problem is not None:
         return Decision(answer=AlterPartitionResponse(error_code=problem))
-    records: list[PartitionChangeRecord] = []
-    topics = tuple(_topic(view, request.broker_id, topic, records) for topic in request.topics)
-    answer = AlterPartitionResponse(error_code=ErrorCode.NONE, topics=topics)
-    return Decision(tuple(records), answer, atomic=False)
+    altering = _Altering(view, request.broker_id)
+    answer = AlterPartitionResponse(
+        error_code=ErrorCode.NONE, topics=tuple(map(altering.topic, request.topics))
+    )
+    return Decision(tuple(altering.records), answer, atomic=False)
 
 
 def refuse_alter_partition(
@@ -58,61 +59,64 @@ def refuse_alter_partition(
     return AlterPartitionResponse(error_code=error)
 
 
-def _topic(
-    view: View, broker_id: int, asked: AlteredTopic, records: list[PartitionChangeRecord]
-) -> AlteredTopicState:
-    topic = view.image.topics.get(asked.topic_id) if asked.topic_id is not None else None
-    if topic is None:
-        states = [_refused(each, ErrorCode.UNKNOWN_TOPIC_ID) for each in asked.partitions]
-    else:
-        states = [_alter(view, broker_id, topic, each, records) for each in asked.partitions]
-    return AlteredTopicState(topic_id=asked.topic_id, partitions=tuple(states))
+class _Altering:
+    """One request. A partition that is listed again has its changed state, so the second entry is outdated."""
 
+    def __init__(self, view: View, broker_id: int) -> None:
+        self.records: list[PartitionChangeRecord] = []
+        self._view = view
+        self._broker_id = broker_id
+        self._changed: dict[PartitionKey, Partition] = {}
 
-def _alter(
-    view: View,
-    broker_id: int,
-    topic: Topic,
-    asked: AlteredPartition,
-    records: list[PartitionChangeRecord],
-) -> AlteredPartitionState:
-    partition = topic.partitions.get(asked.partition_index)
-    if partition is None:
-        return _refused(asked, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    members = asked.new_isr_with_epochs or tuple(
-        IsrMember(broker_id=each) for each in asked.new_isr
-    )
-    isr = tuple(each.broker_id for each in members)
-    error = (
-        _epoch_error(broker_id, partition, asked)
-        or _isr_error(partition, isr, asked.leader_recovery_state)
-        or _fitness_error(view, partition, members)
-    )
-    if error:
-        return _refused(asked, error)
-    record = change_partition(
-        topic.topic_id,
-        asked.partition_index,
-        partition,
-        Wanted(isr=isr, recovery_state=asked.leader_recovery_state),
-        circumstances(view, topic.name, partition),
-    )
-    if record is not None:
-        records.append(record)
-        partition = changed(partition, record)
-        if record.leader not in (broker_id, LEADER_UNCHANGED):
-            # The change ends a reassignment that the leader is not part of. The request is granted,
-            # and the response tells the leader that it does not lead any more.
-            return _refused(asked, ErrorCode.NEW_LEADER_ELECTED)
-    return AlteredPartitionState(
-        partition_index=asked.partition_index,
-        error_code=ErrorCode.NONE,
-        leader_id=partition.leader,
-        leader_epoch=partition.leader_epoch,
-        isr=partition.isr,
-        leader_recovery_state=partition.leader_recovery_state,
-        partition_epoch=partition.partition_epoch,
-    )
+    def topic(self, asked: AlteredTopic) -> AlteredTopicState:
+        topics = self._view.image.topics
+        topic = topics.get(asked.topic_id) if asked.topic_id is not None else None
+        if topic is None:
+            states = [_refused(each, ErrorCode.UNKNOWN_TOPIC_ID) for each in asked.partitions]
+        else:
+            states = [self._alter(topic, each) for each in asked.partitions]
+        return AlteredTopicState(topic_id=asked.topic_id, partitions=tuple(states))
+
+    def _alter(self, topic: Topic, asked: AlteredPartition) -> AlteredPartitionState:
+        view, broker_id = self._view, self._broker_id
+        key = PartitionKey(topic.topic_id, asked.partition_index)
+        partition = self._changed.get(key) or topic.partitions.get(asked.partition_index)
+        if partition is None:
+            return _refused(asked, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        members = asked.new_isr_with_epochs or tuple(
+            IsrMember(broker_id=each) for each in asked.new_isr
+        )
+        isr = tuple(each.broker_id for each in members)
+        error = (
+            _epoch_error(broker_id, partition, asked)
+            or _isr_error(partition, isr, asked.leader_recovery_state)
+            or _fitness_error(view, partition, members)
+        )
+        if error:
+            return _refused(asked, error)
+        record = change_partition(
+            topic.topic_id,
+            asked.partition_index,
+            partition,
+            Wanted(isr=isr, recovery_state=asked.leader_recovery_state),
+            circumstances(view, topic.name, partition),
+        )
+        if record is not None:
+            self.records.append(record)
+            partition = self._changed[key] = changed(partition, record)
+            if record.leader not in (broker_id, LEADER_UNCHANGED):
+                # The change ends a reassignment that the leader is not part of. The request is granted,
+                # and the response tells the leader that it does not lead any more.
+                return _refused(asked, ErrorCode.NEW_LEADER_ELECTED)
+        return AlteredPartitionState(
+            partition_index=asked.partition_index,
+            error_code=ErrorCode.NONE,
+            leader_id=partition.leader,
+            leader_epoch=partition.leader_epoch,
+            isr=partition.isr,
+            leader_recovery_state=partition.leader_recovery_state,
+            partition_epoch=partition.partition_epoch,
+        )
 
 
 def _epoch_error(broker_id: int, now: Partition, asked: AlteredPartition) -> ErrorCode:

@@ -8,7 +8,7 @@ Source: KIP-339, KIP-133, KIP-226, KIP-714 (client metrics), KIP-848 (groups).
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from quorum_node.controller.authorization import AclOperation
@@ -21,6 +21,7 @@ from quorum_node.controller.topic_names import name_fault
 from quorum_node.controller.topic_settings import MIN_INSYNC_REPLICAS, topic_configs_fault
 from quorum_node.controller.topics import MAX_RECORDS
 from quorum_node.controller.view import View
+from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.image.resource_types import (
     BROKER,
     CLIENT_METRICS,
@@ -126,6 +127,22 @@ def refuse_alter_configs(
     )
 
 
+def cleared_eligible_replicas(
+    image: ClusterImage, changes: Iterable[ConfigRecord]
+) -> Iterator[ClearElrRecord]:
+    """Records that belong to config changes, whoever makes them.
+
+    A changed `min.insync.replicas` clears eligible leader replicas: under the new value messages may be
+    acknowledged without them.
+    """
+    if not image.features.level(ELIGIBLE_LEADER_REPLICAS):
+        return
+    for record in changes:
+        if record.name == MIN_INSYNC_REPLICAS and record.resource_type in (BROKER, TOPIC):
+            name = record.resource_name if record.resource_type == TOPIC else ""
+            yield ClearElrRecord(topic_name=name)
+
+
 class _Altering:
     """One request."""
 
@@ -141,17 +158,7 @@ class _Altering:
 
     def decided(self) -> tuple[MetadataMessage, ...]:
         """All changes, and their effects on eligible leader replicas."""
-        return (*self._records, *self._cleared())
-
-    def _cleared(self) -> Iterator[ClearElrRecord]:
-        """A changed `min.insync.replicas` clears eligible leader replicas: they may not be eligible
-        under the new value.
-        """
-        if self._view.image.features.level(ELIGIBLE_LEADER_REPLICAS):
-            for record in self._records:
-                if record.name == MIN_INSYNC_REPLICAS:
-                    name = record.resource_name if record.resource_type == TOPIC else ""
-                    yield ClearElrRecord(topic_name=name)
+        return (*self._records, *cleared_eligible_replicas(self._view.image, self._records))
 
     def resource(self, resource: _Resource, configs: Sequence[AlterableConfig]) -> None:
         """Decide on one resource."""

@@ -10,11 +10,12 @@ from collections.abc import Iterable, Iterator
 from quorum_node.controller.decision import Decision
 from quorum_node.controller.partition_change import Wanted, change_partition
 from quorum_node.controller.partition_leader import Election
-from quorum_node.controller.partition_rules import circumstances
+from quorum_node.controller.partition_rules import Judge
 from quorum_node.controller.problem import Problem
 from quorum_node.controller.topics import MAX_RECORDS
 from quorum_node.controller.view import View
-from quorum_node.image.topics import Topic
+from quorum_node.image.partition import Partition
+from quorum_node.image.topics import PartitionKey, Topic
 from quorum_node.protocol.elect_leaders import (
     ElectionType,
     ElectLeadersRequest,
@@ -27,6 +28,8 @@ from quorum_node.records.metadata import NO_LEADER, PartitionChangeRecord
 
 MAX_ELECTIONS_AT_ONCE = 1_000
 """Maximum number of automatic elections in one step."""
+MAX_LOOKS = 5_000
+"""Maximum number of partitions that are examined in one step. A broker that is away for long is the preferred leader of many."""
 
 _KINDS = {ElectionType.PREFERRED: Election.PREFERRED, ElectionType.UNCLEAN: Election.UNCLEAN}
 
@@ -41,12 +44,13 @@ def elect_leaders(view: View, request: ElectLeadersRequest) -> Decision:
         return Decision(answer=ElectLeadersResponse(error_code=code, replica_election_results=()))
     records: list[PartitionChangeRecord] = []
     results = []
+    judge = Judge(view)
     requested_for_all = request.topic_partitions is None
     for name, partition_ids in _asked(view, request):
         topic = view.image.topics.named(name)
         outcomes = []
         for partition_id in partition_ids:
-            made = _elect(view, name, topic, partition_id, kind, len(records))
+            made = _elect(judge, name, topic, partition_id, kind, len(records))
             if isinstance(made, PartitionChangeRecord):
                 records.append(made)
             elif requested_for_all and made.code == ErrorCode.ELECTION_NOT_NEEDED:
@@ -75,18 +79,33 @@ def refuse_elect_leaders(
     )
 
 
-def balance_leaders(view: View) -> Decision:
-    """Return leadership to preferred replicas that are available again. Repeat until nothing is decided."""
+def balance_some(view: View, keys: Iterator[PartitionKey]) -> tuple[Decision, bool]:
+    """Return leadership to preferred replicas that are available again, of a bounded number of partitions.
+
+    `keys`: partitions that another replica leads, as of an earlier image. True when it is exhausted.
+    """
     records: list[PartitionChangeRecord] = []
-    for topic_id, partition_id in view.image.topics.not_preferred():
-        topic = view.image.topics.get(topic_id)
-        assert topic is not None
-        record = _change(view, topic, partition_id, Election.PREFERRED)
+    judge = Judge(view)
+    for _ in range(MAX_LOOKS):
+        key = next(keys, None)
+        if key is None:
+            return Decision(tuple(records), atomic=False), True
+        topic = view.image.topics.get(key.topic_id)
+        partition = None if topic is None else topic.partitions.get(key.partition_id)
+        if topic is None or partition is None or not _may_prefer(judge, partition):
+            continue
+        record = _change(judge, topic, key.partition_id, Election.PREFERRED)
         if record is not None and record.leader >= 0:
             records.append(record)
             if len(records) == MAX_ELECTIONS_AT_ONCE:
                 break
-    return Decision(tuple(records), atomic=False)
+    return Decision(tuple(records), atomic=False), False
+
+
+def _may_prefer(judge: Judge, partition: Partition) -> bool:
+    """Whether the preferred replica may be electable, at a small part of the cost of an election."""
+    preferred = partition.preferred_leader
+    return preferred in partition.isr and judge.is_active(preferred)
 
 
 def _asked(view: View, request: ElectLeadersRequest) -> Iterator[tuple[str, Iterable[int]]]:
@@ -99,7 +118,7 @@ def _asked(view: View, request: ElectLeadersRequest) -> Iterator[tuple[str, Iter
 
 
 def _elect(
-    view: View, name: str, topic: Topic | None, partition_id: int, kind: Election, decided: int
+    judge: Judge, name: str, topic: Topic | None, partition_id: int, kind: Election, decided: int
 ) -> PartitionChangeRecord | Problem:
     partition = None if topic is None else topic.partitions.get(partition_id)
     if topic is None or partition is None:
@@ -114,7 +133,10 @@ def _elect(
     if decided == MAX_RECORDS:
         text = f"one request changes at most {MAX_RECORDS} partitions: ask for the rest again"
         return Problem(ErrorCode.POLICY_VIOLATION, text)
-    record = _change(view, topic, partition_id, kind)
+    needless = (
+        kind is Election.PREFERRED and partition.has_leader and not _may_prefer(judge, partition)
+    )
+    record = None if needless else _change(judge, topic, partition_id, kind)
     if record is not None:
         return record
     if kind is Election.PREFERRED:
@@ -124,10 +146,10 @@ def _elect(
 
 
 def _change(
-    view: View, topic: Topic, partition_id: int, kind: Election
+    judge: Judge, topic: Topic, partition_id: int, kind: Election
 ) -> PartitionChangeRecord | None:
     partition = topic.partitions[partition_id]
-    given = circumstances(view, topic.name, partition, kind)
+    given = judge.circumstances(topic.name, partition, kind)
     return change_partition(topic.topic_id, partition_id, partition, Wanted(), given)
 
 

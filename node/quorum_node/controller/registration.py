@@ -70,8 +70,9 @@ def register_broker(view: View, request: BrokerRegistrationRequest) -> Decision:
     incarnation_id = request.incarnation_id or _ZERO
     same_process = existing is not None and existing.incarnation_id == incarnation_id
     removed: tuple[MetadataMessage, ...] = ()
-    restarted = existing if not same_process and keeps_eligible_replicas(view) else None
-    if restarted is not None and is_unclean(restarted.broker_epoch, request.previous_broker_epoch):
+    known_epoch = None if existing is None else existing.broker_epoch
+    is_lossy = not same_process and is_unclean(known_epoch, request.previous_broker_epoch)
+    if is_lossy and keeps_eligible_replicas(view):
         removed, complete = remove_replicas(view, request.broker_id)
         if not complete:
             # The broker repeats the request. It is registered after the last of these changes, by

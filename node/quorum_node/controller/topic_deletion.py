@@ -33,6 +33,11 @@ def delete_topics(view: View, request: DeleteTopicsRequest) -> Decision:
         if state not in repeated and (topic_id := _find(view, state)) is not None
     )
     records, results = [], []
+    may_delete_all = view.allows(AclOperation.DELETE, AclResource.CLUSTER)
+
+    def may(operation: AclOperation, name: str) -> bool:
+        return may_delete_all or view.allows(operation, AclResource.TOPIC, name)
+
     for state in dict.fromkeys(asked):
         topic_id = _find(view, state)
         problem = _REPEATED if state in repeated else _problem(state, topic_id)
@@ -43,8 +48,8 @@ def delete_topics(view: View, request: DeleteTopicsRequest) -> Decision:
         named = state
         if topic is not None:
             named = DeleteTopicState(name=topic.name, topic_id=topic.topic_id)
-        may_not = named.name is not None and not _may(view, AclOperation.DELETE, named.name)
-        if may_not and not _may(view, AclOperation.DESCRIBE, named.name or ""):
+        may_not = named.name is not None and not may(AclOperation.DELETE, named.name)
+        if may_not and not may(AclOperation.DESCRIBE, named.name or ""):
             # Without DESCRIBE on the topic the response must reveal neither its existence nor its
             # name.
             problem, named = _lacks_delete(view), state
@@ -65,11 +70,6 @@ _REPEATED = Problem(ErrorCode.INVALID_REQUEST, "the topic is in the request more
 def _lacks_delete(view: View) -> Problem:
     text = f"{view.caller.principal} lacks DELETE on the topic"
     return Problem(ErrorCode.TOPIC_AUTHORIZATION_FAILED, text)
-
-
-def _may(view: View, operation: AclOperation, name: str) -> bool:
-    on_all = view.allows(AclOperation.DELETE, AclResource.CLUSTER)
-    return on_all or view.allows(operation, AclResource.TOPIC, name)
 
 
 def refuse_delete_topics(

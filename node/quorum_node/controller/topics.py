@@ -81,9 +81,12 @@ def create_topics(view: View, request: CreateTopicsRequest) -> Decision:
     batch = _Batch(placer(view), [], {})
     results = []
     partitions = 0
+    may_create_all = view.allows(AclOperation.CREATE, AclResource.CLUSTER)
     for topic in {topic.name: topic for topic in request.topics}.values():
         repeated = times[topic.name] > 1
-        problem = _repeated(topic.name) if repeated else _right_problem(view, topic.name)
+        problem = _repeated(topic.name) if repeated else None
+        if problem is None and not may_create_all:
+            problem = _right_problem(view, topic.name)
         partitions += 0 if problem else _partitions(view, topic)
         if partitions > MAX_RECORDS:
             return Decision(answer=_too_many(request))
@@ -176,8 +179,7 @@ def new_partition(
 
 
 def _right_problem(view: View, name: str) -> Problem | None:
-    on_all = view.allows(AclOperation.CREATE, AclResource.CLUSTER)
-    if on_all or view.allows(AclOperation.CREATE, AclResource.TOPIC, name):
+    if view.allows(AclOperation.CREATE, AclResource.TOPIC, name):
         return None
     text = f"{view.caller.principal} lacks CREATE on the cluster and on the topic {name}"
     return Problem(ErrorCode.TOPIC_AUTHORIZATION_FAILED, text)

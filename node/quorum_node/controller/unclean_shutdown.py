@@ -5,7 +5,8 @@ registrations otherwise.
 
 A process that ends without flushing its logs may restart with shorter ones. A process that stopped
 cleanly writes its broker epoch to disk last, and sends it when it registers again. Any other epoch,
-or none, means an unclean shutdown.
+or none, means an unclean shutdown. So does a broker id that is not registered: it was unregistered,
+so its epoch is unknown, and its new process may have empty disks.
 Source: KIP-966, "Unclean shutdown"; PreviousBrokerEpoch of BrokerRegistration version 3, as a stock
 4.3 controller reads it.
 """
@@ -18,9 +19,12 @@ from quorum_node.controller.view import View
 from quorum_node.records.metadata import MetadataMessage
 
 
-def is_unclean(broker_epoch: int, previous_broker_epoch: int) -> bool:
-    """Whether a new process can't prove that the process with `broker_epoch` stopped cleanly."""
-    return previous_broker_epoch != broker_epoch
+def is_unclean(broker_epoch: int | None, previous_broker_epoch: int) -> bool:
+    """Whether a new process can't prove that the process before it, with `broker_epoch`, stopped cleanly.
+
+    None: the id is not registered.
+    """
+    return broker_epoch is None or previous_broker_epoch != broker_epoch
 
 
 def keeps_eligible_replicas(view: View) -> bool:

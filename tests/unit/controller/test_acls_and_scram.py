@@ -92,6 +92,24 @@ def test_filters_of_one_deletion_are_compared_with_entries_in_bounded_time(
     assert {each.resource_name for each in cluster.image.acls} == {"u"}
 
 
+def test_entries_that_many_filters_of_one_deletion_match_are_not_listed_for_all_of_them(
+    cluster: ControlledCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A few hundred filters that match everything would make an answer of millions of entries."""
+    create(cluster, entry("t"), entry("u"))
+    monkeypatch.setattr(acls, "MAX_RECORDS", 5)
+    everything = DeleteAclsFilter(
+        resource_type_filter=ANY, resource_name_filter=None, pattern_type_filter=ANY,
+        principal_filter=None, host_filter=None, operation=ANY, permission_type=ANY,
+    )  # fmt: skip
+    request = DeleteAclsRequest(filters=(everything,) * 4)
+    results = cluster.ask(delete_acls, request, DeleteAclsResponse).filter_results
+    refused = ErrorCode.POLICY_VIOLATION
+    assert [each.error_code for each in results] == [0, 0, refused, refused]
+    assert [len(each.matching_acls) for each in results] == [2, 2, 0, 0]
+    assert not list(cluster.image.acls)
+
+
 @pytest.mark.parametrize(
     "bad",
     [

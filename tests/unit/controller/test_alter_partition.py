@@ -99,6 +99,27 @@ def test_leader_shrinks_and_expands_its_isr(cluster: ControlledCluster) -> None:
     assert len(cluster.decided) == 2
 
 
+def test_partition_that_is_listed_twice_is_changed_once(cluster: ControlledCluster) -> None:
+    """The first entry ends a reassignment and moves the leadership. The second would bring a removed replica back."""
+    now = cluster.partition("t")
+    begun = PartitionChangeRecord(
+        partition_id=0, topic_id=cluster.topic_id("t"), replicas=(4, 2, 1, 3), adding_replicas=(4,),
+        removing_replicas=(1, 3), directories=(directory_of(4), *(directory_of(x) for x in (2, 1, 3))),
+    )  # fmt: skip
+    cluster.replay([begun])
+    assert now.isr == cluster.partition("t").isr
+    topic = AlteredTopic(
+        topic_id=cluster.topic_id("t"),
+        partitions=(asked(cluster, 1, 2, 3, 4), asked(cluster, 1)),
+    )
+    request = AlterPartitionRequest(broker_id=1, broker_epoch=cluster.epoch(1), topics=(topic,))
+    answer = cluster.ask(alter_partition, request, AlterPartitionResponse)
+    codes = [each.error_code for each in answer.topics[0].partitions]
+    assert codes == [ErrorCode.NEW_LEADER_ELECTED, ErrorCode.FENCED_LEADER_EPOCH]
+    now = cluster.partition("t")
+    assert (now.replicas, now.isr, now.leader) == ((4, 2), (2, 4), 4)
+
+
 def test_isr_shrink_before_3_6_increases_the_leader_epoch() -> None:
     cluster = ControlledCluster([1, 2], level=11)
     request = CreateTopicsRequest(topics=(assigned("t", (1, 2)),))

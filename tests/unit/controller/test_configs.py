@@ -1,5 +1,7 @@
 """Configs of topics, brokers, groups and client metrics: what is written, what is refused."""
 
+import time
+
 import pytest
 
 from quorum_node.controller.configs import alter_configs, incremental_alter_configs
@@ -276,3 +278,11 @@ def test_every_default_is_a_valid_value() -> None:
 )
 def test_limit_is_reported_with_all_digits(name: str, value: str, fault: str) -> None:
     assert TOPIC_CONFIGS[name].fault(value) == fault
+
+
+def test_longest_invalid_number_is_refused_at_once() -> None:
+    """A value that is read in quadratic time would hold the controller up for longer than an election takes."""
+    value = "1" * (MAX_STRING_BYTES - 1) + "x"
+    began = time.process_time()
+    assert TOPIC_CONFIGS["min.cleanable.dirty.ratio"].fault(value) == "it has to be a number"
+    assert time.process_time() - began < 1

@@ -5,13 +5,18 @@ Counted in calls of functions, not in time: a busy machine counts the same.
 
 import sys
 import tracemalloc
+from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from quorum_node.controller.alter_partition import alter_partition
+from quorum_node.controller.authorization import CLUSTER_NAME, AclOperation, AclResource
 from quorum_node.controller.configs import incremental_alter_configs
+from quorum_node.controller.elections import MAX_LOOKS, balance_some, elect_leaders
 from quorum_node.controller.reassignments import alter_reassignments, list_reassignments
+from quorum_node.controller.topic_deletion import delete_topics
 from quorum_node.controller.topics import create_topics
 from quorum_node.image.resource_types import BROKER
 from quorum_node.protocol.alter_partition import (
@@ -27,13 +32,20 @@ from quorum_node.protocol.configs import (
     IncrementalAlterConfigsRequest,
 )
 from quorum_node.protocol.create_topics import CreatableTopic, CreateTopicsRequest
+from quorum_node.protocol.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from quorum_node.protocol.elect_leaders import ElectionType, ElectLeadersRequest
 from quorum_node.protocol.reassignments import (
     AlterPartitionReassignmentsRequest,
     ListPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,
 )
-from quorum_node.records.metadata import ConfigRecord, PartitionRecord, TopicRecord
+from quorum_node.records.metadata import (
+    ConfigRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    TopicRecord,
+)
 from support.controlled_cluster import ControlledCluster, directory_of
 
 SMALL, LARGE = 200, 5_000
@@ -141,3 +153,61 @@ def test_config_change_cost_is_independent_of_the_number_of_configs() -> None:
         tracemalloc.stop()
     assert len(decision.records) == 1
     assert peak_bytes < 64 << 10
+
+
+def without_preferred_leader(partitions: int) -> ControlledCluster:
+    """Broker 1, the preferred leader of all partitions, is away."""
+    cluster = filled(partitions)
+    cluster.fence(1)
+    changes = [
+        PartitionChangeRecord(topic_id=topic.topic_id, partition_id=number, leader=2, isr=(2, 3))
+        for topic in cluster.image.topics
+        for number in topic.partitions
+    ]
+    cluster.image = cluster.image.replay_all(changes)
+    return cluster
+
+
+def test_balancing_leaders_takes_bounded_steps() -> None:
+    """A step holds the loop, and a broker that is away for long is the preferred leader of any number of partitions."""
+    view = without_preferred_leader(2 * MAX_LOOKS).view()
+    keys = view.image.topics.not_preferred()
+    steps: list[bool] = []
+    while not any(steps):
+        calls = calls_of(lambda: steps.append(balance_some(view, keys)[1]))
+        assert calls < 15 * MAX_LOOKS
+    assert steps == [False, False, True]
+
+
+def test_election_of_absent_preferred_leaders_costs_little_for_each() -> None:
+    view = without_preferred_leader(LARGE).view()
+    request = ElectLeadersRequest(election_type=ElectionType.PREFERRED, topic_partitions=None)
+    assert calls_of(lambda: elect_leaders(view, request)) < 20 * LARGE
+
+
+class NoRights:
+    """Counts the questions."""
+
+    def __init__(self) -> None:
+        self.asked: Counter[AclResource] = Counter()
+
+    def allows(
+        self, operation: AclOperation, resource: AclResource, name: str = CLUSTER_NAME
+    ) -> bool:
+        self.asked[resource] += 1
+        return False
+
+
+def test_right_on_the_cluster_is_asked_for_once_in_a_request() -> None:
+    """Anybody who may connect can send fifty thousand names, and each question holds the loop."""
+    names = [f"n_{number}" for number in range(100)]
+    view = ControlledCluster([1]).view()
+    rights = NoRights()
+    creations = tuple(CreatableTopic(name=name) for name in names)
+    create_topics(replace(view, rights=rights), CreateTopicsRequest(topics=creations))
+    assert rights.asked == {AclResource.CLUSTER: 1, AclResource.TOPIC: 100}
+    rights = NoRights()
+    deletions = tuple(DeleteTopicState(name=name) for name in names)
+    request = DeleteTopicsRequest(topics=deletions, timeout_ms=1)
+    delete_topics(replace(view, rights=rights), request)
+    assert rights.asked == {AclResource.CLUSTER: 1, AclResource.TOPIC: 200}

@@ -9,6 +9,7 @@ from quorum_node.controller.feature_levels import ELIGIBLE_LEADER_REPLICAS
 from quorum_node.controller.features import update_features
 from quorum_node.controller.topic_settings import MIN_INSYNC_REPLICAS
 from quorum_node.image.resource_types import BROKER, TOPIC
+from quorum_node.protocol.broker_registration import UnregisterBrokerRequest
 from quorum_node.protocol.configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -128,6 +129,25 @@ async def test_unclean_shutdown_clears_eligibility_and_a_clean_one_does_not() ->
     assert state(env) == (7, (7,), (9,), ())
     await restart(env, 9, cleanly=False, process=3)
     assert state(env) == (7, (7,), (), ())
+
+
+@pytest.mark.parametrize("last", [7, 9])
+async def test_unregistered_broker_that_returns_is_not_elected_with_an_empty_log(last: int) -> None:
+    """Nobody knows what the disks of its new process contain, whatever epoch it sends."""
+    env = await three_brokers()
+    for broker_id in (8, 9, 7):
+        await env.fail(broker_id)
+    assert state(env) == (NO_LEADER, (), (7, 9), (7,))
+    await env.do(UnregisterBrokerRequest(broker_id=last))
+    await env.settle()
+    await restart(env, last, cleanly=True, process=2)
+    await env.beat(last)
+    other = 16 - last
+    assert (env.partition().eligible_leader_replicas or ()) == (other,)
+    assert env.partition().leader == NO_LEADER
+    await env.beat(other)
+    assert state(env) == (other, (other,), (), ())
+    assert env.partition().leader_recovery_state == RECOVERED, "nothing was lost"
 
 
 @pytest.mark.requirement("KV3-09")

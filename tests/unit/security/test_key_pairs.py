@@ -188,6 +188,16 @@ def test_two_authorities_are_trusted_at_once_and_an_expired_one_is_omitted() -> 
         check_own_trust(load(made.keystore), trust, NOW, WHAT)
 
 
+def test_header_lines_of_a_block_may_have_any_text() -> None:
+    """OpenSSL refuses such blocks, and Python's interface raises a TypeError for letters outside of ASCII."""
+    begin = b"-----BEGIN CERTIFICATE-----\n"
+    headed = begin + "Comment: la racine d'Orl\u00e9ans\n\n".encode()
+    trust = load_trust(pem(CA.certificate).replace(begin, headed), NOW, WHAT)
+    pair = load(LEAF.keystore.replace(begin, headed))
+    assert trust.pem == pem(CA.certificate)
+    assert pair.chain_pem == pem(LEAF.certificate)
+
+
 def test_invalid_trust_bundle_is_reported() -> None:
     gone = authority("ca-0", end=NOW - DAY)
     for data, kind in (

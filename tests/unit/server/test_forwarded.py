@@ -140,3 +140,13 @@ def test_invalid_envelopes_are_rejected(request_: EnvelopeRequest, error: int) -
         raise AssertionError(f"{request.request.api.name} was let in")
 
     assert forwarded(request_, never) == EnvelopeResponse(error_code=error)
+
+
+def test_answer_that_cannot_be_encoded_becomes_an_error_of_the_envelope() -> None:
+    """The exception would pass through the controller, whose step would be interrupted, and the node would end."""
+    impossible = ElectLeadersResponse(error_code=1 << 20, replica_election_results=())
+    answer = forwarded(
+        envelope(framed(ELECT_LEADERS, INSIDE)), lambda found: found.reply(impossible)
+    )
+    assert answer.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert answer.response_data is None

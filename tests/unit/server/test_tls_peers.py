@@ -341,3 +341,13 @@ def test_every_request_on_a_closed_connection_is_reported_as_failed(tmp_path: Pa
         env.end()
 
     uvloop.run(play())
+
+
+def test_text_inside_of_a_trusted_block_does_not_stop_the_node(tmp_path: Path) -> None:
+    """A bundle that users supply may have header lines in any language."""
+    files = tls_files(tmp_path, certificate_of("member", 1, CA), CA.certificate)
+    path, begin = tmp_path / "ca.crt", b"-----BEGIN CERTIFICATE-----\n"
+    path.write_bytes(path.read_bytes().replace(begin, begin + "Subject: \u00c9tat\n\n".encode()))
+    assert look_again(files)
+    assert files.problem is None
+    assert [each.subject for each in files.trust.certificates] == [CA.certificate.subject]  # type: ignore[union-attr]

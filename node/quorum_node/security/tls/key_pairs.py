@@ -5,6 +5,7 @@ Owns the checks. The caller reads the files and passes the time. A returned pair
 OpenSSL.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import pairwise
@@ -90,7 +91,7 @@ def load_key_pair(
     _check_usages(leaf, what)
     return KeyPair(
         certificates,
-        b"".join(each.text for each in chain_blocks),
+        _pem(certificates),
         private_key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()),
     )
 
@@ -109,14 +110,8 @@ def load_trust(data: bytes, now: datetime, what: str) -> TrustBundle:
     expired = tuple(each for each in certificates if each.not_valid_after_utc < now)
     if len(expired) == len(certificates):
         check_time(certificates[0], now, what)
-    current = [
-        (certificate, block)
-        for certificate, block in zip(certificates, blocks, strict=True)
-        if certificate not in expired
-    ]
-    return TrustBundle(
-        tuple(each for each, _ in current), expired, b"".join(block.text for _, block in current)
-    )
+    current = tuple(each for each in certificates if each not in expired)
+    return TrustBundle(current, expired, _pem(current))
 
 
 def check_own_trust(pair: KeyPair, trust: TrustBundle, now: datetime, what: str) -> None:
@@ -131,6 +126,11 @@ def check_own_trust(pair: KeyPair, trust: TrustBundle, now: datetime, what: str)
         names = ", ".join(name_of(each) for each in trust.certificates[:5])
         text = f"has a chain that ends at {name_of(pair.chain[-1])}, which is not trusted; trusted certificates: {names}"
         raise CertificateProblem(ProblemKind.UNTRUSTED, what, text)
+
+
+def _pem(certificates: Iterable[x509.Certificate]) -> bytes:
+    """The certificates in a form that OpenSSL accepts: a block in a file may have header lines, with any text."""
+    return b"".join(each.public_bytes(Encoding.PEM) for each in certificates)
 
 
 def _certificate(block: PemBlock, what: str) -> x509.Certificate:

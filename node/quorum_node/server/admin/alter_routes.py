@@ -22,6 +22,7 @@ from quorum_node.server.admin.problems import invalid, problem
 from quorum_node.server.admin.replica_view import ReplicaView
 from quorum_node.server.admin.voter_routes import (
     CORE_SLACK_MS,
+    MAX_ID,
     OptionalEpoch,
     OptionalOffset,
     expected_position,
@@ -81,8 +82,8 @@ async def _alter(
 
 def _key(entry: int | TargetVoterModel) -> ReplicaKey:
     if isinstance(entry, int):
-        if entry < 0:
-            raise invalid(f"node id {entry} is negative")
+        if not 0 <= entry <= MAX_ID:
+            raise invalid(f"node id {entry} must be from 0 to {MAX_ID}")
         return ReplicaKey(entry)
     if entry.uuid is None:
         return ReplicaKey(entry.id)

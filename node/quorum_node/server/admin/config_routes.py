@@ -20,6 +20,7 @@ from quorum_node.api import (
     PutConfigRequest,
 )
 from quorum_node.controller.config_descriptions import is_secret
+from quorum_node.controller.configs import cleared_eligible_replicas
 from quorum_node.image.configs import ConfigKey
 from quorum_node.image.resource_types import BROKER, resource_type_name, resource_type_number
 from quorum_node.records.metadata import ConfigRecord, encode_metadata
@@ -60,10 +61,10 @@ def _add_writes(routes: APIRouter, node: NodeView) -> None:
     @routes.post("/append", response_model=AppendResult)
     async def append(body: AppendRequest, replica: ChosenReplica) -> AppendResult:
         """Sets and deletes several configuration values, all or none. Answers when they are committed."""
-        values = tuple(
+        records = tuple(
             _record(_key(e.resource_type, e.resource_name, e.name), e.value) for e in body.entries
         )
-        return await _append_as_leader(replica, values, body.timeout_ms)
+        return await _append_as_leader(replica, records, body.timeout_ms)
 
 
 def _add_reads(routes: APIRouter, node: NodeView) -> None:
@@ -140,20 +141,24 @@ async def _read(replica: ReplicaView, consistency: Consistency, timeout_ms: int)
 
 
 async def _append_as_leader(
-    replica: ReplicaView, values: tuple[bytes, ...], timeout_ms: int
+    replica: ReplicaView, records: tuple[ConfigRecord, ...], timeout_ms: int
 ) -> AppendResult:
     """A leader that has resigned in between has appended nothing, so the next one is awaited. Raises ApiProblem."""
     await await_leader(replica, timeout_ms)
     try:
-        return await _append(replica, values, timeout_ms)
+        return await _append(replica, records, timeout_ms)
     except ApiProblem as problem:
         if problem.code not in (ErrorCode.NOT_LEADER, ErrorCode.NO_LEADER):
             raise
     await await_leader(replica, timeout_ms)
-    return await _append(replica, values, timeout_ms)
+    return await _append(replica, records, timeout_ms)
 
 
-async def _append(replica: ReplicaView, values: tuple[bytes, ...], timeout_ms: int) -> AppendResult:
+async def _append(
+    replica: ReplicaView, records: tuple[ConfigRecord, ...], timeout_ms: int
+) -> AppendResult:
+    cleared = cleared_eligible_replicas(replica.host.committed.image, records)
+    values = tuple(map(encode_metadata, (*records, *cleared)))
     committed = await replica.append(values, timeout_ms)
     return AppendResult(
         offset=committed.base_offset, end_offset=committed.end_offset, epoch=committed.leader_epoch
@@ -175,17 +180,17 @@ def _is_secret(key: ConfigKey) -> bool:
     return key.resource_type == BROKER and is_secret(key.name)
 
 
-def _record(key: ConfigKey, value: str | None) -> bytes:
-    """The encoded record. Raises ApiProblem for texts that a stock node could not replay from the log."""
+def _record(key: ConfigKey, value: str | None) -> ConfigRecord:
+    """The record. Raises ApiProblem for texts that a stock node could not replay from the log."""
     try:
         longest = max(len(text.encode()) for text in (key.resource_name, key.name, value or ""))
         if longest > MAX_STRING_BYTES:
             raise invalid(
                 f"a name or value has {longest} bytes; Kafka's records have at most {MAX_STRING_BYTES}"
             )
-        return encode_metadata(ConfigRecord(**key._asdict(), value=value))
     except UnicodeEncodeError as error:
         raise invalid(f"names and values must be valid UTF-8: {error}") from error
+    return ConfigRecord(**key._asdict(), value=value)
 
 
 def _path(entry: ConfigEntry) -> str:

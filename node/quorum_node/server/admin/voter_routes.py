@@ -27,7 +27,7 @@ from quorum_node.server.admin.replica_view import ReplicaView
 
 CORE_SLACK_MS = 500
 """Slack for the core, which answers within the timeout itself; this covers the case that it does not."""
-_MAX_ID = 2**31 - 1
+MAX_ID = 2**31 - 1
 
 OptionalOffset = Annotated[int | None, Query(alias="expectedOffset")]
 OptionalEpoch = Annotated[int | None, Query(alias="expectedEpoch")]
@@ -111,8 +111,8 @@ async def _change(replica: ReplicaView, change: raft.Request, timeout_ms: int) -
 
 
 def _key(id: int, uuid: str) -> ReplicaKey:
-    if not 0 <= id <= _MAX_ID:
-        raise invalid(f"node id {id} must be from 0 to {_MAX_ID}")
+    if not 0 <= id <= MAX_ID:
+        raise invalid(f"node id {id} must be from 0 to {MAX_ID}")
     try:
         parsed = parse_uuid(uuid)
     except ValueError as error:

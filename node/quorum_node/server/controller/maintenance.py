@@ -11,7 +11,7 @@ from time import perf_counter
 
 from quorum_node.controller.broker_partitions import suspicious
 from quorum_node.controller.decision import Decision
-from quorum_node.controller.elections import balance_leaders
+from quorum_node.controller.elections import balance_some
 from quorum_node.controller.features import begin
 from quorum_node.controller.heartbeats import fence_expired, next_expiry_ms
 from quorum_node.controller.id_space import doubled
@@ -19,6 +19,7 @@ from quorum_node.controller.partition_repair import repair_some
 from quorum_node.controller.view import View
 from quorum_node.image.brokers import BrokersImage
 from quorum_node.image.partition_sets import IndexKey
+from quorum_node.image.topics import PartitionKey
 from quorum_node.raft.errors import RaftError
 from quorum_node.records.metadata import MetadataMessage
 from quorum_node.server.controller.active_controller import ActiveController
@@ -64,6 +65,7 @@ class Maintenance:
         self._balance: asyncio.TimerHandle | None = None
         self._swept: BrokersImage | None = None
         self._keys: Iterator[IndexKey | None] | None = None
+        self._unbalanced: Iterator[PartitionKey] | None = None
         self._repaired = 0
         self._sweep_began = 0.0
         self._doubled: frozenset[int] = frozenset()
@@ -76,7 +78,7 @@ class Maintenance:
 
     def activated(self) -> None:
         """This node is the active controller from now on."""
-        self._swept = self._keys = None
+        self._swept = self._keys = self._unbalanced = None
         self._doubled = frozenset()
         pending = self._controller.pending
         assert pending is not None
@@ -112,9 +114,10 @@ class Maintenance:
             self._balance = self._loop.call_later(self._balance_seconds, self._balance_leaders)
 
     def _balance_leaders(self) -> None:
-        view = self._controller.view()
-        if view is not None:
-            self._carry_out(balance_leaders, view)
+        pending = self._controller.pending
+        if pending is not None:
+            self._unbalanced = pending.topics.not_preferred()
+            self.look()
         self._balance_later()
 
     def look(self) -> None:
@@ -128,7 +131,7 @@ class Maintenance:
         self._is_due = False
         view = self._controller.view()
         if view is None:
-            self._keys = None
+            self._keys = self._unbalanced = None
             return
         if self._controller.in_flight >= MAX_IN_FLIGHT:
             self._controller.after_all(self._done)
@@ -136,6 +139,8 @@ class Maintenance:
         if self._carry_out(fence_expired, view):
             view = self._controller.view()
         if view is not None and self._sweep(view):
+            view = self._controller.view()
+        if view is not None and self._balance_some(view):
             view = self._controller.view()
         self._arm(view)
 
@@ -160,6 +165,18 @@ class Maintenance:
             self._controller.carry_out(decision, self._done)
         if ended:
             self._end_sweep()
+        self.look()
+        return bool(decision.records)
+
+    def _balance_some(self, view: View) -> bool:
+        """Balance the leaders of a piece of the partitions. Returns whether it decided something."""
+        if self._unbalanced is None:
+            return False
+        decision, ended = balance_some(view, self._unbalanced)
+        if decision.records:
+            self._controller.carry_out(decision, self._done)
+        if ended:
+            self._unbalanced = None
         self.look()
         return bool(decision.records)
 

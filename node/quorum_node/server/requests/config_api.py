@@ -7,6 +7,7 @@ AdminClient works with the quorum. Must not know sockets or elections.
 from quorum_node.controller.authorization import AclOperation, Caller, Rights
 from quorum_node.controller.config_descriptions import Asked, describe
 from quorum_node.controller.config_rights import config_refused
+from quorum_node.controller.configs import cleared_eligible_replicas
 from quorum_node.controller.described_room import DescribedRoom, Found
 from quorum_node.controller.problem import Problem
 from quorum_node.controller.view import Settings
@@ -43,7 +44,7 @@ class ConfigApi:
         self, inbound: InboundRequest, body: IncrementalAlterConfigsRequest, rights: Rights
     ) -> None:
         """Append all resources of a request as one batch; answered after the commit."""
-        values: list[bytes] = []
+        records: list[ConfigRecord] = []
         for resource in body.resources:
             kind, name = resource.resource_type, resource.resource_name
             refused = config_refused(rights, inbound.caller, AclOperation.ALTER_CONFIGS, kind, name)
@@ -51,18 +52,19 @@ class ConfigApi:
                 inbound.reply(_alter_response(body, refused.code, refused.text))
                 return
         for resource in body.resources:
-            problem = _append_changes(resource, values)
+            problem = _append_changes(resource, records)
             if problem is not None:
                 inbound.reply(_alter_response(body, ErrorCode.INVALID_CONFIG, problem))
                 return
-        if body.validate_only or not values:
+        if body.validate_only or not records:
             inbound.reply(_alter_response(body, ErrorCode.NONE, None))
             return
 
         def done(outcome: AppendOutcome) -> None:
             inbound.reply(_alter_response(body, *_outcome_error(outcome)))
 
-        self._replica.append(tuple(values), done)
+        cleared = cleared_eligible_replicas(self._replica.committed.image, records)
+        self._replica.append(tuple(map(encode_metadata, (*records, *cleared))), done)
 
     def describe(
         self, inbound: InboundRequest, body: DescribeConfigsRequest, rights: Rights
@@ -123,8 +125,8 @@ class ConfigApi:
         )
 
 
-def _append_changes(resource: AlterConfigsResource, values: list[bytes]) -> str | None:
-    """Encode the changes of one resource. Returns the reason if a change is not supported."""
+def _append_changes(resource: AlterConfigsResource, records: list[ConfigRecord]) -> str | None:
+    """Add the changes of one resource. Returns the reason if a change is not supported."""
     for change in resource.configs:
         if change.config_operation == ConfigOperation.SET:
             if change.value is None:
@@ -140,7 +142,7 @@ def _append_changes(resource: AlterConfigsResource, values: list[bytes]) -> str 
             name=change.name,
             value=value,
         )
-        values.append(encode_metadata(record))
+        records.append(record)
     return None
 
 

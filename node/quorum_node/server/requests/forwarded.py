@@ -7,14 +7,19 @@ meaning.
 import socket
 from collections.abc import Callable
 
+import structlog
+
 from quorum_node.controller.view import Caller
 from quorum_node.protocol.apis import FORWARDABLE
 from quorum_node.protocol.envelope import EnvelopeRequest, EnvelopeResponse
 from quorum_node.protocol.envelope_principal import decode_principal
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.protocol.frames import Request, decode_request, encode_response_body
+from quorum_node.schema.encoder import FieldNotInVersion
 from quorum_node.schema.schema import MalformedMessage, Message
 from quorum_node.server.listener.port import InboundRequest
+
+_LOG = structlog.get_logger("quorum_node")
 
 
 class ForwardedRequest(InboundRequest):
@@ -53,7 +58,14 @@ class ForwardedRequest(InboundRequest):
         if says(body, ErrorCode.NOT_CONTROLLER):
             return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
         request = self.request
-        data = encode_response_body(request.api, version, request.correlation_id, body)
+        try:
+            data = encode_response_body(request.api, version, request.correlation_id, body)
+        except FieldNotInVersion as error:
+            # Like that of a direct request it must not end the node; but the connection belongs to other clients as well.
+            _LOG.error(
+                f"{request.api.name} version {version} in an Envelope: the answer can't be encoded, a bug of this node: {error}"
+            )
+            return EnvelopeResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
         return EnvelopeResponse(response_data=data, error_code=ErrorCode.NONE)
 
 

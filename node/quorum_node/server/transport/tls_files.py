@@ -114,10 +114,7 @@ class TlsFiles:
         if held.material is not self._held.material:
             try:
                 contexts = self._contexts(held.material)
-            except ssl.SSLError as error:
-                text = f"can't be used by OpenSSL ({error.reason or error})"
-                what = min(own, default=self.name)
-                problem = CertificateProblem(ProblemKind.MALFORMED, what, text)
+            except CertificateProblem as problem:
                 held = Held(self._held.material, held.seen, problem)
         return Prepared(held, own_problem, contexts)
 
@@ -130,10 +127,15 @@ class TlsFiles:
         return True
 
     def _contexts(self, material: Material) -> tuple[ssl.SSLContext, ssl.SSLContext]:
-        return (
-            server_context(self.settings, material, self._asked),
-            client_context(self.settings, material),
-        )
+        try:
+            return (
+                server_context(self.settings, material, self._asked),
+                client_context(self.settings, material),
+            )
+        except ssl.SSLError as error:
+            text = f"can't be used by OpenSSL ({error.reason or error})"
+            what = min(self.paths, default=self.name)
+            raise CertificateProblem(ProblemKind.MALFORMED, what, text) from None
 
 
 def read_files(paths: Iterable[str]) -> dict[str, bytes | None]:
