@@ -23,7 +23,7 @@ TRIED_FIRST = {
     "accept_a_uuid_change_in_one_record": 2,
     "add_a_voter_without_an_address": 12,
     "believe_a_report_of_damage": 3,
-    "trust_unread_control_batches": 61,
+    "trust_unread_control_batches": 28,
     "campaign_as_a_witness": 9,
     "change_before_the_last_is_committed": 19,
     "commit_an_old_epoch": 3,

@@ -3,6 +3,7 @@
 Owns rendering, and queries that apply to any set of manifests. helm is looked up, never built here: the testbed builds it.
 """
 
+import functools
 import os
 import shutil
 import subprocess
@@ -48,14 +49,24 @@ def run_helm(helm: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 def render(helm: Path, *settings: str, hooks: bool = True) -> list[Json]:
     """The chart's objects. `settings` as for `--set`. Raises ValueError with helm's output."""
+    return list(objects(rendered_text(helm, settings, hooks=hooks)))
+
+
+@functools.cache
+def rendered_text(
+    helm: Path, settings: tuple[str, ...], *, hooks: bool = True, kinds: tuple[str, ...] = ()
+) -> str:
+    """The same as text, once for each choice. `kinds`: what the cluster has, as for `--api-versions`."""
     command = ["template", RELEASE, str(CHART), "--namespace", NAMESPACE]
     command += ["--kube-version", KUBE_VERSION, *([] if hooks else ["--no-hooks"])]
+    for kind in kinds:
+        command += ["--api-versions", kind]
     for setting in settings:
         command += ["--set", setting]
     done = run_helm(helm, *command)
     if done.returncode != 0:
         raise ValueError(done.stderr)
-    return list(objects(done.stdout))
+    return done.stdout
 
 
 def objects(text: str) -> Iterator[Json]:

@@ -13,7 +13,10 @@ ARITHMETIC = ROOT / "node" / "quorum_node" / "quorum_arithmetic.py"
 
 def counted_majorities(path: Path) -> Iterator[str]:
     """`n // 2 + 1`, and a comparison with `n // 2`."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    text = path.read_text()
+    # Most modules halve nothing, and need not be parsed.
+    tree = ast.parse(text) if "//" in text else ast.Module([], [])
+    for node in ast.walk(tree):
         match node:
             case ast.BinOp(left=half, op=ast.Add(), right=ast.Constant(value=1)) if _is_half(half):
                 yield f"{place(path, node.lineno)}: counts a majority; quorum_arithmetic does"
@@ -59,6 +62,7 @@ def importers(module: str, paths: list[Path]) -> list[str]:
     return [
         place(path, line)
         for path in paths
+        if module in path.read_text()
         for line, name in imports(path)
         if name.split(".")[0] == module
     ]
