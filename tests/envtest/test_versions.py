@@ -147,8 +147,8 @@ def test_both_api_versions_reject_the_same_specs_with_the_same_message(idle_env:
         reported = []
         for version in (OLD, NEW):
             body = {**resource("q", version), "spec": spec}
+            path = by(version, kube.quorums(idle_env.namespace))
             with pytest.raises(ApiError) as refused:
-                path = by(version, kube.quorums(idle_env.namespace))
                 idle_env.api.call("POST", path, body)
             assert refused.value.status == 422
             reported.append(str(refused.value).replace(version, OLD))
