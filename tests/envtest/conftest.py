@@ -122,6 +122,19 @@ def env(api: Kube, cluster: ApiServerCluster, tmp_path: Path) -> Iterator[Env]:
 
 
 @pytest.fixture(scope="module")
+def idle_env(
+    api: Kube, cluster: ApiServerCluster, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Env]:
+    """One for the tests of a file that leave nothing in it: they read what the API server answers."""
+    made = Env(api, cluster, tmp_path_factory.mktemp("idle"), warm=True)
+    try:
+        yield made
+    finally:
+        made.remove()
+    assert made.denied() == set()
+
+
+@pytest.fixture(scope="module")
 def shared_quorum(
     api: Kube, cluster: ApiServerCluster, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[SharedQuorum]:

@@ -161,10 +161,10 @@ def test_pods_of_chart_and_example_have_the_labels_that_the_network_policy_admit
     ],
 )
 def test_invalid_network_policy_peer_is_rejected_at_apply(
-    env: Env, peer: dict[str, object], says: str
+    idle_env: Env, peer: dict[str, object], says: str
 ) -> None:
-    document = env.document("q", 3, networkPolicy={"adminFrom": [peer]})
+    document = idle_env.document("q", 3, networkPolicy={"adminFrom": [peer]})
     with pytest.raises(ApiError) as refused:
-        env.api.create(kube.quorums(env.namespace), document)
+        idle_env.api.create(kube.quorums(idle_env.namespace), document)
     assert refused.value.status == 422
     assert says in refused.value.body

@@ -30,12 +30,12 @@ _PIPELINE = ("pipeline.enabled=true", "pipeline.bootstrap=q-bootstrap.n.svc:9093
 _EXECUTORS = "pipeline.master=k8s://https://kubernetes.default.svc"
 
 
-@pytest.fixture
-def restricted(env: Env) -> Env:
-    """The env, in a namespace that enforces the standard."""
+@pytest.fixture(scope="module")
+def restricted(idle_env: Env) -> Env:
+    """The env of this file, in a namespace that enforces the standard."""
     labels = {"metadata": {"labels": _ENFORCED}}
-    env.api.merge(f"{kube.NAMESPACES}/{env.namespace}", labels)
-    return env
+    idle_env.api.merge(f"{kube.NAMESPACES}/{idle_env.namespace}", labels)
+    return idle_env
 
 
 def admit(env: Env, template: Json) -> None:
@@ -103,9 +103,11 @@ def test_quorum_forms_in_a_namespace_with_the_restricted_pod_security_standard(
 ) -> None:
     operator, _ = restricted.add_operator()
     operator.start()
-    restricted.create(3)
+    quorum = restricted.create(3)
     reported = [event for event in restricted.events("q-1-1") if event["type"] == "Warning"]
     assert reported == [], "the StatefulSets' controller was refused"
+    operator.kill()
+    restricted.discard(quorum)
 
 
 @pytest.mark.requirement("OP-01")

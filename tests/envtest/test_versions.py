@@ -136,7 +136,7 @@ def test_object_survives_changes_of_the_stored_version_in_both_directions(
         assert same(api.get(by(OLD, path)), found)
 
 
-def test_both_api_versions_reject_the_same_specs_with_the_same_message(env: Env) -> None:
+def test_both_api_versions_reject_the_same_specs_with_the_same_message(idle_env: Env) -> None:
     wrong: list[Json] = [
         {"storage": {"keepFailedFor": "1 week"}},
         {"update": {"windows": [{"start": "saturdays", "durationMinutes": 60}]}},
@@ -147,8 +147,9 @@ def test_both_api_versions_reject_the_same_specs_with_the_same_message(env: Env)
         reported = []
         for version in (OLD, NEW):
             body = {**resource("q", version), "spec": spec}
+            path = by(version, kube.quorums(idle_env.namespace))
             with pytest.raises(ApiError) as refused:
-                env.api.call("POST", by(version, kube.quorums(env.namespace)), body)
+                idle_env.api.call("POST", path, body)
             assert refused.value.status == 422
             reported.append(str(refused.value).replace(version, OLD))
         assert reported[0] == reported[1]

@@ -4,7 +4,8 @@ The tests of a file (or of a class) stay on one worker. The tests of some stages
 few workers run these stages, and each starts the fixture once.
 """
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 
 from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import WorkerController
@@ -15,8 +16,17 @@ WORKERS_OF = {"envtest": 2, "pipeline": 1, "e2e": 1}
 ENTIRE = ("pipeline", "e2e")
 """These are handed out as one piece: who holds one of them comes to no other work in between."""
 
-FIRST = ("envtest", "pipeline", "e2e", "interop", "processes", "linearizability")
-"""They wait for processes more than they compute, and their files take longest. Begun first, they leave small files for the
+FIRST = (
+    "envtest",
+    "pipeline",
+    "e2e",
+    "interop",
+    "processes",
+    "linearizability",
+    "simulation",
+    "tidy",
+)
+"""They wait for processes more than they compute, or their files take longest. Begun first, they leave small files for the
 end, in which all workers are busy until they stop together."""
 
 
@@ -30,6 +40,15 @@ def group_of(node_id: str) -> str:
     """The group of tests that stay on one worker: a class, a file, or a whole folder."""
     stage = stage_of(node_id)
     return f"tests/{stage}/" if stage in ENTIRE else node_id.partition("[")[0].rpartition("::")[0]
+
+
+def order_of_start(tests: Iterable[tuple[str, bool]]) -> dict[str, int]:
+    """Rank of each group among those of its stage, from the node ids of tests and whether these are marked slow: the group with
+    most slow tests begins first. A long file that begins last would keep one worker busy while the others have nothing to do."""
+    slow: Counter[str] = Counter()
+    for node_id, is_slow in tests:
+        slow[group_of(node_id)] += is_slow
+    return {group: -count for group, count in slow.items()}
 
 
 class StageScheduling(LoadScopeScheduling):  # type: ignore[misc] # xdist has no types

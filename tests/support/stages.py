@@ -16,7 +16,13 @@ import pytest
 from _pytest.terminal import TerminalReporter
 
 from support.cpu_time import spent_cpu_s
-from support.parallel_stages import FIRST, StageScheduling, stage_of
+from support.parallel_stages import (
+    FIRST,
+    StageScheduling,
+    group_of,
+    order_of_start,
+    stage_of,
+)
 
 STAGES = {
     "tidy": "lint, types, import contracts, style",
@@ -87,6 +93,10 @@ class StageOrder:
         order = {name: position for position, name in enumerate(STAGES)}
         if self._parallel_stages:
             order |= {name: position - len(FIRST) for position, name in enumerate(FIRST)}
+            ranks = order_of_start(
+                (each.nodeid, each.get_closest_marker("slow") is not None) for each in items
+            )
+            items.sort(key=lambda item: ranks[group_of(item.nodeid)])
         items.sort(key=lambda item: order.get(stage_of(item.nodeid), len(order)))
         for item in items:
             name = stage_of(item.nodeid)

@@ -19,7 +19,7 @@ from multiprocessing.forkserver import ensure_running
 from pathlib import Path
 from signal import SIGKILL, Signals
 
-NODE = ("quorum_node.server.process.main", "pydantic.v1")
+NODE = ("support.loaded_node",)
 OPERATOR = ("quorum_operator.run",)
 """The modules to load for forks that run the node, and the operator."""
 _CONTEXT = get_context("forkserver")
@@ -60,7 +60,17 @@ def prepare(*modules: str) -> None:
 
 def load() -> None:
     """Begin loading, in the background. No effect once it has begun."""
-    ensure_running()
+    with _LOCK:
+        # Up to Python 3.12 the process that forks finds modules by the environment only, and leaves out what it does not find.
+        before = os.environ.get("PYTHONPATH")
+        os.environ["PYTHONPATH"] = os.pathsep.join(entry for entry in sys.path if entry)
+        try:
+            ensure_running()
+        finally:
+            if before is None:
+                del os.environ["PYTHONPATH"]
+            else:
+                os.environ["PYTHONPATH"] = before
 
 
 class WarmProcess:
@@ -70,6 +80,7 @@ class WarmProcess:
         self._process: ForkServerProcess = _CONTEXT.Process(
             target=_become, args=(start,), daemon=True
         )
+        load()
         with _LOCK:
             self._process.start()
         assert self._process.pid is not None

@@ -45,5 +45,5 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     stage = stage_of(item.nodeid)
     if stage in _OF_PROCESSES:
         if stage == "envtest":
-            warm_process.prepare(*warm_process.NODE, *warm_process.OPERATOR)
+            warm_process.prepare(*warm_process.OPERATOR, *warm_process.NODE)
         warm_process.load()

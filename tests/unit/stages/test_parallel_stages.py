@@ -1,6 +1,7 @@
 """Real runs of pytest with several workers: which of them gets which tests."""
 
 from collections import defaultdict
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +17,14 @@ def test_it(number, request):
     note = pathlib.Path("notes", f"{os.environ['PYTEST_XDIST_WORKER']}-{__name__}-{number}")
     note.write_text(request.node.nodeid)
 """
+_NOTES_ITS_START = """
+import pytest
+
+def test_it():
+    with open("begun", "a") as notes:
+        print(__name__.rpartition(".")[2], file=notes)
+"""
+_SLOW = "pytestmark = pytest.mark.slow"
 _FILES = (
     *(f"envtest/test_{each}.py" for each in "abcdef"),
     *(f"pipeline/test_{each}.py" for each in "ghi"),
@@ -45,6 +54,22 @@ def workers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
     for note in notes:
         found[note.read_text()].add(note.name.partition("-")[0])
     return dict(found)
+
+
+def test_files_with_most_slow_tests_begin_first_in_their_stage(tmp_path: Path) -> None:
+    (tmp_path / "pytest.ini").write_text(
+        "[pytest]\nmarkers =\n    slow: x\n    interop: x\naddopts = --import-mode=importlib\n"
+    )
+    for file, slow in {"unit/test_a": 0, "interop/test_b": 0, "interop/test_c": 1}.items():
+        path = tmp_path / "tests" / f"{file}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(_NOTES_ITS_START + slow * _SLOW)
+    with pytest_runs(tmp_path / "output") as runs:
+        one = ("-n", "1", "--dist", "loadscope", "--no-loadscope-reorder")
+        ran = runs.run(tmp_path, "-p", "support.stages", *one, "tests")
+    assert ran.code == 0, ran.output
+    begun = (tmp_path / "begun").read_text().split()
+    assert list(dict.fromkeys(begun)) == ["test_c", "test_b", "test_a"]
 
 
 def test_tests_of_a_file_stay_on_one_worker(workers: dict[str, set[str]]) -> None:

@@ -43,16 +43,21 @@ _HANDOVER = (
 _ToCompile = tuple[Callable[[Any, int], None], type, int]
 
 
+def codecs_in_order() -> list[_ToCompile]:
+    """What compiles each codec, with its arguments: message and version. Those of a handover are first."""
+    return [
+        *_of_apis(_HANDOVER),
+        *_of_records((ConfigRecord,)),
+        *_of_apis(api for api in APIS.values() if api not in _HANDOVER),
+        *_of_records(cls for cls in RECORDS_BY_TYPE.values() if cls is not ConfigRecord),
+    ]
+
+
 class CodecWarmup:
     """The newest version of every API and all metadata records, both ways; those of a handover first. Runs once in a process."""
 
     def __init__(self) -> None:
-        self._to_come: list[_ToCompile] = [
-            *_of_apis(_HANDOVER),
-            *_of_records((ConfigRecord,)),
-            *_of_apis(api for api in APIS.values() if api not in _HANDOVER),
-            *_of_records(cls for cls in RECORDS_BY_TYPE.values() if cls is not ConfigRecord),
-        ]
+        self._to_come = codecs_in_order()
         self._to_come.reverse()
         self._timer: asyncio.TimerHandle | None = None
         self._due = self._waiting_since = 0.0
