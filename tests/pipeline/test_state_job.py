@@ -72,7 +72,7 @@ def test_states_of_a_log_split_into_many_spans(spark: SparkSession, tmp_path: Pa
         assert begun[0] == 1 + 2
         assert begun[1] <= len(history.done) + 2 * steps_of_a_state * 2
         reported = history.how()
-        assert f" {offset} records (" in reported
+        assert f" {writer.end_offset} records (" in reported
         assert f" reduced in {len(history.done)} tasks" in reported
         assert "one by one" not in reported
 
@@ -141,13 +141,14 @@ def test_changes_between_two_offsets(spark: SparkSession, tmp_path: Path) -> Non
     images = write_history(writer)
     writer.close()
     ends = [0, sorted(images)[5], writer.end_offset]
+    expected = [replay_directory(tmp_path, Moment(offset=each)) for each in ends]
     with history_of(spark, tmp_path, 600) as history:
-        for start, end in pairwise(ends):
-            found = list(history.differences(start, end))
-            before, after = (
-                replay_directory(tmp_path, Moment(offset=each)) for each in (start, end)
-            )
-            assert found == list(differences(before, after))
+        states = history.states([Moment(offset=each) for each in ends])
+        for (before, after), (first, last) in zip(
+            pairwise(states), pairwise(expected), strict=True
+        ):
+            found = list(after.differences(before))
+            assert found == list(differences(first, last))
             assert found
 
 

@@ -25,7 +25,8 @@ from quorum_node.records.identity import Endpoint, ReplicaKey, Voter, parse_uuid
 from quorum_node.storage.atomic_file import read_file, replace_file
 from quorum_node.storage.errors import StorageFailure, WrongDirectory, storage_errors, unless_full
 from quorum_node.storage.file_system import POSIX, FileSystem
-from quorum_node.storage.quorum_state_checksum import CHECKED, FILE_NAME
+from quorum_node.storage.quorum_state_checksum import CHECKED
+from quorum_node.storage.quorum_state_checksum import FILE_NAME as FILE_NAME
 from quorum_node.storage.synced_end import forget_synced_end
 
 _NOBODY = -1
