@@ -8,9 +8,10 @@ from pyspark.sql import SparkSession
 from quorum_pipeline.spark.session import open_session
 from support.spark_hang_report import killed_after, reported_before
 
-# A few small queries: what a compiler would make of them costs more than to run them as they are.
+# A few small queries: what a compiler would make of them costs more than to run them as they are. Spark's classes are not
+# verified, as each of some ten thousand would be for these few.
 QUICK = {
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.shuffle.partitions": "2",

@@ -43,24 +43,36 @@ def assert_same(found: SparkState, expected: Replayed) -> None:
         assert found.count(table) == len(rows), table.name
 
 
+def jobs_and_tasks(spark: SparkSession) -> tuple[int, int]:
+    """The numbers of jobs, and of tasks, that the session has begun."""
+    context = spark.sparkContext._jsc.sc()
+    return context.dagScheduler().numTotalJobs(), int(context.taskScheduler().nextTaskId())
+
+
 @pytest.mark.requirement("SP-03", "SP-08")
 def test_states_of_a_log_split_into_many_spans(spark: SparkSession, tmp_path: Path) -> None:
     writer = LogWriter(tmp_path, segment_bytes=2_000)
     images = write_history(writer)
     writer.close()
     with history_of(spark, tmp_path, 300, 0) as history:
-        for offset in (52, writer.end_offset):
-            expected = replay_directory(tmp_path, Moment(offset=offset))
-            with nothing_decoded_here():
-                state = history.at(Moment(offset=offset))
-                assert b"".join(state.snapshot()) == images.get(
-                    offset, b"".join(expected.snapshot())
-                )
-                assert_same(state, expected)
-            assert sum(each.summary.records for each in history.done) == offset
+        expected = [
+            replay_directory(tmp_path, Moment(offset=each)) for each in (52, writer.end_offset)
+        ]
+        before = jobs_and_tasks(spark)
+        with nothing_decoded_here():
+            early, state = history.states([Moment(offset=each.end_offset) for each in expected])
+            begun = [now - then for now, then in zip(jobs_and_tasks(spark), before, strict=True)]
+            assert b"".join(early.snapshot()) == b"".join(expected[0].snapshot())
+            assert b"".join(state.snapshot()) == images[writer.end_offset]
+            assert_same(state, expected[1])
+        assert sum(each.summary.records for each in history.done) == writer.end_offset
         assert len(history.done) > 5
+        # One job to reduce the spans, and one for each state, of which no step has more tasks than run at a time.
+        steps_of_a_state = 5
+        assert begun[0] == 1 + 2
+        assert begun[1] <= len(history.done) + 2 * steps_of_a_state * 2
         reported = history.how()
-        assert f" {offset} records (" in reported
+        assert f" {writer.end_offset} records (" in reported
         assert f" reduced in {len(history.done)} tasks" in reported
         assert "one by one" not in reported
 
@@ -129,13 +141,14 @@ def test_changes_between_two_offsets(spark: SparkSession, tmp_path: Path) -> Non
     images = write_history(writer)
     writer.close()
     ends = [0, sorted(images)[5], writer.end_offset]
+    expected = [replay_directory(tmp_path, Moment(offset=each)) for each in ends]
     with history_of(spark, tmp_path, 600) as history:
-        for start, end in pairwise(ends):
-            found = list(history.differences(start, end))
-            before, after = (
-                replay_directory(tmp_path, Moment(offset=each)) for each in (start, end)
-            )
-            assert found == list(differences(before, after))
+        states = history.states([Moment(offset=each) for each in ends])
+        for (before, after), (first, last) in zip(
+            pairwise(states), pairwise(expected), strict=True
+        ):
+            found = list(after.differences(before))
+            assert found == list(differences(first, last))
             assert found
 
 

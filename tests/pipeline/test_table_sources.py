@@ -28,6 +28,7 @@ assert "quorum_pipeline" not in sys.modules
 """
 
 
+@pytest.mark.long
 @pytest.mark.requirement("SP-03")
 def test_tables_as_frames_created_by_executors(spark: SparkSession, tmp_path: Path) -> None:
     writer = LogWriter(tmp_path, segment_bytes=2_000)

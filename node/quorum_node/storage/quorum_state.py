@@ -23,14 +23,13 @@ from quorum_node.json_text import read_json
 from quorum_node.raft.quorum_state import QuorumState
 from quorum_node.records.identity import Endpoint, ReplicaKey, Voter, parse_uuid, uuid_text
 from quorum_node.storage.atomic_file import read_file, replace_file
-from quorum_node.storage.checked_text import CheckedText
 from quorum_node.storage.errors import StorageFailure, WrongDirectory, storage_errors, unless_full
 from quorum_node.storage.file_system import POSIX, FileSystem
+from quorum_node.storage.quorum_state_checksum import CHECKED
+from quorum_node.storage.quorum_state_checksum import FILE_NAME as FILE_NAME
 from quorum_node.storage.synced_end import forget_synced_end
 
-FILE_NAME = "quorum-state"
 _NOBODY = -1
-_CHECKED = CheckedText(b'{"privateVersion":1,', b',"crc32c":"', b'"}')
 _KAFKA_V0 = frozenset({"leaderId", "leaderEpoch", "votedId", "data_version"})
 _KAFKA_V1 = _KAFKA_V0 | {"votedDirectoryId"}
 _MORE_IN_V0 = frozenset({"clusterId", "appliedOffset", "currentVoters"})
@@ -81,7 +80,7 @@ class QuorumStateFile:
             return None
         try:
             document = read_json(content, with_pairs=_each_key_once)
-            is_checked = _CHECKED.check(content)
+            is_checked = CHECKED.check(content)
             version = document["data_version"]
             if type(version) is not int:
                 raise ValueError(f"data_version={version!r} is not a number")
@@ -116,7 +115,7 @@ class QuorumStateFile:
         content = read_file(self._path, self._files, from_disk=True)
         try:
             if content is not None:
-                _CHECKED.check(content)
+                CHECKED.check(content)
         except ValueError as error:
             raise StorageFailure(f"{self._path} is damaged: {error}") from error
 
@@ -125,20 +124,8 @@ class QuorumStateFile:
         document = {"privateVersion": 1, **_to_v1(state)}
         document["replicaUuid"] = uuid_text(self._replica_uuid)
         text = _JSON(document)
-        content = _CHECKED.seal(text.removesuffix("}").encode())
+        content = CHECKED.seal(text.removesuffix("}").encode())
         replace_file(self._path, content, self._files)
-
-
-def has_checksum(directory: Path, files: FileSystem = POSIX) -> bool:
-    """Whether a partition's quorum-state has a correct checksum: then this software wrote the directory last.
-
-    Raises OSError.
-    """
-    content = read_file(directory / FILE_NAME, files)
-    try:
-        return content is not None and _CHECKED.check(content)
-    except ValueError:
-        return False
 
 
 def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

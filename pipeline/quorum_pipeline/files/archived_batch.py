@@ -4,16 +4,17 @@ Reads that one row. Must not know Spark. Source: KIP-595, "Log": logs with the s
 earlier records.
 """
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-import pyarrow as pa
-import pyarrow.dataset as ds
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
-from quorum_pipeline.files.sealed_file import check_footer, naming, parquet_files
+from quorum_pipeline.files.sealed_file import naming, open_sealed, parquet_files
 
-COLUMNS = ("offset", "epoch", "batch_crc")
-_SCHEMA = pa.schema({"offset": pa.int64(), "epoch": pa.int32(), "batch_crc": pa.int64()})
+_OFFSET = "offset"
+_IDENTITY = ("epoch", "batch_crc")
 
 
 class BatchIdentity(NamedTuple):
@@ -28,15 +29,33 @@ class BatchIdentity(NamedTuple):
 
 def archived_batch(directory: Path, offset: int) -> BatchIdentity | None:
     """Return the identity of the batch with this offset; None if the record is not in the directory. Raises PipelineError, OSError."""
-    paths = parquet_files(directory)
-    for path in paths:
-        with naming(path):
-            check_footer(path)
-    with naming(directory):
-        dataset = ds.dataset([*map(str, paths)], schema=_SCHEMA, format="parquet")
-        wanted = ds.field("offset") == offset
-        found = dataset.to_table(columns=list(COLUMNS[1:]), filter=wanted)
-    return next((identity(**row) for row in found.to_pylist()), None)
+    for path in parquet_files(directory):
+        with open_sealed(path) as file, naming(path):
+            for number in _row_groups(file.metadata, offset):
+                found = _in_group(file, number, offset)
+                if found is not None:
+                    return identity(*found)
+    return None
+
+
+def _row_groups(footer: pq.FileMetaData, offset: int) -> Iterator[int]:
+    """Yield the numbers of the row groups that may contain an offset."""
+    column = footer.schema.to_arrow_schema().get_field_index(_OFFSET)
+    for number in range(footer.num_row_groups if column >= 0 else 0):
+        told = footer.row_group(number).column(column).statistics
+        if told is None or not told.has_min_max or told.min <= offset <= told.max:
+            yield number
+
+
+def _in_group(file: pq.ParquetFile, number: int, offset: int) -> list[int | None] | None:
+    """Return epoch and CRC at an offset of a row group, None for a missing one; None if the group does not contain the offset."""
+    there = file.schema_arrow.names
+    names = [name for name in (_OFFSET, *_IDENTITY) if name in there]
+    table = file.read_row_group(number, columns=names, use_threads=False)
+    place = pc.index(table.column(_OFFSET), offset).as_py()
+    if place < 0:
+        return None
+    return [table.column(name)[place].as_py() if name in names else None for name in _IDENTITY]
 
 
 def identity(epoch: int | None, batch_crc: int | None) -> BatchIdentity | None:

@@ -4,7 +4,6 @@ the segment of a record.
 
 from pathlib import Path
 
-from quorum_node.records.batches import HEADER_BYTES, read_header
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.log_directory import LogDirectory
 from quorum_pipeline.files.snapshot_file import SnapshotFile
@@ -40,16 +39,10 @@ def _snapshot(log: LogDirectory, moment: Moment) -> SnapshotFile | None:
         file = SnapshotFile(log.path / each.file_name, each)
         if moment.offset is not None and each.end_offset > moment.offset:
             continue
-        if moment.time_ms is not None and _time_ms(file) > moment.time_ms:
+        if moment.time_ms is not None and file.latest_ms() > moment.time_ms:
             continue
         return file
     return None
-
-
-def _time_ms(file: SnapshotFile) -> int:
-    with file.path.open("rb") as opened:
-        head = opened.read(HEADER_BYTES)
-    return read_header(head).max_timestamp_ms
 
 
 def _not_there(log: LogDirectory, wanted: str, end_offset: int) -> PipelineError:

@@ -6,7 +6,7 @@ Only a directory that was last written by this software has such a record (`sync
 from pathlib import Path
 
 from quorum_node.storage.errors import StorageFailure
-from quorum_node.storage.quorum_state import has_checksum
+from quorum_node.storage.quorum_state_checksum import has_checksum
 from quorum_node.storage.synced_end import RecordedEnd, read_synced_end
 
 __all__ = ["RecordedEnd", "recorded_end"]

@@ -44,7 +44,7 @@ class Batches(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SpanTask:
-    """The records of a span from `start_offset` on and below `end_offset`, up to the first batch later than `time_ms`."""
+    """The records of a span from `start_offset` on and below `end_offset`, up to the first one later than `time_ms`."""
 
     span: LogSpan
     start_offset: int
@@ -94,10 +94,17 @@ class SpanTask:
         header = each.batch.header
         if header.end_offset <= self.start_offset:
             return at
-        if self.time_ms is not None and header.max_timestamp_ms > self.time_ms:
-            return replace(at, stop=True)
         end = min(header.end_offset, self.end_offset)
         begin = max(header.base_offset, self.start_offset)
+        is_late = self.time_ms is not None and header.max_timestamp_ms > self.time_ms
+        time_ms = header.max_timestamp_ms
+        if is_late or end < header.end_offset:
+            try:
+                end, time_ms = self._within(each.batch, end)
+            except CorruptBatch as error:
+                return replace(at, stop=True, wrong=Contradiction(begin, str(error)))
+        if end <= begin:
+            return replace(at, stop=True)
         if begin != at.end_offset:
             reason = f"offset {begin} where {at.end_offset} is expected: records are missing or duplicated"
             return replace(at, stop=True, wrong=Contradiction(at.end_offset, reason))
@@ -112,10 +119,21 @@ class SpanTask:
             at,
             end_offset=end,
             epoch=header.leader_epoch,
-            timestamp_ms=header.max_timestamp_ms,
+            timestamp_ms=time_ms,
             records=at.records + end - begin,
             size_bytes=at.size_bytes + header.size_bytes,
+            stop=is_late,
         )
+
+    def _within(self, batch: Batch, end: int) -> tuple[int, int]:
+        """Return the end of the wanted records of a batch that is wanted in part, and the time of the last one. Raises CorruptBatch."""
+        time_ms = 0
+        for each in decode_records(batch):
+            is_late = self.time_ms is not None and each.timestamp_ms > self.time_ms
+            if each.offset >= end or is_late:
+                return min(each.offset, end), time_ms
+            time_ms = each.timestamp_ms
+        return end, time_ms
 
 
 class _Pending:

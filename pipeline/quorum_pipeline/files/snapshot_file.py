@@ -7,13 +7,28 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from quorum_node.records.batches import Batch
-from quorum_node.records.snapshot_format import CorruptSnapshot, SnapshotBounds, SnapshotReader
+from quorum_node.records.batches import (
+    PREFIX_BYTES,
+    Batch,
+    CorruptBatch,
+    decode_records,
+    split_batches,
+)
+from quorum_node.records.control import SnapshotHeader, decode_control
+from quorum_node.records.snapshot_format import (
+    MAX_BATCH_BYTES,
+    CorruptSnapshot,
+    SnapshotBounds,
+    SnapshotReader,
+)
 from quorum_node.records.snapshot_id import SnapshotId, parse_snapshot_name
+from quorum_node.schema.primitives import MalformedRecord
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.log_directory import LogDirectory
 
 _PIECE_BYTES = 1 << 20
+_SIZE_AT = 8
+"""Position of the number of bytes after the prefix of a batch."""
 
 
 class DamagedSnapshot(PipelineError):
@@ -45,6 +60,19 @@ class SnapshotFile:
             pass
         return self._finish(reader)
 
+    def latest_ms(self) -> int:
+        """Return the time of the last record of the log that the state contains, from the first batch of the file, whose own time
+        may be that of writing. Raises PipelineError if this batch is damaged, OSError.
+        """
+        with self.path.open("rb") as file:
+            data = file.read(PREFIX_BYTES)
+            rest_bytes = int.from_bytes(data[_SIZE_AT:PREFIX_BYTES], "big")
+            data += file.read(min(rest_bytes, MAX_BATCH_BYTES))
+        try:
+            return latest_ms_in(data)
+        except CorruptBatch as error:
+            raise DamagedSnapshot(self.path, 0, error.reason) from None
+
     def _read(self, reader: SnapshotReader) -> Iterator[tuple[int, Batch]]:
         with self.path.open("rb") as file:
             while data := file.read(_PIECE_BYTES):
@@ -62,6 +90,21 @@ class SnapshotFile:
             return reader.finish()
         except CorruptSnapshot as error:
             raise DamagedSnapshot(self.path, reader.checked_bytes, str(error)) from None
+
+
+def latest_ms_in(head: bytes) -> int:
+    """Return what the header in the first bytes of a snapshot says, at least one batch: the time of the last record of the log that
+    the state contains. Raises CorruptBatch.
+    """
+    try:
+        for batch in split_batches(head)[0]:
+            for record in decode_records(batch) if batch.header.is_control else ():
+                found = decode_control(record)
+                if isinstance(found, SnapshotHeader):
+                    return found.last_contained_log_timestamp_ms
+    except MalformedRecord as error:
+        raise CorruptBatch(0, str(error)) from None
+    raise CorruptBatch(0, "the snapshot has no header: incomplete")
 
 
 def open_snapshot(path: Path) -> SnapshotFile:

@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NamedTuple
 
-from quorum_node.records.batches import HEADER_BYTES, CorruptBatch, read_header
+from quorum_node.records.batches import CorruptBatch
 from quorum_node.records.snapshot_id import SnapshotId
 from quorum_pipeline.deltas.contradiction import Contradiction
 from quorum_pipeline.deltas.summary import Summary
@@ -24,7 +24,7 @@ from quorum_pipeline.files.reduced_span import (
     SnapshotTask,
     SpanTask,
 )
-from quorum_pipeline.files.snapshot_file import SnapshotFile
+from quorum_pipeline.files.snapshot_file import SnapshotFile, latest_ms_in
 from quorum_pipeline.live.controllers import Controllers
 from quorum_pipeline.live.live_rows import NO_POSITION, committed_batches
 from quorum_pipeline.live.quorum import Quorum
@@ -194,7 +194,7 @@ def _check_behind(quorum: Quorum, name: str, base: SnapshotId | None, moment: Mo
     if moment.time_ms is not None:
         data, _ = quorum.snapshot_part(base, 0)
         try:
-            early = read_header(data[:HEADER_BYTES]).max_timestamp_ms > moment.time_ms
+            early = latest_ms_in(data) > moment.time_ms
         except CorruptBatch as error:
             raise PipelineError(f"{quorum.leader}, snapshot {base}: {error}") from None
     if early:

@@ -26,8 +26,6 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.types import StructType
 
 from quorum_pipeline.errors import PipelineError
-from quorum_pipeline.files.archive_reader import Archived, ArchiveReader
-from quorum_pipeline.files.local_files import LocalFiles
 from quorum_pipeline.spark.log_source import LogReader, LogStreamReader
 from quorum_pipeline.spark.options import archive_options
 from quorum_pipeline.spark.origins import LogTask
@@ -36,6 +34,7 @@ from quorum_pipeline.spark.requested_columns import requested_columns
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from quorum_pipeline.files.archive_reader import Archived, ArchiveReader
     from quorum_pipeline.files.archived_batch import BatchIdentity
 
 _NOT_ARCHIVED = "data"
@@ -122,4 +121,8 @@ class ArchiveOrigin:
         return found
 
     def _reader(self) -> ArchiveReader:
+        # Imported here: Spark imports every source to find one, and this one would load Arrow.
+        from quorum_pipeline.files.archive_reader import ArchiveReader
+        from quorum_pipeline.files.local_files import LocalFiles
+
         return ArchiveReader(LocalFiles(), str(self._root))

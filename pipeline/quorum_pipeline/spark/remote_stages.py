@@ -51,6 +51,10 @@ class RemoteStages:
         """See Stages."""
         return rows.kept()
 
+    def fewer(self, rows: RemoteRows) -> RemoteRows:
+        """See Stages."""
+        return rows.fewer(self.slots)
+
     def describe(self, text: str) -> None:
         """See Stages. The text is a tag of the operations in the server's UI; a tag must not contain a comma."""
         self._session.clearTags()
@@ -115,6 +119,10 @@ class RemoteRows:
     def kept(self) -> RemoteRows:
         """Return the rows, computed once and persisted on executors."""
         return RemoteRows(self._done().persist(), [])
+
+    def fewer(self, parts: int) -> RemoteRows:
+        """Return the rows in at most this number of partitions, without a shuffle."""
+        return RemoteRows(self._done().coalesce(parts), [])
 
     def unpersist(self) -> None:
         """See RDD."""

@@ -17,6 +17,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.files.local_files import is_local
 from quorum_pipeline.spark.kept_classes import classes_file, options_to_make, options_to_use
 from quorum_pipeline.spark.reason import SparkError, reason_of
 from quorum_pipeline.spark.workers import start_workers
@@ -82,7 +83,7 @@ def open_session(
     """
     if shutil.which("java") is None and not _java_home_works():
         raise PipelineError("Spark needs Java 17: put `java` on the path, or set JAVA_HOME")
-    conf = _given(more or {}, _java_options(rows_in_jvm, keep_classes))
+    conf = _given(more or {}, _java_options(rows_in_jvm, keep_classes), master)
     chosen = master or conf.get("spark.master") or "local[*]"
     settings = _ALWAYS | (_LOCAL if chosen.startswith("local") else {})
     settings |= {} if rows_in_jvm else _NOTHING_TO_COMPILE
@@ -116,16 +117,19 @@ def end_session(session: SparkSession) -> None:
     session._jsparkSession.stop()  # noqa: SLF001 - there is no public way
 
 
-def _given(more: Mapping[str, str], java_options: str) -> SparkConf:
+def _given(more: Mapping[str, str], java_options: str, master: str | None) -> SparkConf:
     """Return `more` and Spark's external settings. Only the JVM has those, so it is started first, with its start options."""
+    wanted = master or more.get("spark.master")
+    here = is_local("/") if wanted is None else wanted.startswith("local")
     first = SparkConf(loadDefaults=False)
     for key, value in {**_AT_BIRTH, **more}.items():
         first.set(key, value)
-    # The last two are for the processes that Java starts: with this Python the driver searches for data sources.
+    # The last two are for the processes that Java starts: with this Python the driver searches for data sources, and tasks read
+    # them. Executors of other machines have no more than an interpreter at the same path.
     at_birth = {
         "SPARK_SUBMIT_OPTS": java_options,
         "SPARK_LAUNCHER_OPTS": _LITTLE_TO_COMPILE,
-        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_PYTHON": _python() if here else sys.executable,
         "QUORUM_PIPELINE_PYTHON": sys.executable,
     }
     with _environment(at_birth):
@@ -157,10 +161,13 @@ def _java_options(rows_in_jvm: bool, keep_classes: Path | None) -> str:
 
 def _name_python() -> None:
     """Set the interpreter of Python workers: they need the same modules as this process."""
+    os.environ.setdefault("PYSPARK_PYTHON", _python())
+
+
+def _python() -> str:
     script = Path(__file__).with_name("worker_python.sh")
-    if os.access(script, os.X_OK) and "SPARK_HOME" not in os.environ:
-        os.environ.setdefault("PYSPARK_PYTHON", str(script))
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    is_usable = os.access(script, os.X_OK) and "SPARK_HOME" not in os.environ
+    return str(script) if is_usable else sys.executable
 
 
 def _log_no_stacks() -> None:

@@ -88,7 +88,7 @@ class SqueezedLog:
             if any(aborted.map(_undecodable).collect()):
                 raise Unusual
         self._stages.describe(f"merge deltas up to offset {last.end_offset} of {self._plan.name}")
-        mine = self._reduced.filter(partial(_counts, order))
+        mine = self._stages.fewer(self._reduced).filter(partial(_counts, order))
         of_topics = mine.filter(partial(_is, TOPICS))
         if self._shards:
             of_topics = of_topics.flatMap(partial(_split, self._shards, self._buckets))
@@ -99,8 +99,9 @@ class SqueezedLog:
         told = topics.flatMap(_report_names)
         both = of_names.union(told).groupByKey(self._buckets, same)
         names = self._keep(both.mapValues(_merge_names))
-        figures: list[Figures | None] = names.map(_figures_of_names).collect()
-        figures += topics.map(_figures_of_topics).collect()
+        # In one job, as the start of another one would take longer than its tasks.
+        both_figures = names.map(_figures_of_names).union(topics.map(_figures_of_topics))
+        figures: list[Figures | None] = both_figures.collect()
         whole = [each for each in figures if each is not None]
         if len(whole) < len(figures) or last.wrong is not None:
             raise Unusual

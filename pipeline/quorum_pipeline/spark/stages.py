@@ -36,6 +36,9 @@ class Stages(Protocol):
     def keep(self, rows: Rows) -> Rows:
         """Store the results of rows that are used more than once."""
 
+    def fewer(self, rows: Rows) -> Rows:
+        """Return stored rows for steps that are short: with as many tasks as run at a time, if there are more."""
+
     def describe(self, text: str) -> None:
         """Set the description of the next steps."""
 
@@ -103,6 +106,10 @@ class SparkStages:
 
         return rows.persist(StorageLevel.MEMORY_AND_DISK)
 
+    def fewer(self, rows: Rows) -> Rows:
+        """See Stages. Rows stay where they are stored."""
+        return rows.coalesce(self.slots)
+
     def session(self) -> SparkSession:
         """Return the session of the context."""
         from pyspark.sql import SparkSession
@@ -151,6 +158,10 @@ class StagesHere:
 
     def keep(self, rows: Rows) -> Rows:
         """See Stages. Rows are always stored."""
+        return rows
+
+    def fewer(self, rows: Rows) -> Rows:
+        """See Stages. These rows are not divided into tasks."""
         return rows
 
     def describe(self, text: str) -> None:

@@ -145,7 +145,7 @@ class ReducedLog:
         summaries = [each.summary for each in self.done[:until]]
         last = joined_up(summaries, self._plan)
         self._stages.describe(f"merge deltas up to offset {last.end_offset} of {self._plan.name}")
-        mine = self._reduced.filter(partial(_counts, until))
+        mine = self._stages.fewer(self._reduced).filter(partial(_counts, until))
         of_topics = mine.filter(partial(_is, TOPICS))
         if self._shards:
             of_topics = of_topics.flatMap(partial(_split, self._shards, parts))

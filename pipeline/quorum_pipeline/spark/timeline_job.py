@@ -27,7 +27,6 @@ from quorum_pipeline.files.log_span import check_end
 from quorum_pipeline.files.snapshot_file import SnapshotFile
 from quorum_pipeline.files.span_tasks import LEAST_BYTES, MOST_BYTES, TASKS_PER_SLOT
 from quorum_pipeline.files.timeline_span import KnownTask, LogTask, RangeTask
-from quorum_pipeline.live.live_history import LiveKnownTask, LiveTimelineTask
 from quorum_pipeline.rows.content import control_content, metadata_content
 from quorum_pipeline.spark.distribution import distribution
 from quorum_pipeline.spark.state_job import where
@@ -40,10 +39,12 @@ from quorum_pipeline.timeline.span import Part, Told, home_of
 if TYPE_CHECKING:
     from quorum_pipeline.files.archive_reader import ArchiveReader
     from quorum_pipeline.live.controllers import Controllers
+    from quorum_pipeline.live.live_history import LiveKnownTask, LiveTimelineTask
     from quorum_pipeline.spark.stages import Stages
 
+    Task = LogTask | RangeTask | KnownTask | Fetched | LiveTimelineTask | LiveKnownTask
+
 _SUMMARY = -1
-Task = LogTask | RangeTask | KnownTask | Fetched | LiveTimelineTask | LiveKnownTask
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +114,8 @@ def log_source(path: Path, slots: int, span_bytes: int | None = None) -> Timelin
 
 def quorum_source(controllers: Controllers, slots: int, scratch: Path) -> TimelineSource:
     """Return a running quorum as a source. `scratch`: directory for the snapshot with which its log begins. Raises PipelineError."""
+    # Imported here: the executors' workers import this module, too, and most need no client of a quorum.
+    from quorum_pipeline.live.live_history import LiveKnownTask, LiveTimelineTask
     from quorum_pipeline.live.live_tasks import LiveSource
     from quorum_pipeline.live.snapshots import fetch_snapshot
 

@@ -71,6 +71,7 @@ def add_versions(
         step = step_at(stages, source, at, min(at + rows, end), known_ms)
         how = step.how(stages.place)
         if step.end == at:
+            step.close()
             step.check(step.wrong)
             if at + rows >= end:
                 return Added(versions, at, how)

@@ -1,9 +1,11 @@
 """A point in a history: an offset or a time. PURE."""
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from quorum_pipeline.errors import PipelineError
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,4 +26,5 @@ def parsed_time_ms(text: str) -> int:
         ) from None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
-    return round(moment.timestamp() * 1000)
+    # Down to a whole millisecond: a later record is not one up to this time.
+    return (moment - _EPOCH) // timedelta(milliseconds=1)

@@ -23,7 +23,7 @@ from quorum_pipeline.files.local_files import LocalFiles
 from quorum_pipeline.files.version_files import WRITING, VersionStore
 from quorum_pipeline.spark.stages import StagesHere
 from quorum_pipeline.spark.stored_states import keep_state
-from quorum_pipeline.spark.versions_job import LogVersions
+from quorum_pipeline.spark.versions_job import LogVersions, Read, Step
 from quorum_pipeline.spark.versions_run import Added, add_versions, follow_versions
 from quorum_pipeline.state.moment import Moment
 from quorum_pipeline.state.tables import STATE_TABLES, Row
@@ -270,6 +270,43 @@ def test_open_transaction_waits_for_its_end(writer: LogWriter, to: Path) -> None
     assert add(writer, to, 2).open_at is None, "steps grow until the end of the transaction"
     values = [(row["value"], row["valid_from"]) for row in stored(to)["configs"]]
     assert values == [("c", 1), ("d", 5)]
+
+
+def test_steps_that_wait_for_a_transaction_release_what_executors_store(
+    writer: LogWriter, to: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A command that follows begins such a step again and again."""
+    kept, released = list[object](), list[object]()
+    keep, close = StagesHere.keep, Step.close
+
+    def counted(self: StagesHere, rows: Any) -> Any:
+        kept.append(rows)
+        return keep(self, rows)
+
+    def closed(self: Step) -> None:
+        released.append(self.routed)
+        close(self)
+
+    monkeypatch.setattr(StagesHere, "keep", counted)
+    monkeypatch.setattr(Step, "close", closed)
+    writer.append(config(TOPIC, "a", "k", "1"), md.BeginTransactionRecord(name=None))
+    writer.append(*(config(TOPIC, "b", f"k-{n}", "1") for n in range(5)))
+    for max_rows in (100, 100, 2):
+        assert add(writer, to, max_rows).open_at == 1
+    writer.close()
+    routed = {id(each) for each in released}
+    # Each step keeps the records that it has routed; a state before it keeps more, and releases that itself.
+    assert len(released) >= 5
+    assert {id(each) for each in kept} >= routed
+    assert len(routed) == len(released) == steps_of(kept)
+
+
+def steps_of(kept: list[Any]) -> int:
+    """How many of the stored rows are those of a step: they contain the summaries of their tasks."""
+    return sum(
+        any(isinstance(each[1], Read) for each in rows.collect() if isinstance(each, tuple))
+        for rows in kept
+    )
 
 
 def test_log_of_another_history_is_rejected(writer: LogWriter, to: Path, tmp_path: Path) -> None:

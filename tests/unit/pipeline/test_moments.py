@@ -1,0 +1,139 @@
+"""Points in a history by time: which records they include, and what is reported of a damaged snapshot."""
+
+from pathlib import Path
+
+import pytest
+from crc32c import crc32c
+
+from quorum_node.image.resource_types import TOPIC
+from quorum_node.records import metadata as md
+from quorum_node.records.batches import HEADER_BYTES, encode_values, split_batches
+from quorum_pipeline.__main__ import main
+from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.files.snapshot_file import open_snapshot
+from quorum_pipeline.spark.spark_history import WORTH_BYTES, DirectorySource, JobHistory
+from quorum_pipeline.spark.stages import StagesHere
+from quorum_pipeline.spark.state_job import SparkState
+from quorum_pipeline.state.moment import Moment, parsed_time_ms
+from support.metadata_records import config
+from support.written_archive import archived_state, write_archive
+from support.written_log import LogWriter, write_history
+
+_BASE_MS, _MAX_MS, _CRC, _COVERED = (
+    slice(27, 35),
+    slice(35, 43),
+    slice(17, 21),
+    slice(21, None),
+)
+"""Places in a batch. Source: Kafka's record batch, version 2."""
+
+
+def sealed(batch: bytearray) -> bytes:
+    batch[_CRC] = crc32c(bytes(batch[_COVERED])).to_bytes(4, "big")
+    return bytes(batch)
+
+
+def state_of(path: Path, moment: Moment, worth_bytes: int = WORTH_BYTES) -> SparkState:
+    with JobHistory(StagesHere(1), DirectorySource(path, None, worth_bytes)) as history:
+        return history.at(moment)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected_ms"),
+    [
+        ("1970-01-01T00:00:01.250Z", 1_250),
+        ("1970-01-01T00:00:01.250999Z", 1_250),
+        ("1970-01-01T00:00:01.2506+00:00", 1_250),
+        ("1969-12-31T23:59:59.9995Z", -1),
+        ("1970-01-01T01:00:00+01:00", 0),
+        ("9999-12-31T23:59:59.999999", 253_402_300_799_999),
+    ],
+)
+def test_time_is_rounded_down(text: str, expected_ms: int) -> None:
+    """A record of the next millisecond is later than the time."""
+    assert parsed_time_ms(text) == expected_ms
+
+
+@pytest.mark.parametrize("length", [0, 11, HEADER_BYTES - 1, HEADER_BYTES + 3])
+def test_damaged_snapshot_is_named_if_a_state_by_time_needs_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], length: int
+) -> None:
+    writer = LogWriter(tmp_path, segment_bytes=300)
+    write_history(writer)
+    file = tmp_path / "__cluster_metadata-0" / writer.snapshot(drop_log=True).file_name
+    writer.close()
+    file.write_bytes(file.read_bytes()[:length])
+    assert main(["state", "--log", str(tmp_path), "--at-time", "2030-01-01"]) == 2
+    captured = capsys.readouterr()
+    line = captured.err.splitlines()[-1]  # after notes about the source
+    assert line.startswith(f"quorum-pipeline state: {file}, byte 0: "), line
+
+
+def test_snapshot_counts_from_the_time_of_its_last_record_and_not_of_its_writing(
+    tmp_path: Path,
+) -> None:
+    """Stock Kafka's snapshots have the time of writing in their batches."""
+    writer = LogWriter(tmp_path, segment_bytes=300)
+    write_history(writer)
+    last_ms = writer.time_ms - 1_000
+    named = writer.snapshot(drop_log=True)
+    image = writer.image_bytes()
+    writer.time_ms += 60_000
+    writer.elect(3)
+    writer.close()
+    path = writer.directory / named.file_name
+    head, *others = split_batches(path.read_bytes())[0]
+    written = bytearray(head.data)
+    for place in (_BASE_MS, _MAX_MS):
+        written[place] = (last_ms + 30_000).to_bytes(8, "big")
+    path.write_bytes(sealed(written) + b"".join(each.data for each in others))
+    assert open_snapshot(path).bounds().last_contained_log_timestamp_ms == last_ms
+    for time_ms in (last_ms, last_ms + 10_000, last_ms + 40_000):
+        assert b"".join(state_of(tmp_path, Moment(time_ms=time_ms)).snapshot()) == image
+    with pytest.raises(PipelineError, match="has no state at time"):
+        state_of(tmp_path, Moment(time_ms=last_ms - 1))
+
+
+def two_times(writer: LogWriter, values: list[bytes], later_ms: int) -> None:
+    """Append a batch whose last record is later than the others."""
+    data = bytearray(
+        encode_values(
+            base_offset=writer.end_offset,
+            leader_epoch=writer.epoch,
+            timestamp_ms=writer.time_ms,
+            values=values,
+        )
+    )
+    at = HEADER_BYTES
+    for _ in values[1:]:
+        at += 1 + (data[at] >> 1)
+    data[at + 2] = later_ms << 1  # after length and attributes; a short zigzag number
+    data[_MAX_MS] = (writer.time_ms + later_ms).to_bytes(8, "big")
+    writer._appended(sealed(data), len(values))
+
+
+@pytest.mark.parametrize("worth_bytes", [0, WORTH_BYTES], ids=["compiled", "record by record"])
+def test_time_within_a_batch_gives_the_same_state_of_log_and_archive(
+    tmp_path: Path, worth_bytes: int
+) -> None:
+    writer = LogWriter(tmp_path / "node")
+    write_history(writer)
+    begin, time_ms = writer.end_offset, writer.time_ms
+    values = [
+        md.encode_metadata(config(TOPIC, name, "a", "1"), md.ConfigRecord.HIGHEST_VERSION)
+        for name in ("t", "u", "v")
+    ]
+    two_times(writer, values, 20)
+    writer.elect(3)
+    writer.close()
+    write_archive(tmp_path / "archive", writer.directory, 0, 7, writer.end_offset, deltas=True)
+    expected = {time_ms - 1: 0, time_ms: 2, time_ms + 19: 2, time_ms + 20: 3, time_ms + 5_000: 4}
+    for moment_ms, records in expected.items():
+        found = state_of(writer.directory, Moment(time_ms=moment_ms), worth_bytes)
+        archived = archived_state(tmp_path / "archive", Moment(time_ms=moment_ms))
+        assert found.end_offset == archived.end_offset == begin + records, moment_ms
+        assert b"".join(found.snapshot()) == b"".join(archived.snapshot()), moment_ms
+    for offset in (begin + 1, begin + 2, begin + 3):
+        found = state_of(writer.directory, Moment(offset=offset), worth_bytes)
+        archived = archived_state(tmp_path / "archive", Moment(offset=offset))
+        assert b"".join(found.snapshot()) == b"".join(archived.snapshot()), offset
