@@ -134,6 +134,8 @@ class SnapshotCoordinator:
             self._heard_ms = self._nondeterminism.now_ms()
             # None: the replica is handing over, and the controller is not informed of that yet.
             return self._replica.leading_epoch() is not None and self._own_turn()
+        if self._replica.is_leader():
+            return False  # its own controller is not active yet, and will decide
         if not self._urged:
             self._urged = True
             self._send()
