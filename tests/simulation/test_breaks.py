@@ -37,7 +37,7 @@ TRIED_FIRST = {
     "leave_a_misled_voter_alone": 18,
     "never_doubt_a_leader_that_is_gone": 14,
     "read_by_a_lease": 13,
-    "recover_in_the_next_epoch": 1060,
+    "recover_in_the_next_epoch": 1088,
     "serve_after_a_storage_failure": 7,
     "step_before_the_last_is_committed": 2,
     "time_by_the_time_of_day": 28,
