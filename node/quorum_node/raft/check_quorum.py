@@ -1,4 +1,4 @@
-"""Check quorum: detects a leader that a majority of voters no longer fetches from (zombie leader).
+"""Check quorum: detects a leader without contact to a majority that its commits need (zombie leader).
 
 Owns when that is detected. Must not know elections.
 Source: KIP-595, "Replication Progress Timeout for Zombie Leader" (K595-16): without fetches from a
@@ -27,7 +27,11 @@ def check_quorum(replica: ReplicaState, leader: Leader) -> None:
     def last_contact_ms(key: ReplicaKey) -> float:
         return replica.now_ms if key == replica.key else leader.last_contact_ms(key)
 
-    heard_ms = majority_value(replica.voters.latest.voters, last_contact_ms)
+    heard_ms = min(
+        majority_value(voters, last_contact_ms)
+        for voters in replica.voters.deciding(replica.epoch)
+        if len(voters)
+    )
     deadline_ms = heard_ms + replica.config.fetch_timeout_ms
     if deadline_ms <= replica.now_ms:
         become_resigned(replica)

@@ -5,7 +5,8 @@ Source: KIP-595, "Extra condition on commitment" (Raft, figure 8): nothing is co
 before a record of that epoch is on a majority of the latest voter set.
 
 While a voter change of this leader is not committed, a majority of the voter set before it is
-required as well. For an uncommitted voter set of an earlier leader only its own majority is
+required as well. Without contact to it the leader resigns (`check_quorum.py`), as it could not commit
+anything until its next epoch. For an uncommitted voter set of an earlier leader only its own majority is
 required, as in Raft: it may be committed without this leader knowing, and a removed voter that was
 shut down can't be waited for. (The simulation found a quorum that could never commit again because
 of that.)
@@ -18,6 +19,7 @@ from quorum_node.raft.messages import VoterChangeResponse
 from quorum_node.raft.outputs import HighWatermarkAdvanced, ProposalCommitted
 from quorum_node.raft.quorum import majority_value
 from quorum_node.raft.replica_state import ReplicaState
+from quorum_node.raft.voters import VoterSet
 from quorum_node.records.identity import ReplicaKey
 
 
@@ -34,9 +36,7 @@ def advance_as_leader(replica: ReplicaState, leader: Leader) -> None:
     if replica.log_end <= replica.high_watermark:
         return
     voters = replica.voters
-    committed = _majority_end(replica, leader)
-    if not voters.latest_is_committed and voters.latest.epoch == replica.epoch:
-        committed = min(committed, _majority_end(replica, leader, of_committed=True))
+    committed = min(_majority_end(replica, leader, each) for each in voters.deciding(replica.epoch))
     if committed <= replica.high_watermark or committed <= leader.epoch_start_offset:
         return
     replica.is_committed(committed)
@@ -85,11 +85,10 @@ def required_to_form(replica: ReplicaState, initial_voters: int | None) -> int:
     return initial_voters if initial_voters is not None else replica.config.initial_voters
 
 
-def _majority_end(replica: ReplicaState, leader: Leader, of_committed: bool = False) -> int:
-    entry = replica.voters.committed if of_committed else replica.voters.latest
-    if not len(entry.voters):
+def _majority_end(replica: ReplicaState, leader: Leader, voters: VoterSet) -> int:
+    if not len(voters):
         return -1
-    return int(majority_value(entry.voters, lambda key: durable_end_of(replica, leader, key)))
+    return int(majority_value(voters, lambda key: durable_end_of(replica, leader, key)))
 
 
 def _finish_change(replica: ReplicaState, leader: Leader) -> None:

@@ -154,6 +154,13 @@ class VoterHistory:
             return keys
         return tuple(dict.fromkeys((*keys, *self.committed.voters.ordered_keys)))
 
+    def deciding(self, epoch: int) -> tuple[VoterSet, ...]:
+        """The sets of which a majority each is needed for a commit by the leader of `epoch` (`commit.py`)."""
+        latest = self.latest
+        if self.latest_is_committed or latest.epoch != epoch:
+            return (latest.voters,)
+        return latest.voters, self.committed.voters
+
     @property
     def entries(self) -> tuple[VotersEntry, ...]:
         return tuple(self._entries)
