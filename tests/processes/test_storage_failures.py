@@ -153,28 +153,48 @@ def test_idle_replica_detects_its_failed_disk(
     assert_died_of_storage(node)
 
 
-def test_leader_rejects_appends_below_its_disk_reserve_and_resumes_when_space_is_freed(
+def test_leader_hands_over_below_its_disk_reserve(
     make_quorum, disks: list[LoopDisk], tmp_path: Path
 ) -> None:
     quorum = quorum_on_disks(make_quorum, disks, tmp_path, size_mib=48, kind="ext4")
     quorum.put("before", "1")
     leader = quorum.leader
-    disk = disk_of(leader, disks)
-    disk.fill(leave_bytes=MIB // 2)
+    disk_of(leader, disks).fill(leave_bytes=MIB // 2)
+    wait_until(lambda: quorum.leader.id != leader.id, "a voter with space leads")
+    quorum.put("after", "2")
+    assert quorum.local(leader.id)["storage"]["state"] == "full"
+    assert leader.is_running
+    assert not (leader.root / "failed").exists()
+
+
+def test_leader_rejects_appends_below_all_disk_reserves_and_resumes_when_space_is_freed(
+    make_quorum, disks: list[LoopDisk], tmp_path: Path
+) -> None:
+    """A shared pool is full."""
+    quorum = quorum_on_disks(make_quorum, disks, tmp_path, size_mib=48, kind="ext4")
+    quorum.put("before", "1")
+    nodes = list(quorum.nodes.values())
+    for node in nodes:
+        disk_of(node, disks).fill(leave_bytes=MIB // 2)
+
+    def is_full(node: LocalNode) -> bool:
+        return bool(quorum.local(node.id)["storage"]["state"] == "full")
 
     def refused() -> bool:
+        leader = quorum.leader
         answer = quorum.request("PUT", "/v1/configs/topic/t/x", leader.id, json={"value": "v"})
         return answer.status_code == 507 and answer.json()["code"] == ErrorCode.DISK_LOW
 
+    wait_until(lambda: all(map(is_full, nodes)), "all disks are low")
     wait_until(refused, "appends are refused")
     assert quorum.get("before") == "1"
-    assert quorum.local(leader.id)["storage"]["state"] == "full"
-    assert leader.is_running
-    disk.free()
+    for node in nodes:
+        disk_of(node, disks).free()
     wait_until(lambda: not refused(), "appends are taken again")
     quorum.put("after", "2")
-    assert quorum.leader.id == leader.id
-    assert not (leader.root / "failed").exists()
+    for node in nodes:
+        assert node.is_running
+        assert not (node.root / "failed").exists()
 
 
 def test_full_follower_exits_and_returns_with_its_data(

@@ -118,12 +118,20 @@ def may_take_over(replica: ReplicaState, leader: Leader) -> bool:
     )
 
 
-def hand_over_if_possible(replica: ReplicaState, leader: Leader) -> None:
-    """A leader that should not lead hands over as soon as another voter can lead.
+def should_not_lead(replica: ReplicaState) -> bool:
+    """Whether another voter should lead.
 
-    A witness, or a voter with a newer key of its id beside it: others know a leader by its id.
+    Instead of a witness, of a voter with a newer key of its id beside it (others know a leader by its
+    id), and of one that refuses writes because its disk is low. Others do not report how much space
+    they have. So leadership is handed over for space once, until there is space again.
     """
-    if may_take_over(replica, leader):
+    return replica.config.witness or replica.has_newer_key or replica.hands_over_for_space
+
+
+def hand_over_if_possible(replica: ReplicaState, leader: Leader) -> None:
+    """Hand over as soon as another voter can lead."""
+    if leader.own_epoch_committed and may_take_over(replica, leader):
+        replica.hands_over_for_space = False
         start(replica, leader, None, None)
 
 

@@ -180,7 +180,7 @@ class Replica(ReplicaState):
                 fetch_answers.answer_voters(self, role)
                 self.out.append(FlushLog())
                 fetch_answers.answer_observers(self, role)
-            if (self.config.witness or self.has_newer_key) and role.handover is None:
+            if role.handover is None and handover.should_not_lead(self):
                 handover.hand_over_if_possible(self, role)
             elif role.handover is not None:
                 handover.finish_if_ready(self, role)
@@ -357,6 +357,7 @@ def _on_storage_failed(replica: Replica, event: StorageFailed) -> None:
 
 
 def _on_disk_low(replica: Replica, event: DiskLow) -> None:
+    replica.hands_over_for_space = event.low and not replica.disk_low
     replica.disk_low = event.low
 
 

@@ -96,6 +96,8 @@ class ReplicaState(LogPositions, EpochState):
         self.stopping = False
         self.stop_deadline_ms: float | None = None
         self.disk_low = False
+        self.hands_over_for_space = False
+        """Whether it hands over if it leads with a low disk: once in each time of a low disk."""
         self.campaigns = 0
         self.refused_shorter: ReplicaKey | None = None
         """Candidates with a less up-to-date log since the last response of a leader."""

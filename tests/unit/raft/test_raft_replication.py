@@ -377,12 +377,37 @@ def test_consumer_sees_only_committed_records() -> None:
 
 
 def test_leader_low_on_disk_space_rejects_writes_and_continues() -> None:
-    cores, one = formed_cores("1", "2", "3")
+    """No other voter can lead."""
+    cores, one = formed_cores("1")
     cores.do(one, DiskLow(True))
     refused = cores.propose(one, "a")
     assert one.failed[refused] is RaftError.DISK_LOW
     cores.do(one, DiskLow(False))
     assert cores.propose(one, "b") in one.committed
+
+
+def test_leader_low_on_disk_space_hands_over_to_another_voter() -> None:
+    cores, one = formed_cores("1", "2", "3")
+    cores.do(one, DiskLow(True))
+    cores.advance(1_000)
+    leader = cores.leader
+    assert leader is not one
+    assert cores.propose(leader, "a") in leader.committed
+
+
+def test_leadership_is_handed_over_once_by_each_voter_with_a_low_disk() -> None:
+    cores, one = formed_cores("1", "2", "3")
+    epoch = one.replica.epoch
+    for node in cores.nodes.values():
+        cores.do(node, DiskLow(True))
+    cores.advance(20_000)
+    leader = cores.leader
+    assert epoch < leader.replica.epoch <= epoch + 3
+    assert leader.failed[cores.propose(leader, "a")] is RaftError.DISK_LOW
+    cores.do(leader, DiskLow(False))
+    proposal = cores.propose(leader, "b")
+    cores.advance(100)
+    assert proposal in leader.committed
 
 
 @pytest.mark.requirement("K595-17")
