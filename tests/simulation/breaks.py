@@ -109,8 +109,8 @@ def count_the_removed_voter(patch: Patch) -> None:
     """
     real = commit._majority_end
 
-    def old_set(state: ReplicaState, leader: Any, of_committed: bool = False) -> int:
-        return real(state, leader, of_committed=True)
+    def old_set(state: ReplicaState, leader: Any, voters: VoterSet) -> int:
+        return real(state, leader, state.voters.committed.voters)
 
     patch.setattr(commit, "_majority_end", old_set)
 

@@ -18,6 +18,7 @@ from quorum_node.raft.replica_state import ReplicaState
 from quorum_node.raft.roles import Prospective
 from quorum_node.server.partition.driver import ReplicaDriver
 from quorum_node.storage import atomic_file, errors, log_end, log_opening, quorum_state
+from quorum_node.storage.checked_text import CheckedText
 from quorum_node.storage.file_system import FileSystem
 from quorum_node.storage.log import SegmentedLog
 from quorum_node.storage.segment import Segment
@@ -112,7 +113,7 @@ def trust_quorum_state(patch: Patch) -> None:
 
     Would: vote twice in an epoch, or start in one that never existed, after a bit flip.
     """
-    patch.setattr(type(quorum_state._CHECKED), "check", lambda checked, content: True)
+    patch.setattr(CheckedText, "check", lambda checked, content: True)
 
 
 def campaign_without_a_pre_vote(patch: Patch) -> None:

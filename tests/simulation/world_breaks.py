@@ -14,6 +14,7 @@ from quorum_node.raft.leadership import Leader
 from quorum_node.raft.quorum import majority_value
 from quorum_node.raft.replica_state import ReplicaState
 from quorum_node.raft.roles import Follower
+from quorum_node.raft.voters import VoterSet
 from quorum_node.records.batches import PREFIX_BYTES, Batch, read_header
 from quorum_node.records.identity import ReplicaKey
 from quorum_simulation.clock import Clock
@@ -81,11 +82,10 @@ def count_recent_fetches_only(patch: Patch) -> None:
     Would: commit on the leader alone after its machine was suspended.
     """
 
-    def recent(state: ReplicaState, leader: Leader, of_committed: bool = False) -> int:
-        entry = state.voters.committed if of_committed else state.voters.latest
+    def recent(state: ReplicaState, leader: Leader, voters: VoterSet) -> int:
         ends = sorted(
             commit.durable_end_of(state, leader, key)
-            for key in entry.voters.ordered_keys
+            for key in voters.ordered_keys
             if state.now_ms - _fetched_ms(state, leader, key, leader.elected_ms) < RECENT_MS
         )
         return ends[(len(ends) - 1) // 2] if ends else -1
