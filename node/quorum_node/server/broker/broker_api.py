@@ -114,7 +114,7 @@ class BrokerApi:
             return
         found = guard.request(inbound, body)
         if not isinstance(found, Denial):
-            refused = group_rights.refused(body, found, self._replicas.image.topics)
+            refused = group_rights.refused(body, found)
             if refused is not None:
                 inbound.reply(refused)
             else:
@@ -153,7 +153,7 @@ class BrokerApi:
             case InitProducerIdRequest():
                 inbound.reply(self._init_producer_id(body, rights))
             case FindCoordinatorRequest():
-                self._coordinators.find(inbound, body)
+                self._coordinators.find(inbound, body, rights)
             case DeleteRecordsRequest():
                 self._deletions.handle(inbound, body, on_topics(rights, AclOperation.DELETE))
             case DescribeProducersRequest():
