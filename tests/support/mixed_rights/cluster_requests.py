@@ -31,7 +31,7 @@ from quorum_node.protocol.elect_leaders import ElectLeadersRequest, TopicPartiti
 from quorum_node.protocol.init_producer_id import InitProducerIdRequest
 from quorum_node.protocol.list_transactions import ListTransactionsRequest
 from quorum_node.protocol.reassignments import ListedTopic, ListPartitionReassignmentsRequest
-from quorum_node.protocol.scram import DescribeUserScramCredentialsRequest, UserName
+from quorum_node.protocol.scram import DescribeUserScramCredentialsRequest
 from quorum_node.protocol.write_txn_markers import (
     MarkedTopic,
     TransactionMarker,
@@ -59,7 +59,7 @@ def cluster() -> Iterator[Case]:
     yield from fixed(_APIS[29], (1, 3), acls)
     quotas = DescribeClientQuotasRequest(components=(), strict=False)
     yield from fixed(_APIS[48], (0, 1), quotas)
-    scram = DescribeUserScramCredentialsRequest(users=(UserName(name="u"),))
+    scram = DescribeUserScramCredentialsRequest(users=())
     yield from fixed(_APIS[50], (0,), scram)
     moved = AlterReplicaLogDirsRequest(
         dirs=(

@@ -29,7 +29,7 @@ from quorum_node.security.acl_terms import AclOperation, AclResource
 from support.generated_certificates import issue
 from support.local_quorum import wait_until
 from support.mixed_rights.group_requests import commit
-from support.mixed_rights.items import EXISTING, PREFIX, Case, Ids
+from support.mixed_rights.items import EXISTING, PREFIX, UNKNOWN_ID, Case, Ids
 from support.one_request import opened
 from support.tls_quorum import HOURS, TlsQuorum, client_context, now, write_folder
 
@@ -181,7 +181,9 @@ class Side:
         def renamed(value: Any) -> Any:
             if value == self.broker_id:
                 return "the broker"
-            return names.get(value, value)
+            if isinstance(value, UUID) and value != UNKNOWN_ID:
+                return names.get(value, "an id")
+            return value
 
         return renamed
 
@@ -193,16 +195,33 @@ class Side:
 def shape(part: Any, renamed: Callable[[Any], Any]) -> Any:
     """All fields that have to be equal. The order of a list's elements is up to the broker."""
     if isinstance(part, tuple):
-        return tuple(sorted((shape(each, renamed) for each in part), key=repr))
+        found = [shape(each, renamed) for each in part]
+        return tuple(sorted(_joined(found), key=repr))
     if isinstance(part, Message):
         return {
             each.name: shape(getattr(part, each.name), renamed)
-            for each in fields(part)  # type: ignore[arg-type]
+            for each in fields(part)
             if each.name not in _DIFFERING
         }
     if isinstance(part, memoryview):
         return bytes(part)
     return renamed(part)
+
+
+def _joined(found: list[Any]) -> list[Any]:
+    """A stock broker repeats a topic in an answer to Fetch where partitions of another one are between its partitions."""
+    if not all(isinstance(each, dict) and {"topic", "partitions"} <= each.keys() for each in found):
+        return found
+    by_topic: dict[str, Any] = {}
+    for each in found:
+        rest = {key: value for key, value in each.items() if key != "partitions"}
+        by_topic.setdefault(repr(rest), {**rest, "partitions": ()})["partitions"] += each[
+            "partitions"
+        ]
+    return [
+        {**each, "partitions": tuple(sorted(each["partitions"], key=repr))}
+        for each in by_topic.values()
+    ]
 
 
 def _known(topic_id: UUID | None) -> UUID:
