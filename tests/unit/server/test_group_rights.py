@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pytest
 
-from quorum_node.controller.authorization import CLUSTER_NAME, UNRESTRICTED, Rights
+from quorum_node.controller.authorization import CLUSTER_NAME, UNRESTRICTED, ListedRights
 from quorum_node.protocol import broker_apis
 from quorum_node.protocol.api import Api
 from quorum_node.protocol.delete_groups import DeleteGroupsRequest
@@ -33,7 +33,7 @@ from quorum_node.protocol.offset_fetch import (
     OffsetFetchTopic,
 )
 from quorum_node.schema.schema import Message
-from quorum_node.security.acl_terms import AclOperation, AclResource
+from quorum_node.security.acl_terms import OPERATIONS_OF, AclOperation, AclResource
 from quorum_node.server.broker import group_rights
 from quorum_node.server.broker.events import BrokerEvents
 from quorum_node.server.broker.group_api import GroupApi
@@ -59,8 +59,17 @@ class Limited:
         known = {(AclResource.GROUP, ("g",)), (AclResource.TOPIC, ("mine", "mine too"))}
         return any(resource is kind and name in names for kind, names in known)
 
+    def allows_any(self, operation: AclOperation, resource: AclResource) -> bool:
+        return resource in (AclResource.GROUP, AclResource.TOPIC)
 
-LIMITED = Limited()
+    def operations(
+        self, resource: AclResource, name: str = CLUSTER_NAME
+    ) -> frozenset[AclOperation]:
+        each = OPERATIONS_OF[resource]
+        return each if self.allows(AclOperation.ALL, resource, name) else frozenset()
+
+
+LIMITED: ListedRights = Limited()
 
 
 class Coordinated:
@@ -73,11 +82,11 @@ class Coordinated:
         for group in ("g", "foreign"):
             self.ask(broker_apis.OFFSET_COMMIT, 9, commit(group, 5), UNRESTRICTED)
 
-    def ask(self, api: Api, version: int, body: Message, rights: Rights = LIMITED) -> Any:
+    def ask(self, api: Api, version: int, body: Message, rights: ListedRights = LIMITED) -> Any:
         """The answer to a caller."""
 
         def handle(inbound: InboundRequest, body: Message) -> None:
-            refusal = group_rights.refused(body, rights)
+            refusal = group_rights.refused(body, inbound.request.version, rights)
             if refusal is not None:
                 inbound.reply(refusal)
             else:

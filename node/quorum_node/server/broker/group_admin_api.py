@@ -4,8 +4,15 @@ Source: the rules of a stock broker for DescribeGroups 0 to 6, ListGroups 0 to 5
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 
-from quorum_node.controller.authorization import UNRESTRICTED, AclOperation, AclResource, Rights
+from quorum_node.controller.authorization import (
+    UNRESTRICTED,
+    AclOperation,
+    AclResource,
+    ListedRights,
+    Rights,
+)
 from quorum_node.coordinator.errors import GroupError
 from quorum_node.coordinator.group import GroupState
 from quorum_node.coordinator.requests import Answer, DeleteGroup, Done
@@ -18,6 +25,7 @@ from quorum_node.protocol.delete_groups import (
 from quorum_node.protocol.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.protocol.list_groups import ListGroupsRequest, ListGroupsResponse
+from quorum_node.server.broker.authorized_operations import authorized_operations
 from quorum_node.server.broker.group_coordinators import GroupCoordinators
 from quorum_node.server.broker.group_errors import group_code
 from quorum_node.server.listener.port import InboundRequest
@@ -34,18 +42,25 @@ class GroupAdminApi:
         self._coordinators = coordinators
 
     def describe(
-        self, inbound: InboundRequest, body: DescribeGroupsRequest, rights: Rights = UNRESTRICTED
+        self,
+        inbound: InboundRequest,
+        body: DescribeGroupsRequest,
+        rights: ListedRights = UNRESTRICTED,
     ) -> None:
         """Answer DescribeGroups at once. Each group needs DESCRIBE."""
         version = inbound.request.version
         # Repeated names are dropped: a large group, repeated thousands of times, would fill the memory.
-        groups = tuple(
+        groups = [
             self._describe(each, version)
             if rights.allows(AclOperation.DESCRIBE, AclResource.GROUP, each)
             else _error(each, ErrorCode.GROUP_AUTHORIZATION_FAILED)
             for each in dict.fromkeys(body.groups)
-        )
-        inbound.reply(DescribeGroupsResponse(groups=groups))
+        ]
+        if body.include_authorized_operations:
+            groups = [
+                each if each.error_code else _with_operations(each, rights) for each in groups
+            ]
+        inbound.reply(DescribeGroupsResponse(groups=tuple(groups)))
 
     def _describe(self, group_id: str, version: int) -> describe_groups.DescribedGroup:
         led = self._coordinators.of(group_id)
@@ -148,6 +163,13 @@ def _reply_deleted(
 ) -> None:
     results = tuple(DeletedGroup(group_id=name, error_code=errors[name]) for name in names)
     inbound.reply(DeleteGroupsResponse(results=results))
+
+
+def _with_operations(
+    group: describe_groups.DescribedGroup, rights: ListedRights
+) -> describe_groups.DescribedGroup:
+    operations = authorized_operations(rights, AclResource.GROUP, group.group_id)
+    return replace(group, authorized_operations=operations)
 
 
 def _error(

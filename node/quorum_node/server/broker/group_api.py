@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from quorum_node.controller.authorization import UNRESTRICTED, Rights
+from quorum_node.controller.authorization import UNRESTRICTED, ListedRights
 from quorum_node.protocol.delete_groups import DeleteGroupsRequest
 from quorum_node.protocol.describe_groups import DescribeGroupsRequest
 from quorum_node.protocol.heartbeat import HeartbeatRequest
@@ -39,7 +39,9 @@ class GroupApi:
             LeaveGroupRequest: members.leave,
             WriteTxnMarkersRequest: TransactionMarkersApi(replicas, coordinators).handle,
         }
-        self._by_item: Mapping[type[Message], Callable[[InboundRequest, Any, Rights], None]] = {
+        self._by_item: Mapping[
+            type[Message], Callable[[InboundRequest, Any, ListedRights], None]
+        ] = {
             OffsetCommitRequest: offsets.commit,
             OffsetFetchRequest: offsets.fetch,
             OffsetDeleteRequest: offsets.delete,
@@ -49,7 +51,9 @@ class GroupApi:
         }
         """Handlers of requests whose groups or topics are authorized one by one."""
 
-    def handle(self, inbound: InboundRequest, body: Message, rights: Rights = UNRESTRICTED) -> bool:
+    def handle(
+        self, inbound: InboundRequest, body: Message, rights: ListedRights = UNRESTRICTED
+    ) -> bool:
         """Answer the request now or later. Returns False if it does not concern groups.
 
         A request for one group is authorized for the group before (`group_rights`).

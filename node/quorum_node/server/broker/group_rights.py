@@ -25,6 +25,7 @@ from quorum_node.protocol.sync_group import SyncGroupRequest, SyncGroupResponse
 from quorum_node.schema.schema import Message
 from quorum_node.security.acl_terms import AclOperation, AclResource
 
+_NO_PROTOCOL_SINCE = 7
 _ERROR = ErrorCode.GROUP_AUTHORIZATION_FAILED
 
 
@@ -33,10 +34,11 @@ class _OfOneGroup:
     """The right that a request needs on its group, and the answer without it."""
 
     operation: AclOperation
-    refusal: Callable[[Any], Message]
+    refusal: Callable[[Any, int], Message]
+    """The request and its version → the answer."""
 
 
-def refused(body: Message, rights: Rights) -> Message | None:
+def refused(body: Message, version: int, rights: Rights) -> Message | None:
     """The answer that refuses the request; None if the request is allowed or is not for one group."""
     rule = _RULES.get(type(body))
     if rule is None:
@@ -44,10 +46,10 @@ def refused(body: Message, rights: Rights) -> Message | None:
     named: Any = body
     if rights.allows(rule.operation, AclResource.GROUP, named.group_id):
         return None
-    return rule.refusal(body)
+    return rule.refusal(body, version)
 
 
-def _commit(body: OffsetCommitRequest) -> Message:
+def _commit(body: OffsetCommitRequest, _: int) -> Message:
     return OffsetCommitResponse(
         topics=tuple(
             OffsetCommitTopicResponse(
@@ -65,25 +67,27 @@ def _commit(body: OffsetCommitRequest) -> Message:
     )
 
 
-def _join(body: JoinGroupRequest) -> Message:
+def _join(_: JoinGroupRequest, version: int) -> Message:
+    """As from a stock broker, the answer names no member."""
+    protocol = None if version >= _NO_PROTOCOL_SINCE else ""
     return JoinGroupResponse(
-        error_code=_ERROR, protocol_name="", leader="", member_id=body.member_id, members=()
+        error_code=_ERROR, protocol_name=protocol, leader="", member_id="", members=()
     )
 
 
 _RULES: Mapping[type[Message], _OfOneGroup] = {
     JoinGroupRequest: _OfOneGroup(AclOperation.READ, _join),
     SyncGroupRequest: _OfOneGroup(
-        AclOperation.READ, lambda _: SyncGroupResponse(error_code=_ERROR, assignment=b"")
+        AclOperation.READ, lambda *_: SyncGroupResponse(error_code=_ERROR, assignment=b"")
     ),
     HeartbeatRequest: _OfOneGroup(
-        AclOperation.READ, lambda _: HeartbeatResponse(error_code=_ERROR)
+        AclOperation.READ, lambda *_: HeartbeatResponse(error_code=_ERROR)
     ),
     LeaveGroupRequest: _OfOneGroup(
-        AclOperation.READ, lambda _: LeaveGroupResponse(error_code=_ERROR)
+        AclOperation.READ, lambda *_: LeaveGroupResponse(error_code=_ERROR)
     ),
     OffsetCommitRequest: _OfOneGroup(AclOperation.READ, _commit),
     OffsetDeleteRequest: _OfOneGroup(
-        AclOperation.DELETE, lambda _: OffsetDeleteResponse(error_code=_ERROR, topics=())
+        AclOperation.DELETE, lambda *_: OffsetDeleteResponse(error_code=_ERROR, topics=())
     ),
 }
