@@ -11,6 +11,7 @@ from quorum_node.image.access import AclsImage
 from quorum_node.image.host_text import host_text
 from quorum_node.records.metadata import AccessControlEntryRecord
 from quorum_node.security.acl_terms import AclOperation, AclResource
+from quorum_node.security.any_resource import allowed_on_any
 from quorum_node.security.authorizer import AuthorizerSettings, authorize
 from quorum_node.security.caller import Caller
 from quorum_node.security.errors import SecuritySettingError
@@ -104,6 +105,10 @@ def test_decisions_equal_those_of_the_standard_authorizer(
             theirs = oracle.ask("ask", who, host, str(int(operation)), str(int(kind)), name)
             ours = authorize(on, acls, Caller(who, host_text(host), "L"), operation, kind, name)
             assert ours.allowed is (theirs == "ALLOWED"), (sorted(seen), who, host, operation, name)
+            theirs = oracle.ask("ask-any", who, host, str(int(operation)), str(int(kind)))
+            caller = Caller(who, host_text(host), "L")
+            on_any = allowed_on_any(on, acls, caller, operation, kind)
+            assert on_any is (theirs == "ALLOWED"), (sorted(seen), who, host, operation)
 
 
 @pytest.mark.parametrize("mechanism", list(ScramMechanism))

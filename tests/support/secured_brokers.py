@@ -69,6 +69,10 @@ class SecuredBrokers(JavaBrokers):
         """Stock clients that log in; the caller closes them."""
         return Clients.here(self.bootstrap, self.root / name, self._login(name, password))
 
+    def secure_port(self, broker_id: int) -> int:
+        """The port of the listener BROKERS, where callers have certificates."""
+        return self._secure_ports[broker_id]
+
     def _secure(self, broker_id: int) -> str:
         return f"127.0.0.1:{self._secure_ports[broker_id]}"
 

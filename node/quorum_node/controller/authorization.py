@@ -8,7 +8,13 @@ the listener.
 
 from typing import Protocol
 
-from quorum_node.security.acl_terms import CLUSTER_NAME, WILDCARD, AclOperation, AclResource
+from quorum_node.security.acl_terms import (
+    CLUSTER_NAME,
+    OPERATIONS_OF,
+    WILDCARD,
+    AclOperation,
+    AclResource,
+)
 from quorum_node.security.caller import ANONYMOUS, NOBODY, Caller
 
 __all__ = [
@@ -20,6 +26,7 @@ __all__ = [
     "AclOperation",
     "AclResource",
     "Caller",
+    "ListedRights",
     "Rights",
 ]
 
@@ -33,6 +40,18 @@ class Rights(Protocol):
         """Whether the caller may do it."""
 
 
+class ListedRights(Rights, Protocol):
+    """Rights that can be listed: what brokers report, and what they check where a request names no resource."""
+
+    def allows_any(self, operation: AclOperation, resource: AclResource) -> bool:
+        """Whether the caller may do it with at least one resource of this type, which need not exist."""
+
+    def operations(
+        self, resource: AclResource, name: str = CLUSTER_NAME
+    ) -> frozenset[AclOperation]:
+        """The operations that the caller may do with the resource, regardless of its role in this request."""
+
+
 class _Unrestricted:
     """Allows everything."""
 
@@ -42,6 +61,16 @@ class _Unrestricted:
         """See `Rights`."""
         return True
 
+    def allows_any(self, operation: AclOperation, resource: AclResource) -> bool:
+        """See `ListedRights`."""
+        return True
 
-UNRESTRICTED: Rights = _Unrestricted()
+    def operations(
+        self, resource: AclResource, name: str = CLUSTER_NAME
+    ) -> frozenset[AclOperation]:
+        """See `ListedRights`."""
+        return OPERATIONS_OF[resource]
+
+
+UNRESTRICTED: ListedRights = _Unrestricted()
 """Used without an authorizer, and for the controller itself."""

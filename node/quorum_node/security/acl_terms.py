@@ -55,6 +55,42 @@ class AclPermission(IntEnum):
     ALLOW = 3
 
 
+OPERATIONS_OF: dict[AclResource, frozenset[AclOperation]] = {
+    AclResource.TOPIC: frozenset(
+        {
+            AclOperation.READ,
+            AclOperation.WRITE,
+            AclOperation.CREATE,
+            AclOperation.DELETE,
+            AclOperation.ALTER,
+            AclOperation.DESCRIBE,
+            AclOperation.DESCRIBE_CONFIGS,
+            AclOperation.ALTER_CONFIGS,
+        }
+    ),
+    AclResource.GROUP: frozenset(
+        {
+            AclOperation.READ,
+            AclOperation.DELETE,
+            AclOperation.DESCRIBE,
+            AclOperation.DESCRIBE_CONFIGS,
+            AclOperation.ALTER_CONFIGS,
+        }
+    ),
+    AclResource.CLUSTER: frozenset(
+        {
+            AclOperation.CREATE,
+            AclOperation.ALTER,
+            AclOperation.DESCRIBE,
+            AclOperation.CLUSTER_ACTION,
+            AclOperation.DESCRIBE_CONFIGS,
+            AclOperation.ALTER_CONFIGS,
+            AclOperation.IDEMPOTENT_WRITE,
+        }
+    ),
+}
+"""The operations that answers report for a resource of the type (KIP-430)."""
+
 IMPLIED_BY: dict[int, tuple[AclOperation, ...]] = {
     AclOperation.DESCRIBE: (
         AclOperation.READ,

@@ -85,6 +85,8 @@ public final class SecurityOracle {
                 return "";
             case "ask":
                 return ask(f);
+            case "ask-any":
+                return askAny(f);
             default:
                 throw new IllegalArgumentException(word);
         }
@@ -139,6 +141,12 @@ public final class SecurityOracle {
             ResourceType.fromCode(Byte.parseByte(f[3])), f[4], PatternType.LITERAL);
         Action action = new Action(AclOperation.fromCode(Byte.parseByte(f[2])), resource, 1, false, false);
         return authorizer.authorize(new Asking(principal, address), List.of(action)).get(0).toString();
+    }
+
+    private String askAny(String[] f) throws Exception {
+        Asking asking = new Asking(SecurityUtils.parseKafkaPrincipal(f[0]), InetAddress.getByName(f[1]));
+        AclOperation operation = AclOperation.fromCode(Byte.parseByte(f[2]));
+        return authorizer.authorizeByResourceType(asking, operation, ResourceType.fromCode(Byte.parseByte(f[3]))).toString();
     }
 
     private record Asking(KafkaPrincipal principal, InetAddress clientAddress) implements AuthorizableRequestContext {

@@ -23,6 +23,8 @@ pytestmark = pytest.mark.virtual_time
 IDS_SINCE = 13
 GOOD = produced((0, b"k", b"v"), base_ms=-1)
 FLIPPED = GOOD[:-1] + bytes([GOOD[-1] ^ 1])
+TRANSACTIONAL = 1 << 4
+"""The bit of a batch's attributes."""
 OLD = GOOD[:16] + b"\1" + GOOD[17:]
 
 
@@ -35,6 +37,8 @@ def produce(
     acks: int = 1,
     partition: int = 0,
     may: May = anything,
+    transactional_id: str | None = None,
+    may_transact: bool = True,
 ) -> Any:
     """The result for the partition, which has to come at once."""
     topic = hosted.cluster.image.topics.named(name)
@@ -44,7 +48,9 @@ def produce(
     wanted = TopicProduceData(
         name="" if by_id else name, topic_id=topic_id if by_id else None, partition_data=(part,)
     )
-    body = ProduceRequest(acks=acks, timeout_ms=0, topic_data=(wanted,))
+    body = ProduceRequest(
+        transactional_id=transactional_id, acks=acks, timeout_ms=0, topic_data=(wanted,)
+    )
     coordinators = TransactionCoordinators(
         ME, lambda: hosted.cluster.image, lambda broker_id: None, hosted.peers
     )
@@ -52,7 +58,10 @@ def produce(
     api = ProduceApi(hosted.replicas, lambda broker_id, listener: None, verification)
     try:
         answer = answered(
-            lambda inbound, body: api.handle(inbound, body, may), PRODUCE, body, version
+            lambda inbound, body: api.handle(inbound, body, may, may_transact=may_transact),
+            PRODUCE,
+            body,
+            version,
         )
     finally:
         api.close()
@@ -140,6 +149,22 @@ async def test_invalid_acks_take_precedence_over_log_dependent_errors(
         for data in (GOOD, FLIPPED):
             assert code(hosted, name, data, acks=acks) == ErrorCode.INVALID_REQUIRED_ACKS
     assert code(hosted, "__consumer_offsets") == ErrorCode.INVALID_TOPIC_EXCEPTION
+    hosted.close()
+
+
+@pytest.mark.parametrize("may_transact", [True, False])
+async def test_transactional_id_is_not_authorized_without_transactional_batches(
+    tmp_path: Path, may_transact: bool
+) -> None:
+    hosted = HostedReplicas(tmp_path)
+    hosted.create("t")
+    found = produce(hosted, "t", transactional_id="x", may_transact=may_transact)
+    assert found.error_code == ErrorCode.NONE
+    begun = produced((0, b"k", b"v"), base_ms=-1, attributes=TRANSACTIONAL)
+    refused = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    found = produce(hosted, "t", begun, transactional_id="x", may_transact=False)
+    assert found.error_code == refused
+    assert code(hosted, "t", begun) == refused
     hosted.close()
 
 

@@ -25,7 +25,11 @@ _READ_GROUP_AND_TOPIC = Rule(
 _OF_ANYBODY = Rule((), note="no permission")
 
 _RULES: dict[int, Rule] = {
-    _PRODUCE: Rule((on_named(_OP.WRITE, _ON.TOPIC),), _NOBODY),
+    _PRODUCE: Rule(
+        (on_named(_OP.WRITE, _ON.TOPIC),),
+        _NOBODY,
+        note="and WRITE on TRANSACTIONAL_ID for transactional batches",
+    ),
     _FETCH: Rule((Need(_OP.CLUSTER_ACTION),), _BROKER, note="as a broker's replica"),
     2: Rule((_DESCRIBE_TOPIC,), _BROKER | _ADMIN),
     3: Rule((_DESCRIBE_TOPIC,), _ADMIN, note="topics without DESCRIBE permission are omitted"),
@@ -36,24 +40,26 @@ _RULES: dict[int, Rule] = {
         note="and DESCRIBE on each TOPIC; of all topics, the others are omitted",
     ),
     10: Rule(
-        (on_named(_OP.DESCRIBE, _ON.GROUP), on_named(_OP.DESCRIBE, _ON.TRANSACTIONAL_ID)), _ADMIN
+        (on_named(_OP.DESCRIBE, _ON.GROUP), on_named(_OP.DESCRIBE, _ON.TRANSACTIONAL_ID)),
+        _ADMIN,
+        note="on each key; keys of share groups need CLUSTER_ACTION on CLUSTER",
     ),
     11: _READ_GROUP,
     12: _READ_GROUP,
     13: _READ_GROUP,
     14: _READ_GROUP,
     15: Rule((on_named(_OP.DESCRIBE, _ON.GROUP),), _ADMIN),
-    16: Rule((), _ADMIN, note="without DESCRIBE on CLUSTER the list is empty"),
+    16: Rule((), _ADMIN, note="without DESCRIBE on CLUSTER: the groups with DESCRIBE permission"),
     17: _OF_ANYBODY,
     18: _OF_ANYBODY,
     21: Rule((on_named(_OP.DELETE, _ON.TOPIC),), _ADMIN),
     22: Rule(
         (Need(_OP.IDEMPOTENT_WRITE), on_named(_OP.WRITE, _ON.TOPIC)),
         _NOBODY,
-        note="IDEMPOTENT_WRITE on CLUSTER, or WRITE on any topic",
+        note="IDEMPOTENT_WRITE on CLUSTER, or WRITE on any topic; WRITE on TRANSACTIONAL_ID if there is one",
     ),
     23: Rule((Need(_OP.CLUSTER_ACTION), _DESCRIBE_TOPIC), _BROKER),
-    27: Rule((Need(_OP.CLUSTER_ACTION),), _BROKER),
+    27: Rule((Need(_OP.ALTER), Need(_OP.CLUSTER_ACTION)), _BROKER),
     29: Rule((Need(_OP.DESCRIBE),), _ADMIN),
     50: Rule((Need(_OP.DESCRIBE),), _ADMIN),
     32: Rule(

@@ -13,7 +13,13 @@ from quorum_node.protocol.apis import APIS
 from quorum_node.protocol.broker_apis import BROKER_APIS
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.schema.schema import Message
-from quorum_node.security.acl_terms import CLUSTER_NAME, AclOperation, AclResource
+from quorum_node.security.acl_terms import (
+    CLUSTER_NAME,
+    OPERATIONS_OF,
+    AclOperation,
+    AclResource,
+)
+from quorum_node.security.any_resource import allowed_on_any
 from quorum_node.security.authorizer import (
     AuthorizerSettings,
     Reason,
@@ -163,6 +169,37 @@ class Asked:
     ) -> bool:
         """Whether the caller is allowed the operation within this request: the form that commands use."""
         return self.ruling(operation, resource, name).allowed
+
+    def allows_any(self, operation: AclOperation, resource: AclResource) -> bool:
+        """Whether the caller is allowed the operation on a resource of this type, which need not exist."""
+        authorizer = self.authorizer
+        return allowed_on_any(
+            authorizer.settings.authorizer,
+            authorizer.acls,
+            self.caller,
+            operation,
+            resource,
+            loaded=authorizer.loaded,
+        )
+
+    def operations(
+        self, resource: AclResource, name: str = CLUSTER_NAME
+    ) -> frozenset[AclOperation]:
+        """The operations that access control entries allow the caller. What a role allows depends on the API."""
+        authorizer = self.authorizer
+        return frozenset(
+            each
+            for each in OPERATIONS_OF[resource]
+            if authorize(
+                authorizer.settings.authorizer,
+                authorizer.acls,
+                self.caller,
+                each,
+                resource,
+                name,
+                loaded=authorizer.loaded,
+            ).allowed
+        )
 
     def why_not(self) -> str | None:
         """Why the request is refused before it is processed; None if it is not."""

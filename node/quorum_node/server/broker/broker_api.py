@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from quorum_node.broker.batch import NO_PRODUCER
 from quorum_node.controller.acls import described_acls
-from quorum_node.controller.authorization import UNRESTRICTED, Rights
+from quorum_node.controller.authorization import UNRESTRICTED, ListedRights, Rights
 from quorum_node.controller.config_descriptions import Asked, describe
 from quorum_node.controller.config_rights import config_refused
 from quorum_node.controller.described_room import DescribedRoom
@@ -114,7 +114,7 @@ class BrokerApi:
             return
         found = guard.request(inbound, body)
         if not isinstance(found, Denial):
-            refused = group_rights.refused(body, found, self._replicas.image.topics)
+            refused = group_rights.refused(body, inbound.request.version, found)
             if refused is not None:
                 inbound.reply(refused)
             else:
@@ -125,7 +125,7 @@ class BrokerApi:
             denial = found
             inbound.reply_made(lambda: refuse(body, denial.error, denial.text))
 
-    def _serve(self, inbound: InboundRequest, body: Message | None, rights: Rights) -> None:
+    def _serve(self, inbound: InboundRequest, body: Message | None, rights: ListedRights) -> None:
         match body:
             case ProduceRequest():
                 self._produce.handle(
@@ -142,10 +142,9 @@ class BrokerApi:
             case FetchRequest():
                 self._fetch.handle(inbound, body)
             case MetadataRequest():
-                self._metadata.metadata(inbound, body, on_topics(rights, AclOperation.DESCRIBE))
+                self._metadata.metadata(inbound, body, rights)
             case DescribeTopicPartitionsRequest():
-                may = on_topics(rights, AclOperation.DESCRIBE)
-                self._metadata.topic_partitions(inbound, body, may)
+                self._metadata.topic_partitions(inbound, body, rights)
             case ListOffsetsRequest():
                 self._offsets.list(inbound, body, on_topics(rights, AclOperation.DESCRIBE))
             case OffsetForLeaderEpochRequest():
@@ -153,7 +152,7 @@ class BrokerApi:
             case InitProducerIdRequest():
                 inbound.reply(self._init_producer_id(body, rights))
             case FindCoordinatorRequest():
-                self._coordinators.find(inbound, body)
+                self._coordinators.find(inbound, body, rights)
             case DeleteRecordsRequest():
                 self._deletions.handle(inbound, body, on_topics(rights, AclOperation.DELETE))
             case DescribeProducersRequest():
@@ -181,7 +180,7 @@ class BrokerApi:
             case ApiVersionsRequest():
                 inbound.reply(self._metadata.api_versions())
             case DescribeClusterRequest():
-                self._metadata.describe_cluster(inbound, body)
+                self._metadata.describe_cluster(inbound, body, rights)
             case _ if authentication.refuses(body):
                 inbound.reply(authentication.refuse(body, inbound.caller, forwarded=False))
             case _:
@@ -190,12 +189,18 @@ class BrokerApi:
                     self._forwarding.forward(inbound, body)
 
     def _init_producer_id(
-        self, body: InitProducerIdRequest, rights: Rights
+        self, body: InitProducerIdRequest, rights: ListedRights
     ) -> InitProducerIdResponse:
-        if body.transactional_id:
-            return InitProducerIdResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
-        if body.transactional_id is None and not self._may_produce(rights):
+        transactional_id = body.transactional_id
+        if transactional_id is None and not _may_produce(rights):
             return InitProducerIdResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        if transactional_id is not None and not rights.allows(
+            AclOperation.WRITE, AclResource.TRANSACTIONAL_ID, transactional_id
+        ):
+            error = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+            return InitProducerIdResponse(error_code=error)
+        if transactional_id:
+            return InitProducerIdResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
         has_half = (body.producer_id == NO_PRODUCER) != (body.producer_epoch == _NO_EPOCH)
         if has_half or body.transactional_id is not None:
             return InitProducerIdResponse(error_code=ErrorCode.INVALID_REQUEST)
@@ -204,13 +209,6 @@ class BrokerApi:
             # The client retries; the requested block arrives meanwhile.
             return InitProducerIdResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return InitProducerIdResponse(error_code=0, producer_id=producer_id, producer_epoch=0)
-
-    def _may_produce(self, rights: Rights) -> bool:
-        """Whether the principal may use a producer id: it has IDEMPOTENT_WRITE, or may write to at least one topic."""
-        if rights.allows(AclOperation.IDEMPOTENT_WRITE, AclResource.CLUSTER):
-            return True
-        may = on_topics(rights, AclOperation.WRITE)
-        return any(may(topic.name) for topic in self._replicas.image.topics)
 
     def _describe_configs(
         self, inbound: InboundRequest, body: DescribeConfigsRequest, rights: Rights
@@ -253,6 +251,13 @@ class BrokerApi:
             resource_name=name,
             configs=() if isinstance(found, Problem) else found,
         )
+
+
+def _may_produce(rights: ListedRights) -> bool:
+    """Whether the principal may use a producer id: it has IDEMPOTENT_WRITE, or may write to some topic, which need not exist."""
+    return rights.allows(AclOperation.IDEMPOTENT_WRITE, AclResource.CLUSTER) or rights.allows_any(
+        AclOperation.WRITE, AclResource.TOPIC
+    )
 
 
 def _of_replicas_and_readers(rights: Rights) -> May:

@@ -5,6 +5,7 @@ Source: the rules of a stock broker for FindCoordinator 0 to 6; KIP-699.
 
 from collections.abc import Callable
 
+from quorum_node.controller.authorization import UNRESTRICTED, AclOperation, AclResource, Rights
 from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.protocol.find_coordinator import (
@@ -23,10 +24,12 @@ from quorum_node.server.broker.transaction_coordinators import TransactionCoordi
 from quorum_node.server.listener.port import InboundRequest
 
 _MANY_SINCE = 4
+_SHARE_SINCE = 6
 _GROUP, _TRANSACTION, _SHARE = 0, 1, 2
 _SHARE_KEY_PARTS = 3
 _NO_TRANSACTIONS = "no broker of this cluster coordinates transactions: brokers of this software do not, and there is no Apache Kafka broker"
 _UNKNOWN_TYPE = "there is no coordinator of this type of key"
+_TOO_OLD = "keys of share groups are supported from version 6 on"
 _NO_SHARE_KEY = "the key has not the form group:topicId:partition"
 _NOT_YET = "the coordinator is not available yet"
 
@@ -46,14 +49,21 @@ class CoordinatorLookup:
         self._creation = creation
         self._transactions = transactions
 
-    def find(self, inbound: InboundRequest, body: FindCoordinatorRequest) -> None:
-        """Answer at once."""
-        listener = inbound.caller.listener
-        if inbound.request.version >= _MANY_SINCE:
-            found = tuple(self._find(key, body.key_type, listener) for key in body.coordinator_keys)
+    def find(
+        self, inbound: InboundRequest, body: FindCoordinatorRequest, rights: Rights = UNRESTRICTED
+    ) -> None:
+        """Answer at once. Each key is authorized."""
+        version, listener = inbound.request.version, inbound.caller.listener
+
+        def answer(key: str) -> Coordinator:
+            refused = _unauthorized(key, body.key_type, version, rights)
+            return refused or self._find(key, body.key_type, listener)
+
+        if version >= _MANY_SINCE:
+            found = tuple(map(answer, body.coordinator_keys))
             inbound.reply(FindCoordinatorResponse(coordinators=found))
             return
-        one = self._find(body.key, body.key_type, listener)
+        one = answer(body.key)
         inbound.reply(
             FindCoordinatorResponse(
                 error_code=one.error_code,
@@ -98,3 +108,35 @@ class CoordinatorLookup:
 
 def _refused(key: str, code: ErrorCode, why: str) -> Coordinator:
     return Coordinator(key=key, error_code=code, error_message=why)
+
+
+_NEEDS = {
+    _GROUP: (
+        AclOperation.DESCRIBE,
+        AclResource.GROUP,
+        ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    ),
+    _TRANSACTION: (
+        AclOperation.DESCRIBE,
+        AclResource.TRANSACTIONAL_ID,
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    ),
+}
+
+
+def _unauthorized(key: str, key_type: int, version: int, rights: Rights) -> Coordinator | None:
+    """The refusal of a key that the caller may not look up; None if it may. The checks are in the order of a stock broker."""
+    if key_type == _SHARE:
+        if version < _SHARE_SINCE:
+            return _refused(key, ErrorCode.INVALID_REQUEST, _TOO_OLD)
+        if rights.allows(AclOperation.CLUSTER_ACTION, AclResource.CLUSTER):
+            return None
+        code, lacks = ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "CLUSTER_ACTION on CLUSTER"
+    elif key_type in _NEEDS:
+        operation, resource, code = _NEEDS[key_type]
+        if rights.allows(operation, resource, key):
+            return None
+        lacks = f"{operation.name} on {resource.name}"
+    else:
+        return None
+    return _refused(key, code, f"{lacks} is missing")

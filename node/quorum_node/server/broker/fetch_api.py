@@ -336,7 +336,8 @@ class FetchApi:
             error_code=part.error,
             high_watermark=-1,
             current_leader=leader,
-            aborted_transactions=aborted,
+            # Like a stock broker: what is refused before the log is read has an empty list.
+            aborted_transactions=() if part.found is None else aborted,
         )
 
     def _endpoints(self, leaders: set[int], listener: str) -> tuple[FetchNodeEndpoint, ...]:

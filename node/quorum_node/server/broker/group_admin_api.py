@@ -3,6 +3,16 @@
 Source: the rules of a stock broker for DescribeGroups 0 to 6, ListGroups 0 to 5 and DeleteGroups 0 to 2; KIP-518, KIP-1043.
 """
 
+from collections.abc import Mapping
+from dataclasses import replace
+
+from quorum_node.controller.authorization import (
+    UNRESTRICTED,
+    AclOperation,
+    AclResource,
+    ListedRights,
+    Rights,
+)
 from quorum_node.coordinator.errors import GroupError
 from quorum_node.coordinator.group import GroupState
 from quorum_node.coordinator.requests import Answer, DeleteGroup, Done
@@ -15,6 +25,7 @@ from quorum_node.protocol.delete_groups import (
 from quorum_node.protocol.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.protocol.list_groups import ListGroupsRequest, ListGroupsResponse
+from quorum_node.server.broker.authorized_operations import authorized_operations
 from quorum_node.server.broker.group_coordinators import GroupCoordinators
 from quorum_node.server.broker.group_errors import group_code
 from quorum_node.server.listener.port import InboundRequest
@@ -30,12 +41,26 @@ class GroupAdminApi:
     def __init__(self, coordinators: GroupCoordinators) -> None:
         self._coordinators = coordinators
 
-    def describe(self, inbound: InboundRequest, body: DescribeGroupsRequest) -> None:
-        """Answer DescribeGroups at once."""
+    def describe(
+        self,
+        inbound: InboundRequest,
+        body: DescribeGroupsRequest,
+        rights: ListedRights = UNRESTRICTED,
+    ) -> None:
+        """Answer DescribeGroups at once. Each group needs DESCRIBE."""
         version = inbound.request.version
         # Repeated names are dropped: a large group, repeated thousands of times, would fill the memory.
-        groups = tuple(self._describe(each, version) for each in dict.fromkeys(body.groups))
-        inbound.reply(DescribeGroupsResponse(groups=groups))
+        groups = [
+            self._describe(each, version)
+            if rights.allows(AclOperation.DESCRIBE, AclResource.GROUP, each)
+            else _error(each, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+            for each in dict.fromkeys(body.groups)
+        ]
+        if body.include_authorized_operations:
+            groups = [
+                each if each.error_code else _with_operations(each, rights) for each in groups
+            ]
+        inbound.reply(DescribeGroupsResponse(groups=tuple(groups)))
 
     def _describe(self, group_id: str, version: int) -> describe_groups.DescribedGroup:
         led = self._coordinators.of(group_id)
@@ -45,18 +70,13 @@ class GroupAdminApi:
             is_missing = error is GroupError.NONE
             if is_missing and version >= _NOT_FOUND_SINCE:
                 error = GroupError.GROUP_ID_NOT_FOUND
-            return describe_groups.DescribedGroup(
-                error_code=group_code(error),
-                error_message=(
-                    f"Group {group_id} not found."
-                    if is_missing and version >= _NOT_FOUND_SINCE
-                    else None
-                ),
-                group_id=group_id,
-                group_state=GroupState.DEAD.value if is_missing else "",
-                protocol_type="",
-                protocol_data="",
-                members=(),
+            return _error(
+                group_id,
+                group_code(error),
+                text=f"Group {group_id} not found."
+                if is_missing and version >= _NOT_FOUND_SINCE
+                else None,
+                state=GroupState.DEAD.value if is_missing else "",
             )
         return describe_groups.DescribedGroup(
             error_code=ErrorCode.NONE,
@@ -77,8 +97,14 @@ class GroupAdminApi:
             ),
         )
 
-    def list(self, inbound: InboundRequest, body: ListGroupsRequest) -> None:
-        """Answer ListGroups at once. The filters ignore case."""
+    def list(
+        self, inbound: InboundRequest, body: ListGroupsRequest, rights: Rights = UNRESTRICTED
+    ) -> None:
+        """Answer ListGroups at once. The filters ignore case.
+
+        A caller with DESCRIBE on the cluster sees all groups, another one those that it may describe.
+        """
+        sees_all = rights.allows(AclOperation.DESCRIBE, AclResource.CLUSTER)
         states = {each.lower() for each in body.states_filter}
         types = {each.lower() for each in body.types_filter}
         error, found = ErrorCode.NONE, []
@@ -90,6 +116,10 @@ class GroupAdminApi:
                 if states and group.state.value.lower() not in states:
                     continue
                 if types and _CLASSIC not in types:
+                    continue
+                if not sees_all and not rights.allows(
+                    AclOperation.DESCRIBE, AclResource.GROUP, group.group_id
+                ):
                     continue
                 found.append(
                     list_groups.ListedGroup(
@@ -103,27 +133,54 @@ class GroupAdminApi:
             found = []
         inbound.reply(ListGroupsResponse(error_code=error, groups=tuple(found)))
 
-    def delete(self, inbound: InboundRequest, body: DeleteGroupsRequest) -> None:
-        """Answer DeleteGroups once all tombstones are stored."""
+    def delete(
+        self, inbound: InboundRequest, body: DeleteGroupsRequest, rights: Rights = UNRESTRICTED
+    ) -> None:
+        """Answer DeleteGroups once all tombstones are stored. Each group needs DELETE."""
         names = tuple(dict.fromkeys(body.groups_names))
-        errors: dict[str, GroupError] = {}
+        errors = {
+            name: ErrorCode.GROUP_AUTHORIZATION_FAILED
+            for name in names
+            if not rights.allows(AclOperation.DELETE, AclResource.GROUP, name)
+        }
+        allowed = tuple(each for each in names if each not in errors)
 
         def answered(name: str, answer: Answer) -> None:
             assert isinstance(answer, Done)
-            errors[name] = answer.error
+            errors[name] = group_code(answer.error)
             if len(errors) == len(names):
-                self._reply_deleted(inbound, names, errors)
+                _reply_deleted(inbound, names, errors)
 
-        if not names:
-            self._reply_deleted(inbound, names, errors)
-        for name in names:
+        if not allowed:
+            _reply_deleted(inbound, names, errors)
+        for name in allowed:
             request = DeleteGroup(self._coordinators.new_id(), name)
             self._coordinators.ask(request, lambda answer, name=name: answered(name, answer))  # type: ignore[misc]
 
-    def _reply_deleted(
-        self, inbound: InboundRequest, names: tuple[str, ...], errors: dict[str, GroupError]
-    ) -> None:
-        results = tuple(
-            DeletedGroup(group_id=name, error_code=group_code(errors[name])) for name in names
-        )
-        inbound.reply(DeleteGroupsResponse(results=results))
+
+def _reply_deleted(
+    inbound: InboundRequest, names: tuple[str, ...], errors: Mapping[str, ErrorCode]
+) -> None:
+    results = tuple(DeletedGroup(group_id=name, error_code=errors[name]) for name in names)
+    inbound.reply(DeleteGroupsResponse(results=results))
+
+
+def _with_operations(
+    group: describe_groups.DescribedGroup, rights: ListedRights
+) -> describe_groups.DescribedGroup:
+    operations = authorized_operations(rights, AclResource.GROUP, group.group_id)
+    return replace(group, authorized_operations=operations)
+
+
+def _error(
+    group_id: str, code: ErrorCode, *, text: str | None = None, state: str = ""
+) -> describe_groups.DescribedGroup:
+    return describe_groups.DescribedGroup(
+        error_code=code,
+        error_message=text,
+        group_id=group_id,
+        group_state=state,
+        protocol_type="",
+        protocol_data="",
+        members=(),
+    )

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from quorum_node.controller.authorization import UNRESTRICTED, AclOperation, Rights
+from quorum_node.controller.authorization import UNRESTRICTED, ListedRights
 from quorum_node.protocol.delete_groups import DeleteGroupsRequest
 from quorum_node.protocol.describe_groups import DescribeGroupsRequest
 from quorum_node.protocol.heartbeat import HeartbeatRequest
@@ -21,7 +21,6 @@ from quorum_node.server.broker.group_admin_api import GroupAdminApi
 from quorum_node.server.broker.group_coordinators import GroupCoordinators
 from quorum_node.server.broker.group_members_api import GroupMembersApi
 from quorum_node.server.broker.group_offsets_api import GroupOffsetsApi
-from quorum_node.server.broker.topic_lookup import on_topics
 from quorum_node.server.broker.transaction_markers_api import TransactionMarkersApi
 from quorum_node.server.listener.port import InboundRequest
 
@@ -33,27 +32,35 @@ class GroupApi:
         members = GroupMembersApi(coordinators)
         offsets = GroupOffsetsApi(replicas, coordinators)
         admin = GroupAdminApi(coordinators)
-        self._offsets = offsets
         self._handlers: Mapping[type[Message], Callable[[InboundRequest, Any], None]] = {
             JoinGroupRequest: members.join,
             SyncGroupRequest: members.sync,
             HeartbeatRequest: members.heartbeat,
             LeaveGroupRequest: members.leave,
+            WriteTxnMarkersRequest: TransactionMarkersApi(replicas, coordinators).handle,
+        }
+        self._by_item: Mapping[
+            type[Message], Callable[[InboundRequest, Any, ListedRights], None]
+        ] = {
             OffsetCommitRequest: offsets.commit,
+            OffsetFetchRequest: offsets.fetch,
             OffsetDeleteRequest: offsets.delete,
             DescribeGroupsRequest: admin.describe,
             ListGroupsRequest: admin.list,
             DeleteGroupsRequest: admin.delete,
-            WriteTxnMarkersRequest: TransactionMarkersApi(replicas, coordinators).handle,
         }
+        """Handlers of requests whose groups or topics are authorized one by one."""
 
-    def handle(self, inbound: InboundRequest, body: Message, rights: Rights = UNRESTRICTED) -> bool:
+    def handle(
+        self, inbound: InboundRequest, body: Message, rights: ListedRights = UNRESTRICTED
+    ) -> bool:
         """Answer the request now or later. Returns False if it does not concern groups.
 
-        Names in the request are authorized before (`group_rights`); a request for all topics of a group names none.
+        A request for one group is authorized for the group before (`group_rights`).
         """
-        if isinstance(body, OffsetFetchRequest):
-            self._offsets.fetch(inbound, body, on_topics(rights, AclOperation.DESCRIBE))
+        by_item = self._by_item.get(type(body))
+        if by_item is not None:
+            by_item(inbound, body, rights)
             return True
         handler = self._handlers.get(type(body))
         if handler is not None:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 from uuid import UUID
 
+from quorum_node.controller.authorization import UNRESTRICTED, AclOperation, AclResource, Rights
 from quorum_node.coordinator.errors import GroupError
 from quorum_node.coordinator.requests import (
     Answer,
@@ -47,7 +48,7 @@ from quorum_node.records.group_records import NO_TIME
 from quorum_node.server.broker.assigned_replicas import AssignedReplicas
 from quorum_node.server.broker.group_coordinators import GroupCoordinators
 from quorum_node.server.broker.group_errors import group_code
-from quorum_node.server.broker.topic_lookup import May, anything
+from quorum_node.server.broker.topic_lookup import May, on_topics
 from quorum_node.server.listener.port import InboundRequest
 from quorum_node.storage.broker.time_of_day import time_of_day_ms
 
@@ -84,12 +85,15 @@ class GroupOffsetsApi:
 
     # -- OffsetCommit
 
-    def commit(self, inbound: InboundRequest, body: OffsetCommitRequest) -> None:
-        """Answer OffsetCommit once the offsets are stored."""
+    def commit(
+        self, inbound: InboundRequest, body: OffsetCommitRequest, rights: Rights = UNRESTRICTED
+    ) -> None:
+        """Answer OffsetCommit once the offsets are stored. Each topic needs READ."""
+        may = on_topics(rights, AclOperation.READ)
         offsets: dict[TopicPartition, Committed] = {}
         refused: dict[tuple[int, int], ErrorCode] = {}
         for number, topic in enumerate(body.topics):
-            found = self._topic(topic.topic_id, topic.name)
+            found = self._committable(topic.topic_id, topic.name, may)
             for each in topic.partitions:
                 if isinstance(found, ErrorCode) or each.partition_index not in found.partitions:
                     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -163,24 +167,36 @@ class GroupOffsetsApi:
             return self._topics.get(topic_id) or ErrorCode.UNKNOWN_TOPIC_ID
         return self._topics.named(name) or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
+    def _committable(self, topic_id: UUID | None, name: str, may: May) -> Topic | ErrorCode:
+        """The topic, or an error. In requests by name, a caller without the right does not learn whether the topic exists."""
+        found = self._topic(topic_id, name)
+        if found == ErrorCode.UNKNOWN_TOPIC_ID:
+            return found
+        if not may(found.name if isinstance(found, Topic) else name):
+            return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        return found
+
     # -- OffsetFetch
 
-    def fetch(self, inbound: InboundRequest, body: OffsetFetchRequest, may: May = anything) -> None:
-        """Answer OffsetFetch at once. A request for all topics gets only those that the caller may describe (`may`)."""
+    def fetch(
+        self, inbound: InboundRequest, body: OffsetFetchRequest, rights: Rights = UNRESTRICTED
+    ) -> None:
+        """Answer OffsetFetch at once. Each group and each topic needs DESCRIBE; of all topics, the others are left out."""
         if inbound.request.version >= _MANY_GROUPS_SINCE:
             groups = tuple(
-                self._fetch_group(each, inbound.request.version, may, stable=body.require_stable)
+                self._fetch_group(each, inbound.request.version, rights, stable=body.require_stable)
                 for each in _each_group_once(body.groups)
             )
             inbound.reply(OffsetFetchResponse(groups=groups))
             return
-        inbound.reply(self._fetch_one(body, inbound.request.version, may))
+        inbound.reply(self._fetch_one(body, inbound.request.version, rights))
 
     def _fetch_group(
-        self, asked: FetchedGroup, version: int, may: May, *, stable: bool
+        self, asked: FetchedGroup, version: int, rights: Rights, *, stable: bool
     ) -> FetchedGroupResponse:
         by_id = version >= _TOPIC_IDS_SINCE
-        error, known = self._known(asked.group_id)
+        may = on_topics(rights, AclOperation.DESCRIBE)
+        error, known = self._known(asked.group_id, rights)
         if error != ErrorCode.NONE:
             return FetchedGroupResponse(group_id=asked.group_id, error_code=error)
         unstable = self._unstable(asked.group_id) if stable else frozenset[TopicPartition]()
@@ -201,16 +217,19 @@ class GroupOffsetsApi:
                             metadata=each.metadata,
                             error_code=each.error,
                         )
-                        for each in self._fetched(topic, known, unstable, by_id=by_id)
+                        for each in self._fetched(topic, known, unstable, may, by_id=by_id)
                     ),
                 )
                 for topic in topics
             ),
         )
 
-    def _fetch_one(self, body: OffsetFetchRequest, version: int, may: May) -> OffsetFetchResponse:
+    def _fetch_one(
+        self, body: OffsetFetchRequest, version: int, rights: Rights
+    ) -> OffsetFetchResponse:
         """The answer for versions below 8. Below version 2, errors can only be reported for each partition."""
-        error, known = self._known(body.group_id)
+        may = on_topics(rights, AclOperation.DESCRIBE)
+        error, known = self._known(body.group_id, rights)
         unstable = (
             self._unstable(body.group_id) if body.require_stable else frozenset[TopicPartition]()
         )
@@ -226,7 +245,7 @@ class GroupOffsetsApi:
             return OffsetFetchResponse(error_code=error)
         answered = []
         for topic in topics:
-            found = self._fetched(topic, known, unstable, by_id=False)
+            found = self._fetched(topic, known, unstable, may, by_id=False)
             if error != ErrorCode.NONE:
                 found = [_Fetched(each.partition, error) for each in found]
             answered.append(
@@ -246,7 +265,11 @@ class GroupOffsetsApi:
             )
         return OffsetFetchResponse(topics=tuple(answered))
 
-    def _known(self, group_id: str) -> tuple[ErrorCode, Mapping[TopicPartition, Committed]]:
+    def _known(
+        self, group_id: str, rights: Rights
+    ) -> tuple[ErrorCode, Mapping[TopicPartition, Committed]]:
+        if not rights.allows(AclOperation.DESCRIBE, AclResource.GROUP, group_id):
+            return ErrorCode.GROUP_AUTHORIZATION_FAILED, {}
         led = self._coordinators.of(group_id)
         if isinstance(led, GroupError):
             return group_code(led), {}
@@ -283,6 +306,7 @@ class GroupOffsetsApi:
         topic: FetchedTopic,
         known: Mapping[TopicPartition, Committed],
         unstable: frozenset[TopicPartition],
+        may: May,
         *,
         by_id: bool,
     ) -> list[_Fetched]:
@@ -293,6 +317,9 @@ class GroupOffsetsApi:
                 code = ErrorCode.UNKNOWN_TOPIC_ID
                 return [_Fetched(each, code) for each in topic.partition_indexes]
             name = found.name
+        if not may(name):
+            denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            return [_Fetched(each, denied) for each in topic.partition_indexes]
         answers = []
         for number in topic.partition_indexes:
             partition = TopicPartition(name, number)
@@ -315,16 +342,21 @@ class GroupOffsetsApi:
 
     # -- OffsetDelete
 
-    def delete(self, inbound: InboundRequest, body: OffsetDeleteRequest) -> None:
-        """Answer OffsetDelete once the tombstones are stored."""
+    def delete(
+        self, inbound: InboundRequest, body: OffsetDeleteRequest, rights: Rights = UNRESTRICTED
+    ) -> None:
+        """Answer OffsetDelete once the tombstones are stored. Each topic needs READ."""
+        may = on_topics(rights, AclOperation.READ)
         asked = tuple(
             TopicPartition(topic.name, each.partition_index)
             for topic in body.topics
             for each in topic.partitions
         )
-        there = tuple(each for each in asked if self._exists(each))
+        there = tuple(each for each in asked if may(each.topic) and self._exists(each))
 
         def code(answer: PartitionsDone, partition: TopicPartition) -> ErrorCode:
+            if not may(partition.topic):
+                return ErrorCode.TOPIC_AUTHORIZATION_FAILED
             if not self._exists(partition):
                 return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             return group_code(answer.errors.get(partition, GroupError.NONE))

@@ -5,8 +5,15 @@ Source: the rules of a stock broker for Metadata 0 to 13; KIP-516, KIP-700, KIP-
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from uuid import UUID
 
+from quorum_node.controller.authorization import (
+    UNRESTRICTED,
+    AclOperation,
+    AclResource,
+    ListedRights,
+)
 from quorum_node.controller.feature_levels import ANNOUNCED, KRAFT_VERSION
 from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.image.topics import Topic
@@ -19,6 +26,7 @@ from quorum_node.protocol.api_versions import (
 from quorum_node.protocol.broker_apis import BROKER_APIS, FIRST_ANNOUNCED
 from quorum_node.protocol.describe import (
     ENDPOINTS_OF_BROKERS,
+    NO_AUTHORIZED_OPERATIONS,
     ClusterNode,
     DescribeClusterRequest,
     DescribeClusterResponse,
@@ -33,9 +41,13 @@ from quorum_node.protocol.metadata import (
     MetadataResponse,
     MetadataTopic,
 )
+from quorum_node.server.broker.authorized_operations import (
+    authorized_operations,
+    operations_on_cluster,
+)
 from quorum_node.server.broker.internal_topics import INTERNAL_TOPICS
 from quorum_node.server.broker.live_replicas import offline_replicas
-from quorum_node.server.broker.topic_lookup import May, anything
+from quorum_node.server.broker.topic_lookup import May, on_topics
 from quorum_node.server.broker.topic_partitions_api import describe_topic_partitions
 from quorum_node.server.listener.port import InboundRequest
 
@@ -106,7 +118,12 @@ class MetadataApi:
         error = ErrorCode.UNSUPPORTED_VERSION
         return ApiVersionsResponse(error_code=error, api_keys=self._api_keys)
 
-    def describe_cluster(self, inbound: InboundRequest, body: DescribeClusterRequest) -> None:
+    def describe_cluster(
+        self,
+        inbound: InboundRequest,
+        body: DescribeClusterRequest,
+        rights: ListedRights = UNRESTRICTED,
+    ) -> None:
         """Answer DescribeCluster for brokers; requests for controllers have to be sent to controllers."""
         version, cluster_id = inbound.request.version, self._cluster_id()
         if version >= 1 and body.endpoint_type != ENDPOINTS_OF_BROKERS:
@@ -131,11 +148,17 @@ class MetadataApi:
                 cluster_id=cluster_id,
                 controller_id=self._broker_id,
                 brokers=brokers,
+                cluster_authorized_operations=operations_on_cluster(rights)
+                if body.include_cluster_authorized_operations
+                else NO_AUTHORIZED_OPERATIONS,
             )
         )
 
-    def metadata(self, inbound: InboundRequest, body: MetadataRequest, may: May = anything) -> None:
-        """Answer Metadata at once."""
+    def metadata(
+        self, inbound: InboundRequest, body: MetadataRequest, rights: ListedRights = UNRESTRICTED
+    ) -> None:
+        """Answer Metadata at once. Each topic needs DESCRIBE; of all topics, the others are left out."""
+        may = on_topics(rights, AclOperation.DESCRIBE)
         image = self._image()
         brokers = tuple(
             MetadataBroker(node_id=broker_id, host=host, port=port, rack=rack)
@@ -165,18 +188,26 @@ class MetadataApi:
                 brokers=brokers,
                 cluster_id=self._cluster_id(),
                 controller_id=self._broker_id,
-                topics=tuple(topics),
+                topics=tuple(topics)
+                if not body.include_topic_authorized_operations
+                else tuple(_with_operations(each, rights) for each in topics),
+                cluster_authorized_operations=operations_on_cluster(rights)
+                if body.include_cluster_authorized_operations
+                else NO_AUTHORIZED_OPERATIONS,
             )
         )
 
     def topic_partitions(
-        self, inbound: InboundRequest, body: DescribeTopicPartitionsRequest, may: May = anything
+        self,
+        inbound: InboundRequest,
+        body: DescribeTopicPartitionsRequest,
+        rights: ListedRights = UNRESTRICTED,
     ) -> None:
         """Answer DescribeTopicPartitions at once."""
         live = frozenset(
             broker_id for broker_id, _, is_fenced in self._brokers(inbound) if not is_fenced
         )
-        inbound.reply(describe_topic_partitions(self._image(), live, body, may))
+        inbound.reply(describe_topic_partitions(self._image(), live, body, rights))
 
     def _brokers(self, inbound: InboundRequest) -> Iterator[tuple[int, Endpoint, bool]]:
         listener = inbound.caller.listener
@@ -221,6 +252,19 @@ def _asked(
     return MetadataTopic(
         error_code=missing, name=asked.name, topic_id=asked.topic_id, partitions=()
     )
+
+
+_WITHOUT_OPERATIONS = frozenset(
+    {ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.INVALID_REQUEST}
+)
+
+
+def _with_operations(topic: MetadataTopic, rights: ListedRights) -> MetadataTopic:
+    """Also for a topic that does not exist: its name can have access control entries."""
+    if topic.error_code in _WITHOUT_OPERATIONS or topic.name is None:
+        return topic
+    operations = authorized_operations(rights, AclResource.TOPIC, topic.name)
+    return replace(topic, topic_authorized_operations=operations)
 
 
 def _described(image: ClusterImage, topic: Topic, live: set[int]) -> MetadataTopic:

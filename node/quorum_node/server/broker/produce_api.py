@@ -96,13 +96,13 @@ class ProduceApi:
         may_transact: bool = True,
     ) -> None:
         """Answer now or later, exactly once; never with acks=0. `may_transact`: whether the caller may use the request's
-        transactional id. A request with transactional batches needs an id."""
+        transactional id, which only a request with transactional batches needs."""
         parts = [
             (number, topic, each)
             for number, topic in enumerate(body.topic_data)
             for each in topic.partition_data
         ]
-        if body.transactional_id is None:
+        if body.transactional_id is None or not may_transact:
             may_transact = not any(is_transactional(each.records or b"") for _, _, each in parts)
         collected = _Collected(inbound, body, len(parts), may)
         if not parts:

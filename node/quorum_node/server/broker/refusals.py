@@ -42,23 +42,22 @@ def refuse(body: Message, error: ErrorCode, text: str) -> Message:
         case DescribeLogDirsRequest():
             return DescribeLogDirsResponse(error_code=error, results=())
         case AlterReplicaLogDirsRequest():
-            named = {
-                (topic.name, index)
-                for directory in body.dirs
-                for topic in directory.topics
-                for index in topic.partitions
-            }
+            by_topic: dict[str, dict[int, None]] = {}
+            for directory in body.dirs:
+                for topic in directory.topics:
+                    by_topic.setdefault(topic.name, {}).update(dict.fromkeys(topic.partitions))
             return AlterReplicaLogDirsResponse(
                 results=tuple(
                     AlterReplicaLogDirTopicResult(
                         topic_name=name,
-                        partitions=(
+                        partitions=tuple(
                             AlterReplicaLogDirPartitionResult(
                                 partition_index=index, error_code=error
-                            ),
+                            )
+                            for index in indexes
                         ),
                     )
-                    for name, index in sorted(named)
+                    for name, indexes in by_topic.items()
                 )
             )
         case WriteTxnMarkersRequest():

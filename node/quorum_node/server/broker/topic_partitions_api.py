@@ -7,9 +7,16 @@ Source: KIP-966, "DescribeTopicPartitions"; the answers of a stock 4.3 broker.
 from collections.abc import Iterator
 from itertools import islice
 
+from quorum_node.controller.authorization import (
+    UNRESTRICTED,
+    AclOperation,
+    AclResource,
+    ListedRights,
+)
 from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.image.partition import Partition
 from quorum_node.image.topics import Topic
+from quorum_node.protocol.describe import NO_AUTHORIZED_OPERATIONS
 from quorum_node.protocol.describe_topic_partitions import (
     DescribedPartition,
     DescribedTopic,
@@ -18,9 +25,10 @@ from quorum_node.protocol.describe_topic_partitions import (
     PartitionCursor,
 )
 from quorum_node.protocol.errors import ErrorCode
+from quorum_node.server.broker.authorized_operations import authorized_operations
 from quorum_node.server.broker.internal_topics import INTERNAL_TOPICS
 from quorum_node.server.broker.live_replicas import offline_replicas
-from quorum_node.server.broker.topic_lookup import May, anything
+from quorum_node.server.broker.topic_lookup import on_topics
 
 MOST_PARTITIONS = 2000
 """Maximum number of partitions in one answer; the default of a stock broker's `max.request.partition.size.limit`."""
@@ -31,9 +39,14 @@ def describe_topic_partitions(
     image: ClusterImage,
     live: frozenset[int],
     body: DescribeTopicPartitionsRequest,
-    may: May = anything,
+    rights: ListedRights = UNRESTRICTED,
 ) -> DescribeTopicPartitionsResponse:
     """The topics from the cursor on. An unknown topic gets an error and does not count as a partition."""
+    may = on_topics(rights, AclOperation.DESCRIBE)
+
+    def operations(name: str) -> int:
+        return authorized_operations(rights, AclResource.TOPIC, name)
+
     limit = min(max(body.response_partition_limit, 1), MOST_PARTITIONS)
     cursor = body.cursor
     start = ("", 0) if cursor is None else (cursor.topic_name, max(cursor.partition_index, 0))
@@ -46,14 +59,14 @@ def describe_topic_partitions(
                 topics.append(_refused(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
             continue
         if topic is None:
-            topics.append(_refused(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+            topics.append(_refused(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, operations(name)))
             continue
         numbers = sorted(topic.partitions)
         if name == start[0]:
             numbers = [each for each in numbers if each >= start[1]]
         if numbers and limit == 0:
             return _answer(topics, PartitionCursor(topic_name=name, partition_index=numbers[0]))
-        topics.append(_described(image, topic, numbers[:limit], live))
+        topics.append(_described(image, topic, numbers[:limit], live, operations(name)))
         left = next(islice(numbers, limit, None), None)
         if left is not None:
             return _answer(topics, PartitionCursor(topic_name=name, partition_index=left))
@@ -78,18 +91,27 @@ def _answer(
     return DescribeTopicPartitionsResponse(topics=tuple(topics), next_cursor=cursor)
 
 
-def _refused(name: str, error: ErrorCode) -> DescribedTopic:
-    return DescribedTopic(error_code=error, name=name, partitions=())
+def _refused(
+    name: str, error: ErrorCode, operations: int = NO_AUTHORIZED_OPERATIONS
+) -> DescribedTopic:
+    return DescribedTopic(
+        error_code=error, name=name, partitions=(), topic_authorized_operations=operations
+    )
 
 
 def _described(
-    image: ClusterImage, topic: Topic, numbers: list[int], live: frozenset[int]
+    image: ClusterImage,
+    topic: Topic,
+    numbers: list[int],
+    live: frozenset[int],
+    operations: int,
 ) -> DescribedTopic:
     return DescribedTopic(
         error_code=ErrorCode.NONE,
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.name in INTERNAL_TOPICS,
+        topic_authorized_operations=operations,
         partitions=tuple(_partition(image, each, topic.partitions[each], live) for each in numbers),
     )
 
