@@ -294,16 +294,23 @@ def opened_stages(
         )
     if arguments.remote is not None:
         with brought_by("connect"):
-            from quorum_pipeline.spark.remote_stages import RemoteStages, open_remote
+            from quorum_pipeline.spark.remote_stages import (
+                RemoteStages,
+                open_remote,
+                shown_url,
+                without_parameters,
+            )
 
-            progress.say(f"connecting to Spark at {arguments.remote}")
+            shown = shown_url(arguments.remote)
+            progress.say(f"connecting to Spark at {shown}")
             remote = open_remote(arguments.remote)
         from quorum_pipeline.spark.reason import SparkError, reason_of
 
         try:
             yield RemoteStages(remote, arguments.remote)
         except SparkError as error:
-            raise PipelineError(f"Spark at {arguments.remote}: {reason_of(error)}") from None
+            why = without_parameters(arguments.remote, reason_of(error))
+            raise PipelineError(f"Spark at {shown}: {why}") from None
         finally:
             remote.stop()
         return
