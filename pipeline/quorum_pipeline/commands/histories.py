@@ -251,6 +251,9 @@ def check_files(*files: Path | None) -> None:
             raise PipelineError(f"{each} is a directory; specify a file")
         if each is not None and not each.parent.is_dir():
             raise PipelineError(f"{each.parent} is not a directory: create it first")
+    places = [each.resolve() for each in files if each is not None]
+    if len({*places}) < len(places):
+        raise PipelineError(f"{places[0]} is specified twice: one result would replace the other")
 
 
 def print_uncommitted(log: LogDirectory, progress: Progress) -> None:
