@@ -61,6 +61,7 @@ def server() -> Iterator[str]:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(900)
 @pytest.mark.requirement("SP-08")
 def test_every_command_runs_on_a_connect_server(server: str, tmp_path: Path) -> None:
     writer = LogWriter(tmp_path / "node", segment_bytes=2_000)

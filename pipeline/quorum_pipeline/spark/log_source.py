@@ -180,7 +180,9 @@ class LogStreamReader(_Tasks, DataSourceStreamReader, SupportsTriggerAvailableNo
 
     def _check_last(self, begin: int, last: list[int] | None) -> None:
         """Raise PipelineError if the last record that was read has another batch now."""
-        now = None if last is None else self._origin.stamp(begin - 1)
+        if last is None:
+            return  # of an earlier version, or of a source in which no record is replaced
+        now = self._origin.stamp(begin - 1)
         if now is not None and now != last:
             raise PipelineError(
                 f"{self._origin.name} has other records than those that were read: the batch at offset {begin - 1} is of epoch"
