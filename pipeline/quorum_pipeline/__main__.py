@@ -2,6 +2,8 @@
 
 import argparse
 import gc
+import os
+import select
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
@@ -31,7 +33,10 @@ EXIT_CODES = {
     0: "done",
     1: "completed, but damage or differences were found, or records were put into quarantine",
     2: "wrong usage, or wrong or damaged input; one line on stderr names file, byte and offset",
+    130: "interrupted",
+    141: "the reader of the output, such as `head`, has closed it; the rest was not written",
 }
+_INTERRUPTED, _CLOSED = 130, 141
 _OBJECTS_BETWEEN_COLLECTIONS = 1_000_000
 
 
@@ -58,10 +63,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
     try:
         run: Callable[[argparse.Namespace], int] = command.run
-        return run(parsed)
+        code = run(parsed)
+        sys.stdout.flush()
     except (PipelineError, OSError) as error:
+        if isinstance(error, BrokenPipeError) and _nobody_reads():
+            return _CLOSED
         print(f"quorum-pipeline {parsed.command}: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print(f"quorum-pipeline {parsed.command}: interrupted", file=sys.stderr)
+        return _INTERRUPTED
+    return code
+
+
+def _nobody_reads() -> bool:
+    """Return whether the output is a pipe without a reader; then nothing more is written to it."""
+    poll = select.poll()
+    poll.register(sys.stdout.fileno(), select.POLLOUT)
+    if not any(event & select.POLLERR for _, event in poll.poll(0)):
+        return False
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return True
 
 
 if __name__ == "__main__":

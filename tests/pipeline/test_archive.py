@@ -66,6 +66,9 @@ def test_log_is_read_archived_and_replayed(
     writer.close()
     archived = spark.read.format("metadata_archive").load(str(path)).select("offset").collect()
     assert sorted(row.offset for row in archived) == list(range(writer.end_offset))
+    for source, where in (("metadata_log", tmp_path / "node"), ("metadata_archive", path)):
+        behind = spark.read.format(source).option("startOffset", writer.end_offset)
+        assert behind.load(str(where)).collect() == [], "there are no records yet"
     offset = list(images)[-2]
     assert read_every_way(spark, path, offset, monkeypatch) == {images[offset]}
 
@@ -133,6 +136,12 @@ def test_archiver_killed_anywhere_resumes_and_merges(spark: SparkSession, tmp_pa
     archive_all(archive, writer, max_rows=10)
     assert offsets(archive) == list(range(writer.end_offset))
     assert not last.exists()
+    damaged = min((uri / "deltas").glob("*/*.parquet"))
+    whole = damaged.read_bytes()
+    damaged.write_bytes(whole[:-9] + bytes([whole[-9] ^ 1]) + whole[-8:])
+    with pytest.raises(PipelineError, match=rf"not merged .*{damaged.name}: the checksum of its f"):
+        archive.compact(25, print)
+    damaged.write_bytes(whole)
     assert archive.compact(25, print) == 3
     assert offsets(archive) == list(range(writer.end_offset))
     assert len(list((uri / "records").iterdir())) == 3

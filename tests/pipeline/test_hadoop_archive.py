@@ -159,7 +159,11 @@ def flip(path: Path) -> None:
 
 @pytest.mark.requirement("SP-03")
 def test_state_of_a_written_archive_costs_what_changed_since_the_last_state(
-    spark: SparkSession, writer: LogWriter, root: Path, tmp_path: Path
+    spark: SparkSession,
+    writer: LogWriter,
+    root: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Deltas and states are kept up there as on a mounted file system, merged, and replaced when they are damaged."""
     images = write_history(writer)
@@ -183,7 +187,19 @@ def test_state_of_a_written_archive_costs_what_changed_since_the_last_state(
             return sum(each.summary.records for each in found.done)
 
     assert read(0) == end - at
+    delete = HadoopFiles.delete
+
+    def killed(self: HadoopFiles, name: str) -> None:
+        delete(self, name)
+        if name.endswith("/_COMPLETE"):
+            raise PipelineError("killed")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(HadoopFiles, "delete", killed)
+        with pytest.raises(PipelineError, match="killed"):
+            archive.compact(1_000, print)
     assert archive.compact(1_000, print) == 1
+    (_,) = (root / "records").glob("offsets=*")
     (merged,) = (root / "deltas").glob("offsets=*")
     kept = [each for each in merged.iterdir() if each.suffix == ".parquet"]
     assert sum(parsed[1] - parsed[0] for each in kept if (parsed := parsed_part(each.name))) == end
@@ -216,7 +232,9 @@ def test_frames_of_states_and_changes_equal_the_data_sources(
         assert sorted(found) == sorted(expected.collect())
         assert found
         if frame is state_frame:
-            assert frame(spark, path=str(root), **options).schema == expected.schema
+            of_log = frame(spark, path=str(writer.directory), **options)
+            assert of_log.schema == expected.schema
+            assert sorted(of_log.collect()) == sorted(found)
         with pytest.raises(PipelineError, match="use state_frame or changes_frame"):
             (state_options if frame is state_frame else changes_options)({"path": uri, **options})
 
@@ -316,10 +334,7 @@ def test_versions_equal_those_of_the_log(
     assert [each.offsets for each in elsewhere.stored()] == [each.offsets for each in here.stored()]
     assert [each.last for each in elsewhere.stored()] == [each.last for each in here.stored()]
     for table in STATE_TABLES:
-        rows = [
-            sorted((row for path in store.paths(table.name) for row in read_rows(path)), key=repr)
-            for store in (here, elsewhere)
-        ]
+        rows = [stored_rows(store.root, table.name) for store in (here, elsewhere)]
         assert rows[0] == rows[1], table.name
         assert rows[0] or table.name not in ("partitions", "voters"), table.name
 
@@ -358,10 +373,11 @@ def test_versions_are_written_where_no_executor_can(
     assert add_versions(stages, source, store, 40, lambda end: None).versions == 0
     assert [each.offsets for each in store.stored()] == [each.offsets for each in here.stored()]
     assert [each.last for each in store.stored()] == [each.last for each in here.stored()]
-    for table in ("partitions", "voters"):
-        frames = [version_frame(spark, path=each, table=table) for each in (uri, str(here.root))]
-        rows = [sorted(frame.collect(), key=repr) for frame in frames]
-        assert rows[0] == rows[1] != [], table
+    for each in STATE_TABLES:
+        assert stored_rows(root, each.name) == stored_rows(here.root, each.name), each.name
+    assert all(stored_rows(root, name) for name in ("topics", "configs", "partitions", "voters"))
+    frames = [version_frame(spark, path=each, table="partitions") for each in (uri, str(here.root))]
+    assert sorted(frames[0].collect(), key=repr) == sorted(frames[1].collect(), key=repr) != []
     assert not (root / "_writing").exists()
     change = md.PartitionChangeRecord(partition_id=7, topic_id=UUID(int=99))
     writer.append_bytes([md.encode_metadata(change)])
@@ -373,9 +389,9 @@ def test_versions_are_written_where_no_executor_can(
     assert store.stored() == before
 
 
-def read_rows(path: str) -> list[dict[str, object]]:
-    found: list[dict[str, object]] = pq.ParquetFile(path).read().to_pylist()
-    return found
+def stored_rows(root: Path, table: str) -> list[str]:
+    files = map(pq.ParquetFile, root.glob(f"offsets=*/{table}/*.parquet"))
+    return sorted(repr(row) for file in files for row in file.read().to_pylist())
 
 
 @pytest.mark.requirement("SP-05")

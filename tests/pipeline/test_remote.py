@@ -61,6 +61,7 @@ def server() -> Iterator[str]:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(900)
 @pytest.mark.requirement("SP-08")
 def test_every_command_runs_on_a_connect_server(server: str, tmp_path: Path) -> None:
     writer = LogWriter(tmp_path / "node", segment_bytes=2_000)
@@ -81,11 +82,12 @@ def test_every_command_runs_on_a_connect_server(server: str, tmp_path: Path) -> 
         )
     ):
         reported = []
-        for where in (["--master", "none"], ["--remote", server]):
+        for where in (["--master", "none"], ["--remote", f"{server}/;user_id=private"]):
             out = tmp_path / f"out-{number}"
             more = ["--output", out] if options[0] in ("restore", "plan") else []
             done = run_pipeline(*options, *more, *where)
             assert done.returncode == 0, done.stderr[-3000:]
+            assert "private" not in done.stdout + done.stderr, "a token would be told as well"
             lines = done.stdout.splitlines()
             reported.append(
                 [line for line in lines if not line.startswith("  ") and " s" not in line]
@@ -124,7 +126,10 @@ def test_versions_run_on_a_connect_server(server: str, tmp_path: Path) -> None:
 def test_commands_unsupported_over_connect_are_reported(server: str, tmp_path: Path) -> None:
     for options, reported in (
         (["archive", "--log", tmp_path, "--to", tmp_path / "a", "--remote", server], "--master"),
-        (["state", "--archive", "hdfs://h/a", "--remote", server], "not with --remote"),
+        (
+            ["state", "--archive", "hdfs://h/a", "--remote", server],
+            "needs --master, and not --remote",
+        ),
         (["state", "--log", tmp_path, "--remote", "sc://127.0.0.1:1"], "can't be used"),
     ):
         done = run_pipeline(*options)

@@ -251,6 +251,9 @@ def check_files(*files: Path | None) -> None:
             raise PipelineError(f"{each} is a directory; specify a file")
         if each is not None and not each.parent.is_dir():
             raise PipelineError(f"{each.parent} is not a directory: create it first")
+    places = [each.resolve() for each in files if each is not None]
+    if len({*places}) < len(places):
+        raise PipelineError(f"{places[0]} is specified twice: one result would replace the other")
 
 
 def print_uncommitted(log: LogDirectory, progress: Progress) -> None:
@@ -294,16 +297,23 @@ def opened_stages(
         )
     if arguments.remote is not None:
         with brought_by("connect"):
-            from quorum_pipeline.spark.remote_stages import RemoteStages, open_remote
+            from quorum_pipeline.spark.remote_stages import (
+                RemoteStages,
+                open_remote,
+                shown_url,
+                without_parameters,
+            )
 
-            progress.say(f"connecting to Spark at {arguments.remote}")
+            shown = shown_url(arguments.remote)
+            progress.say(f"connecting to Spark at {shown}")
             remote = open_remote(arguments.remote)
         from quorum_pipeline.spark.reason import SparkError, reason_of
 
         try:
             yield RemoteStages(remote, arguments.remote)
         except SparkError as error:
-            raise PipelineError(f"Spark at {arguments.remote}: {reason_of(error)}") from None
+            why = without_parameters(arguments.remote, reason_of(error))
+            raise PipelineError(f"Spark at {shown}: {why}") from None
         finally:
             remote.stop()
         return

@@ -4,7 +4,7 @@
 `spark/archive.py`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -33,6 +33,8 @@ from quorum_pipeline.files.local_files import StoredFile
 from quorum_pipeline.files.sealed_file import is_parquet, read_footer
 from quorum_pipeline.files.snapshot_file import SnapshotFile, open_snapshot
 
+_TRIES = 5
+"""Number of reads of the content: each further one means that a merge was completed since the last one."""
 _FOOTERS_AT_ONCE = 8
 """Number of concurrent reads of footers: waiting for an object store takes longer than the work."""
 
@@ -137,15 +139,35 @@ class ArchiveReader:
 
     def contents(self) -> Archived:
         """The current content."""
-        ranges, _ = self._tiles()
-        quarantined = sum(self.marker(each).quarantined for each in ranges)
+        ranges, quarantined = self._settled(self._quarantined)
         if not ranges:
             return Archived(0, 0, (), 0)
         return Archived(ranges[0].start, ranges[-1].end, tuple(ranges), quarantined)
 
     def ranges(self) -> list[OffsetRange]:
         """The valid ranges, in order and contiguous."""
-        return self._tiles()[0]
+        return self._settled(lambda ranges: 0)[0]
+
+    def _quarantined(self, ranges: list[OffsetRange]) -> int:
+        return sum(self.marker(each).quarantined for each in ranges)
+
+    def _settled(self, count: Callable[[list[OffsetRange]], int]) -> tuple[list[OffsetRange], int]:
+        """The valid ranges, and a number that is counted in them; both again if ranges were merged meanwhile."""
+        for _ in range(_TRIES - 1):
+            names = self._range_names()
+            try:
+                ranges, obsolete = self._tiles(names)
+                found = count(ranges)
+            except PipelineError:
+                if names == self._range_names():
+                    raise
+                continue
+            # A range without a marker was deleted since it was listed, or is incomplete.
+            all_are_there = len(ranges) + len(obsolete) == len(_parsed(names))
+            if all_are_there or names == self._range_names():
+                return ranges, found
+        ranges, _ = self._tiles()
+        return ranges, count(ranges)
 
     def snapshot(self, scratch: Path) -> SnapshotFile | None:
         """The snapshot before the first record, copied to a directory if necessary; None if the log began at 0
@@ -206,9 +228,11 @@ class ArchiveReader:
     def _empty(self) -> PipelineError:
         return PipelineError(f"{self._uri} is not an archive, or is empty")
 
-    def _tiles(self) -> tuple[list[OffsetRange], list[OffsetRange]]:
-        names = self._files.list(f"{self._uri}/{RECORDS}")
-        ranges = [each for each in map(parse_directory, names) if each is not None]
+    def _range_names(self) -> list[str]:
+        return self._files.list(f"{self._uri}/{RECORDS}")
+
+    def _tiles(self, names: list[str] | None = None) -> tuple[list[OffsetRange], list[OffsetRange]]:
+        ranges = _parsed(self._range_names() if names is None else names)
         complete = [r for r in ranges if MARKER in self._files.list(self._directory(RECORDS, r))]
         counting, others = tiles(complete)
         end = counting[-1].end if counting else 0
@@ -229,3 +253,7 @@ class ArchiveReader:
 
     def _directory(self, table: str, range: OffsetRange) -> str:
         return f"{self._uri}/{table}/{range.directory}"
+
+
+def _parsed(names: Iterable[str]) -> list[OffsetRange]:
+    return [each for each in map(parse_directory, names) if each is not None]

@@ -105,14 +105,13 @@ class Placement:
         self.leader_count[leader] += 1
         self.replicas[index] = (leader, *(each for each in replicas if each != leader))
 
-    def crowded(self, replicas: Replicas) -> int | None:
-        """Return the last replica whose rack has more of the partition's replicas than allowed, or None."""
+    def crowded(self, replicas: Replicas) -> list[int]:
+        """Return the replicas whose rack has more of the partition's replicas than allowed, in order."""
         limit = self.rack_limit(len(replicas))
         racks = [self.rack[each] for each in replicas]
-        for place in range(len(replicas) - 1, -1, -1):
-            if racks.count(racks[place]) > limit:
-                return replicas[place]
-        return None
+        return [
+            each for each, rack in zip(replicas, racks, strict=True) if racks.count(rack) > limit
+        ]
 
 
 def targets(counts: Sequence[int], placement: Placement) -> list[int]:

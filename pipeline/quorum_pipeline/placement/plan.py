@@ -81,14 +81,15 @@ def make_plan(
     if leaders:
         balance_leaders(placement)
     changed = tuple(_changes(placement, partitions))
+    moved = sum(each.moved for each in changed)
     return Plan(
         changed,
         before,
         _balance(placement),
-        sum(each.moved for each in changed),
+        moved,
         _moved_bytes(placement, partitions),
         sum(each.moved == 0 for each in changed),
-        fewest,
+        fewest if moved >= fewest else before.misplaced,  # an even share can't be reached
     )
 
 
@@ -122,7 +123,7 @@ def _fewest(placement: Placement) -> int:
 def _balance(placement: Placement) -> Balance:
     usable, able = placement.usable, placement.receives
     misplaced = sum(n for n, ok in zip(placement.replica_count, usable, strict=True) if not ok)
-    crowded = sum(placement.crowded(replicas) is not None for replicas in placement.replicas)
+    crowded = sum(bool(placement.crowded(replicas)) for replicas in placement.replicas)
     return Balance(
         _spread(placement.replica_count, able),
         _spread(placement.leader_count, able),

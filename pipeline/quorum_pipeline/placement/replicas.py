@@ -74,8 +74,11 @@ def _no_room(placement: Placement, replica_count: int) -> str:
 
 
 def _spread(placement: Placement, receivers: Receivers, index: int) -> None:
-    """Move replicas of a partition out of crowded racks, one at a time."""
-    while (broker := placement.crowded(placement.replicas[index])) is not None:
+    """Move replicas of a partition out of crowded racks, one at a time, the last ones first. Closed brokers keep theirs."""
+    while movable := [
+        each for each in placement.crowded(placement.replicas[index]) if not placement.stays(each)
+    ]:
+        broker = movable[-1]
         target = receivers.choose(placement.replicas[index], broker, only_lacking=False)
         if target is None:
             return

@@ -7,7 +7,7 @@ that is incomplete is written again. The workers that decode records also make t
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -157,8 +157,7 @@ class Archive(ArchiveReader):
 
     def compact(self, target_rows: int, told: Callable[[str], None]) -> int:
         """Merge adjacent directories into directories of up to `target_rows`; return the number of directories left."""
-        ranges, obsolete = self._tiles()
-        for group in merges(ranges, target_rows):
+        for group in merges(self._tiles()[0], target_rows):
             merged = OffsetRange(group[0].start, group[-1].end)
             markers = [self.marker(each) for each in group]
             told(f"merging {len(group)} directories into {merged.directory}")
@@ -173,12 +172,9 @@ class Archive(ArchiveReader):
                     merged=len(group),
                 ),
             )
-            obsolete += group
-        for each in obsolete:
-            self._delete(each)
-            self._files.delete(self._directory(QUARANTINE, each))
-            self._files.delete(self._directory(DELTAS, each))
-        return len(self._tiles()[0])
+        counting = self._tiles()[0]
+        self._delete_merged(counting)
+        return len(counting)
 
     # -- writing
 
@@ -299,11 +295,17 @@ class Archive(ArchiveReader):
     def _unfinished(self, range: OffsetRange) -> str:
         return f"{self._uri}/{RECORDS}/{WRITING}/{range.directory}"
 
-    def _delete(self, range: OffsetRange) -> None:
-        """Delete the records of a range. It does not count any more once its marker is deleted."""
-        records = self._directory(RECORDS, range)
-        self._files.delete(f"{records}/{MARKER}")
-        self._files.delete(records)
+    def _delete_merged(self, counting: Sequence[OffsetRange]) -> None:
+        """Delete ranges that were merged into others, also what is left of them by a merge that was killed while it deleted them."""
+        end = counting[-1].end if counting else 0
+        for table in (RECORDS, QUARANTINE, DELTAS):
+            for each in map(parse_directory, self._files.list(f"{self._uri}/{table}")):
+                if each is None or each in counting or each.end > end:
+                    continue
+                directory = self._directory(table, each)
+                if table == RECORDS:
+                    self._files.delete(f"{directory}/{MARKER}")  # it does not count any more
+                self._files.delete(directory)
 
     def _merge(
         self, table: str, group: list[OffsetRange], merged: OffsetRange, markers: list[Marker]
@@ -326,7 +328,12 @@ class Archive(ArchiveReader):
     def _merge_deltas(self, group: list[OffsetRange], merged: OffsetRange) -> int:
         """Compose the deltas of adjacent directories; return the number of rows."""
         stages = SparkStages(self._session.sparkContext)
-        return compose_deltas(stages, self, group, merged, self._store())
+        what = (
+            f"the deltas of {merged.directory} of {self._uri} are not merged (without a damaged file of them, states are computed"
+            " from the records)"
+        )
+        with _in_words(what):
+            return compose_deltas(stages, self, group, merged, self._store())
 
     # -- reading
 

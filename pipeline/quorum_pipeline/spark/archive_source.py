@@ -111,6 +111,10 @@ class ArchiveOrigin:
         """See Origin."""
         return self._reader().batch_of(offset)
 
+    def stamp(self, offset: int) -> list[int] | None:
+        """See Origin. A range is written once."""
+        return None
+
     def check_end(self) -> None:
         """See Origin. Nothing to check: only valid records are archived."""
 

@@ -28,7 +28,8 @@ and the names of Spark's Kafka source for startOffset, endOffset and maxRows: st
 streams latest), endingOffsets (latest, or a number) and maxOffsetsPerTrigger. The default of startingOffsets is earliest in streams, too.
 
 A directory may end with records that are not committed yet. Without an endOffset, reading ends after the last record that the
-directory records as committed. A directory of stock Kafka does not record this, and is read to its end.
+directory records as committed. A directory of stock Kafka does not record this, and is read to its end. A stream ends with an
+error if a new leader replaced the last batch that it has read.
 
 Owns the link between Spark and the origins of records; decodes nothing.
 """
@@ -91,7 +92,8 @@ class _Tasks:
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read one task, on an executor."""
-        assert isinstance(partition, LogTask)
+        if not isinstance(partition, LogTask):
+            return iter(())  # a query without tasks: Spark reads one that it makes itself
         return partition.batches(self._schema, keep_problems=self._options.keep_problems)
 
 
@@ -124,7 +126,9 @@ class LogReader(_Tasks, DataSourceReader):
 
 
 class LogStreamReader(_Tasks, DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads the log as it grows. A stream offset consists of an offset of the log and the start of its micro batch."""
+    """Reads the log as it grows. A stream offset consists of an offset of the log, the start of its micro batch, and of a directory
+    the epoch and CRC of the last batch: a new leader may replace records that were not committed.
+    """
 
     _target: int | None = None
 
@@ -152,7 +156,8 @@ class LogStreamReader(_Tasks, DataSourceStreamReader, SupportsTriggerAvailableNo
         if isinstance(limit, ReadMaxRows):
             end = min(end, begin + limit.max_rows)
         if end > begin:
-            return {"offset": end, "from": begin}
+            last = self._origin.stamp(end - 1)
+            return {"offset": end, "from": begin} | ({} if last is None else {"last": last})
         if begin < self._options.end_offset:
             # Everything before this offset has been read.
             self._origin.check_end()
@@ -166,11 +171,23 @@ class LogStreamReader(_Tasks, DataSourceStreamReader, SupportsTriggerAvailableNo
         """Return the tasks of an offset range. Raises PipelineError if records were deleted before they were read."""
         begin, stop = int(start["offset"]), int(end["offset"])
         if self._options.fail_on_data_loss:
+            self._check_last(begin, start.get("last"))
             check_start(self._origin, begin)
         begin = max(begin, self._origin.bounds()[0])
         if begin >= stop:
             return []
         return [*self._origin.tasks(begin, stop, self._options.min_partitions)]
+
+    def _check_last(self, begin: int, last: list[int] | None) -> None:
+        """Raise PipelineError if the last record that was read has another batch now."""
+        if last is None:
+            return  # of an earlier version, or of a source in which no record is replaced
+        now = self._origin.stamp(begin - 1)
+        if now is not None and now != last:
+            raise PipelineError(
+                f"{self._origin.name} has other records than those that were read: the batch at offset {begin - 1} is of epoch"
+                f" {now[0]}, and that of epoch {last[0]} was never committed. Start a new query, or read a running quorum"
+            )
 
     def _end(self) -> int:
         return min(self._origin.bounds()[1], self._options.end_offset)

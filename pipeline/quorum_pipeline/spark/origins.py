@@ -75,6 +75,9 @@ class Origin(Protocol):
     def batch_at(self, offset: int) -> BatchIdentity | None:
         """Return the batch with this offset, or None if it can't be read. Raises PipelineError."""
 
+    def stamp(self, offset: int) -> list[int] | None:
+        """Return epoch and CRC of the batch with this offset; None if it is not there, or can't be replaced by another one."""
+
     def check_end(self) -> None:
         """Raise PipelineError if there is damage after the end: the number of lost records is then unknown."""
 
@@ -155,10 +158,15 @@ class DirectoryOrigin:
         """See Origin."""
         from quorum_pipeline.files.archived_batch import BatchIdentity
 
+        found = self.stamp(offset)
+        return None if found is None else BatchIdentity(*found)
+
+    def stamp(self, offset: int) -> list[int] | None:
+        """See Origin."""
         for span in islice(open_log(self._path).spans(offset, 1), 1):
             for found in read_span(span):
                 if isinstance(found, PlacedBatch) and found.batch.header.end_offset > offset:
-                    return BatchIdentity(found.batch.header.leader_epoch, found.batch.header.crc)
+                    return [found.batch.header.leader_epoch, found.batch.header.crc]
         return None
 
     def check_end(self) -> None:
@@ -201,6 +209,10 @@ class QuorumOrigin:
             return None
         header = batches[0].header
         return BatchIdentity(header.leader_epoch, header.crc)
+
+    def stamp(self, offset: int) -> list[int] | None:
+        """See Origin. Only committed records are read."""
+        return None
 
     def check_end(self) -> None:
         """See Origin. Nothing to check: a leader verifies the batches that it reads."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from socket import create_connection
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 from zlib import crc32
 
 from quorum_pipeline.errors import PipelineError
@@ -39,7 +39,7 @@ class RemoteStages:
         self._session = session
         slots = session.range(0, _MOST_SLOTS).select(sf.spark_partition_id()).distinct().count()
         self.slots = max(slots, 1)
-        self.place = f"on Spark ({url})"
+        self.place = f"on Spark ({shown_url(url)})"
 
     def rows(self, items: list[Any]) -> RemoteRows:
         """See Stages."""
@@ -158,9 +158,25 @@ def open_remote(url: str) -> SparkSession:
         session = SparkSession.builder.remote(url).getOrCreate()
         _ = session.version  # the first call opens the connection
     except (PySparkException, ValueError, OSError) as error:
-        why = " ".join(str(error).split())
-        raise PipelineError(f"Spark Connect at {url} can't be used: {why}") from None
+        why = without_parameters(url, " ".join(str(error).split()))
+        raise PipelineError(f"Spark Connect at {shown_url(url)} can't be used: {why}") from None
     return session
+
+
+def shown_url(url: str) -> str:
+    """Return the URL without its parameters: one of them may be a token."""
+    return url.partition(";")[0].rstrip("/")
+
+
+def without_parameters(url: str, text: str) -> str:
+    """Return a message without the parameters of the URL, which errors of Spark and of Python repeat."""
+    _, found, rest = url.partition(";")
+    parts = [each for each in rest.split(";") if found and each]
+    tokens = [each.partition("=")[2] for each in parts if each.startswith("token=")]
+    secrets = {*parts, *tokens, *map(unquote, tokens)}
+    for each in sorted(filter(None, {rest, *secrets}), key=len, reverse=True):
+        text = text.replace(each, "...")
+    return text
 
 
 def _knock(url: str) -> None:

@@ -3,7 +3,9 @@
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -74,6 +76,56 @@ def test_only_complete_ranges_count(writer: LogWriter, root: Path) -> None:
     (first / "_COMPLETE").write_text("{")
     with pytest.raises(PipelineError, match=rf"{first}/_COMPLETE is damaged"):
         reader(root).contents()
+
+
+@pytest.mark.parametrize("read", [1, 2, 3, 4, 5, 6, 7])
+def test_ranges_that_are_merged_while_the_content_is_read(
+    writer: LogWriter, root: Path, monkeypatch: pytest.MonkeyPatch, read: int
+) -> None:
+    """At any of the reads, of names and of markers: the merged range gets its name, then its parts are deleted."""
+    write_history(writer)
+    writer.close()
+    end = writer.end_offset
+    parts = write_archive(root, writer.directory, 0, 7, 30, end)
+    (merged,) = write_archive(root, writer.directory, 0, end)
+    merged.rename(root / "merged")
+    before, after = reader(root).contents(), OffsetRange(0, end)
+    reads = iter(range(1, 100))
+
+    def merging(call: Callable[..., Any]) -> Callable[..., Any]:
+        def called(self: LocalFiles, name: str) -> Any:
+            if next(reads) == read:
+                (root / "merged").rename(merged)
+                for each in parts:
+                    shutil.rmtree(each)
+            return call(self, name)
+
+        return called
+
+    for name in ("list", "read"):
+        monkeypatch.setattr(LocalFiles, name, merging(getattr(LocalFiles, name)))
+    found = reader(root).contents()
+    assert merged.exists()
+    assert found.ranges in (before.ranges, (after,))
+    assert (found.start, found.end) == (0, end)
+
+
+def test_incomplete_range_is_not_read_again(
+    writer: LogWriter, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It stays incomplete: the listing after it is the same."""
+    write_history(writer)
+    writer.close()
+    _, last = write_archive(root, writer.directory, 0, 7, writer.end_offset)
+    (last / "_COMPLETE").unlink()
+    listed = list[str]()
+    names = LocalFiles.list
+    monkeypatch.setattr(
+        LocalFiles, "list", lambda self, name: listed.append(name) or names(self, name)
+    )
+    for found in (reader(root).ranges(), [*reader(root).contents().ranges]):
+        assert found == [OffsetRange(0, 7)]
+    assert listed.count(str(root / "records")) == 2 * 2
 
 
 def test_state_after_a_snapshot(writer: LogWriter, root: Path) -> None:

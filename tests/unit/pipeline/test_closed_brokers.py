@@ -51,9 +51,9 @@ def test_excluded_broker_gets_neither_replicas_nor_leaders(
         assert set(each.after) <= set(each.before) | able
         assert each.after[0] == each.before[0] or each.after[0] in able
         assert all(made[number].usable for number in each.after)
-    assert (
-        plan.moved_replicas >= plan.fewest or plan.after.replicas.most > plan.after.replicas.least
-    )
+        for number in set(each.before) - set(each.after):
+            assert number >= len(made) or not (made[number].usable and made[number].closed)
+    assert plan.moved_replicas >= plan.fewest
 
 
 @pytest.mark.requirement("SP-06")
@@ -68,6 +68,17 @@ def test_excluded_broker_is_ignored_in_the_balance_of_the_others() -> None:
     assert [number for number in (8, 9) if 3 not in after.get(number, (3,))] == []
     assert (plan.after.leaders.least, plan.after.leaders.most) == (3, 3)
     assert plan.after.misplaced == 0
+
+
+def test_excluded_broker_keeps_a_replica_in_a_crowded_rack() -> None:
+    """Another replica of the rack moves, if one may."""
+    brokers = [Broker(1, "a"), Broker(2, "a", closed="fenced"), Broker(3, "b")]
+    (moved,) = make_plan(brokers, [Partition("t", 0, (1, 2))], leaders=False).reassignments
+    assert moved.after == (3, 2)
+    brokers[0] = replace(brokers[0], closed="fenced")
+    plan = make_plan(brokers, [Partition("t", 0, (1, 2))])
+    assert plan.reassignments == ()
+    assert (plan.after.crowded, plan.fewest) == (1, 0)
 
 
 @pytest.mark.requirement("SP-06")

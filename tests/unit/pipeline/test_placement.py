@@ -198,6 +198,10 @@ def test_placement_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
         assert set(each["replicas"]) != {1, 2}, "replicas only changed places"
     assert main([*arguments, "--drain", "8"]) == 2
     assert "broker 8 is not registered" in capsys.readouterr().err
+    kept = out.read_text()
+    assert main([*arguments[:-1], f"{tmp_path}/./{out.name}"]) == 2
+    assert f"{out} is specified twice" in capsys.readouterr().err
+    assert out.read_text() == kept, "the plan was replaced by what undoes it"
     sizes = tmp_path / "sizes.csv"
     sizes.write_text("topic,partition,size\n")
     assert main([*arguments, "--sizes", str(sizes)]) == 2

@@ -1,0 +1,56 @@
+"""Commands that are interrupted, or whose output nobody reads: a code of their own, and no stack."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from quorum_node.image.resource_types import TOPIC
+from support.metadata_records import config
+from support.written_log import LogWriter, broker, write_history
+
+SECONDS = 60
+
+
+def started(*arguments: str | Path) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-m", "quorum_pipeline", *map(str, arguments)]
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, bufsize=1
+    )
+
+
+@pytest.mark.parametrize("rows", [1, 2_000], ids=["all in the buffer", "more than a pipe takes"])
+def test_output_that_nobody_reads_ends_the_command(tmp_path: Path, rows: int) -> None:
+    writer = LogWriter(tmp_path / "node")
+    for number in range(rows):
+        writer.append(config(TOPIC, f"t-{number}", "retention.ms", "1"))
+    writer.close()
+    with started("state", "--log", tmp_path / "node", "--show", "configs") as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        told = process.stderr.read()
+        assert process.wait(SECONDS) == 141, told
+    assert "Traceback" not in told
+    assert "Exception" not in told
+    assert "Broken pipe" not in told
+
+
+def test_interrupted_command_says_so(tmp_path: Path) -> None:
+    writer = LogWriter(tmp_path / "node")
+    writer.append(broker(1))
+    write_history(writer)
+    writer.close()
+    sizes = tmp_path / "sizes"
+    os.mkfifo(sizes)
+    options = ["--log", tmp_path / "node", "--sizes", sizes, "--output", tmp_path / "plan.json"]
+    with started("plan", *options) as process:
+        with sizes.open("w"):  # the command has opened it, too, and waits for its content
+            process.send_signal(signal.SIGINT)
+            _, told = process.communicate(timeout=SECONDS)
+        assert process.returncode == 130
+    assert told.splitlines()[-1] == "quorum-pipeline plan: interrupted"
+    assert "Traceback" not in told
