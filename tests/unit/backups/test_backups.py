@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import stat
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -15,9 +16,12 @@ import pytest
 from quorum_node.archiver import taking
 from quorum_node.archiver.main import main
 from quorum_node.archiver.taking import take
+from quorum_node.backups import folder
 from quorum_node.backups.contents import check_files, read_contents
 from quorum_node.backups.files import DirectoryFiles
+from quorum_node.backups.folder import backups_in
 from quorum_node.backups.manifest import BackupError, Manifest, read_manifest
+from quorum_node.backups.source import find_source
 from quorum_node.client.committed_log import CommittedLog
 from quorum_node.records import metadata as md
 from quorum_pipeline.state.moment import Moment
@@ -61,7 +65,8 @@ def backup(tmp_path: Path, leader: DirectoryReader, monkeypatch: pytest.MonkeyPa
 
 
 def names(tmp_path: Path) -> list[str]:
-    return sorted(each.name for each in (tmp_path / "target").iterdir())
+    found = {each.name for each in (tmp_path / "target").iterdir()}
+    return sorted(found - {".lock"})
 
 
 def test_backup_has_the_same_state_as_the_log(
@@ -138,9 +143,65 @@ def test_only_the_oldest_backups_of_this_cluster_are_deleted(tmp_path: Path, bac
     assert names(tmp_path) == sorted([foreign.name, broken.name, "notes", *made[-2:]])
 
 
-def test_only_one_process_may_write_into_a_folder(tmp_path: Path, backup: Take) -> None:
-    (tmp_path / "target").mkdir()
-    held = os.open(tmp_path / "target", os.O_RDONLY)
+def test_backups_of_a_clock_that_was_ahead_do_not_displace_new_ones(
+    tmp_path: Path, leader: DirectoryReader, backup: Take, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    growing = LogWriter(tmp_path / "growing")
+    leader.directory, target = growing.directory, tmp_path / "target"
+
+    def one_at(time_s: int) -> Manifest:
+        monkeypatch.setattr(taking, "time", SimpleNamespace(time=lambda: float(time_s)))
+        growing.append(md.TopicRecord(name=f"at-{time_s}", topic_id=UUID(int=time_s)))
+        growing.record_committed(growing.end_offset)
+        return backup(keep=2)
+
+    ahead = [one_at(1_900_000_000 + number).name for number in range(2)]
+    first, second = (one_at(1_800_000_000 + number) for number in range(2))
+    assert ahead[0] > second.name, "the names do not show the order"
+    assert names(tmp_path) == [first.name, second.name]
+    one_at(1_900_000_100)
+    last = one_at(1_800_000_002)
+    assert find_source(target, "cluster").manifest == last, "not the one with the latest records"
+
+
+def test_backup_that_is_damaged_after_its_publication_loses_its_name(
+    tmp_path: Path, backup: Take, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = backup()
+    publish = folder.publish
+
+    def lost(written: Path, manifest: Manifest) -> Path:
+        published = publish(written, manifest)
+        next(published.glob("*/*.log")).unlink()
+        return published
+
+    monkeypatch.setattr(folder, "publish", lost)
+    with pytest.raises(BackupError, match="can't be read"):
+        backup()
+    assert backups_in(tmp_path / "target") == [tmp_path / "target" / kept.name]
+
+
+def test_others_can_not_read_a_backup(tmp_path: Path, backup: Take) -> None:
+    """It contains the credentials of clients."""
+    before = os.umask(0o022)
+    try:
+        made = tmp_path / "target" / backup().name
+        assert os.umask(0o022) == 0o022, "the umask of the process was changed for good"
+    finally:
+        os.umask(before)
+    found = [made, *made.rglob("*")]
+    assert len(found) >= 5
+    for each in found:
+        mode = stat.S_IMODE(each.stat().st_mode)
+        assert mode == (0o750 if each.is_dir() else 0o640), each
+
+
+@pytest.mark.parametrize("locked", [".", ".lock"])
+def test_only_one_process_may_write_into_a_folder(
+    tmp_path: Path, backup: Take, locked: str
+) -> None:
+    backup()
+    held = os.open(tmp_path / "target" / locked, os.O_RDONLY)
     fcntl.flock(held, fcntl.LOCK_EX)
     with pytest.raises(BackupError, match="another backup is being written"):
         backup()
