@@ -204,7 +204,7 @@ def connect(address: ObjectAddress, read_s: float = READ_S) -> ObjectStore:
         client = session.client(
             "s3", endpoint_url=address.endpoint, region_name=region, config=config
         )
-            _check_credentials(session)
+        _check_credentials(session)
     return ObjectStore(client, address)
 
 

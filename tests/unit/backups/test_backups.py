@@ -4,6 +4,8 @@ import fcntl
 import json
 import os
 import stat
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -248,6 +250,39 @@ def test_damage_is_found_and_named(
     assert str(place) in output
     wanted = {"gone": "can't be read", "format": "reads format 1"}.get(damage, "damaged")
     assert wanted in output
+
+
+_OF_NO_PARTITION = md.encode_metadata(
+    md.PartitionChangeRecord(topic_id=UUID(int=5), partition_id=1)
+)
+
+
+@pytest.mark.parametrize("value", [b"", b"\xff" * 20, _OF_NO_PARTITION])
+def test_batch_with_a_valid_checksum_and_no_usable_record_is_damage(
+    tmp_path: Path, value: bytes
+) -> None:
+    made = LogWriter(tmp_path / "odd")
+    made.append_bytes([value])
+    made.close()
+    with pytest.raises(BackupError, match=r"\.log is damaged: .*Use another backup"):
+        read_contents(DirectoryFiles(tmp_path / "odd"))
+
+
+def test_directory_that_may_not_be_searched_is_refused_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "closed").mkdir(mode=0o700)
+    tmp_path.chmod(0o755)
+    code = (
+        "import os, sys; from pathlib import Path\n"
+        "from quorum_node.backups.source import find_source\n"
+        "from quorum_node.backups.manifest import BackupError\n"
+        "os.setuid(65532)\n"
+        "try: find_source(Path(sys.argv[1]), 'cluster')\n"
+        "except BackupError as error: print(error)\n"
+    )
+    arguments = [sys.executable, "-c", code, str(tmp_path / "closed")]
+    done = subprocess.run(arguments, capture_output=True, text=True, check=False)
+    assert "Traceback" not in done.stderr
+    assert done.stdout.endswith("closed can't be read: Permission denied\n")
 
 
 def test_only_object_stores_need_a_directory_for_temporary_files(
