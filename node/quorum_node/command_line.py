@@ -1,9 +1,11 @@
-"""Argument parser of the command-line programs: a usage error is one line that refers to --help.
+"""Argument parser and output of the command-line programs: a usage error is one line that refers to --help.
 
 Imports only the standard library, because the programs parse arguments before their packages are loaded.
 """
 
 import argparse
+import io
+import os
 import re
 import sys
 from typing import NoReturn
@@ -21,3 +23,32 @@ class Parser(argparse.ArgumentParser):
         )
         print(f"{self.prog}: {plain}; see {self.prog} --help", file=sys.stderr)
         raise SystemExit(2)
+
+
+INTERRUPTED = 130
+"""Exit code after Ctrl-C, as of a shell for a command that ended by SIGINT."""
+
+
+def print_result(program: str, text: str) -> int:
+    """Print the result of a program; returns the exit code.
+
+    A reader that stops early, such as `head`, is no error. Output that can't be written is one, in one line on stderr.
+    Characters that the terminal's encoding does not have are escaped.
+    """
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        discard_output()
+        return 0
+    except OSError as error:
+        print(f"{program}: the output can't be written: {error.strerror or error}", file=sys.stderr)
+        discard_output()
+        return 1
+    return 0
+
+
+def discard_output() -> None:
+    """Write what is still buffered nowhere: at its end Python would try to write it once more, and report that."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

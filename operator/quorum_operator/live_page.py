@@ -117,7 +117,8 @@ class LivePage:
             if (request.url.host or "") in _LOOPBACK_NAMES:
                 return None
             return web.Response(status=403, text="use the host name localhost\n", headers=_HEADERS)
-        if hmac.compare_digest(_shown(request).encode(), wanted.encode()):
+        # aiohttp keeps bytes of a header that are not UTF-8 as surrogates.
+        if hmac.compare_digest(_shown(request).encode(errors="surrogateescape"), wanted.encode()):
             return None
         headers = {"WWW-Authenticate": 'Basic realm="MetadataQuorums", charset="UTF-8"', **_HEADERS}
         return web.Response(

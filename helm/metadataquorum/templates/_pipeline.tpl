@@ -24,6 +24,7 @@ metadataquorum.dev/role: client
 
 {{- /* Labels of driver and executors; those in the values take precedence. */ -}}
 {{- define "mq.pipeline.podLabels" -}}
+{{- include "mq.refuseSelectorLabels" (dict "field" "pipeline.podLabels" "labels" .Values.pipeline.podLabels) }}
 {{- merge (dict) .Values.pipeline.podLabels (include "mq.pipeline.labels" . | fromYaml) (include "mq.pipeline.clientLabels" . | fromYaml) | toYaml }}
 {{- end }}
 
@@ -59,8 +60,8 @@ spark.driver.host: "${env:POD_IP}"
 spark.driver.port: "7078"
 spark.driver.blockManager.port: "7079"
 spark.blockManager.port: "7079"
-spark.executor.instances: {{ .Values.pipeline.executors.count | quote }}
-spark.executor.cores: {{ .Values.pipeline.executors.cores | quote }}
+spark.executor.instances: {{ int64 .Values.pipeline.executors.count | quote }}
+spark.executor.cores: {{ int64 .Values.pipeline.executors.cores | quote }}
 spark.executor.memory: {{ .Values.pipeline.executors.memory }}
 spark.kubernetes.namespace: {{ .Release.Namespace }}
 spark.kubernetes.driver.pod.name: "${env:POD_NAME}"

@@ -1,6 +1,6 @@
 """`quorum-backup`: arguments and exit codes.
 
-0: done. 1: refused or failed; the reason is on stderr and in the summary. 2: wrong usage.
+0: done. 1: refused or failed; the reason is on stderr and in the summary. 2: wrong usage. 130: Ctrl-C.
 """
 
 import argparse
@@ -18,8 +18,10 @@ from quorum_node.backups.manifest import BackupError, Manifest, read_manifest
 from quorum_node.backups.object_address import ObjectAddress, Place, parse_place
 from quorum_node.client.committed_log import CommittedLog, CommittedLogError, parsed_addresses
 from quorum_node.client_tls import ClientTlsError, tls_of_options
-from quorum_node.command_line import Parser
+from quorum_node.command_line import INTERRUPTED, Parser, print_result
 
+_MOST_DIGITS = 9
+_MOST_SECONDS = 86_400
 _MOST_SUMMARY = 3000
 """Maximum characters of an error in the summary. Kubernetes limits a termination message to 4,096 bytes."""
 
@@ -33,8 +35,9 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"quorum-backup: {error}", file=sys.stderr)
         _summarize(parsed, {"error": str(error)[:_MOST_SUMMARY]})
         return 1
-    print("\n".join(lines))
-    return 0
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return print_result("quorum-backup", "\n".join(lines))
 
 
 def _take(parsed: argparse.Namespace) -> list[str]:
@@ -153,8 +156,16 @@ def _line(manifest: Manifest) -> str:
 
 def _summarize(parsed: argparse.Namespace, document: dict[str, str | int]) -> None:
     path: Path | None = getattr(parsed, "summary", None)
-    if path is not None:
+    if path is None:
+        return
+    try:
         path.write_text(json.dumps(document))
+    except OSError as error:
+        # The result is on stdout or stderr in any case, and a backup that was published is not undone.
+        print(
+            f"quorum-backup: --summary {path} can't be written: {error.strerror or error}",
+            file=sys.stderr,
+        )
 
 
 def _version() -> str:
@@ -171,13 +182,26 @@ EXIT_CODES = {
     0: "done",
     1: "refused or failed, or the backup is damaged; the reason is on stderr",
     2: "wrong usage",
+    INTERRUPTED: "ended by Ctrl-C; no backup was written, unless it was already complete",
 }
 
 
 def _count(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
+    if not text.isdecimal() or len(text) > _MOST_DIGITS or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of backups: write 1 or more")
     return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        found = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
+    if not 0 <= found <= _MOST_SECONDS:  # nan is outside of every range
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a number of seconds from 0 to {_MOST_SECONDS}"
+        )
+    return found
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -220,7 +244,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     taking.add_argument(
         "--timeout",
-        type=float,
+        type=_seconds,
         default=60.0,
         metavar="SECONDS",
         help="time limit for a response of the leader",

@@ -43,8 +43,12 @@ def _take(log: CommittedLog, target: Path, keep: int, software: str) -> Manifest
     written = folder.begin(target, f"{taken_at}-{os.getpid()}")
     manifest = copy_and_check(log, written, taken_at, software)
     published = folder.publish(written, manifest)
-    check_files(DirectoryFiles(published), manifest)
-    folder.prune(target, manifest.cluster_id, keep)
+    try:
+        check_files(DirectoryFiles(published), manifest)
+    except BackupError:
+        folder.withdraw(published)
+        raise
+    folder.prune(target, manifest, keep)
     return manifest
 
 

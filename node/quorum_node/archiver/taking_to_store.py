@@ -34,7 +34,7 @@ def take_to_store(
             _discard(backups, manifest.name)
             raise
     backups.publish(manifest)
-    backups.prune(manifest.cluster_id, keep, manifest.taken_at)
+    backups.prune(manifest, keep)
     return manifest
 
 

@@ -20,6 +20,8 @@ from quorum_node.records.snapshot_id import SnapshotId, parse_snapshot_name
 from quorum_node.schema.primitives import MalformedRecord
 
 _LOG_SUFFIX = ".log"
+_UNUSABLE = (CorruptBatch, MalformedRecord, ValueError)
+"""Errors of reading and replaying records. ValueError: of a record that does not fit to those before it."""
 
 
 @dataclass(slots=True)
@@ -109,12 +111,25 @@ def _load(found: Contents, id: SnapshotId, files: BackupFiles, name: str) -> Non
         bounds: SnapshotBounds = reader.finish()
     except CorruptSnapshot as error:
         raise BackupError(f"{files.place_of(name)}: {error}. Use another backup") from None
+    except _UNUSABLE as error:
+        raise _damaged(files.place_of(name), error) from None
     found.voters, found.kraft_version = bounds.voters, bounds.kraft_version
     found.committed.reached(id.end_offset, id.epoch, bounds.last_contained_log_timestamp_ms)
 
 
 def _replay_segment(found: Contents, files: BackupFiles, name: str) -> None:
     path = files.place_of(name)
+    try:
+        _replay_batches(found, files, name, path)
+    except _UNUSABLE as error:
+        raise _damaged(path, error) from None
+
+
+def _damaged(path: str, error: Exception) -> BackupError:
+    return BackupError(f"{path} is damaged: {error}. Use another backup")
+
+
+def _replay_batches(found: Contents, files: BackupFiles, name: str, path: str) -> None:
     for batch in _batches(files.pieces(name), path):
         header = batch.header
         if header.end_offset <= found.end_offset:
@@ -146,12 +161,9 @@ def _replay(found: Contents, batch: Batch) -> None:
 
 def _batches(pieces: Iterator[bytes], path: str) -> Iterator[Batch]:
     rest = b""
-    try:
-        for data in pieces:
-            batches, rest_bytes = split_batches(rest + data)
-            yield from batches
-            rest = (rest + data)[len(rest) + len(data) - rest_bytes :]
-    except (CorruptBatch, MalformedRecord) as error:
-        raise BackupError(f"{path} is damaged: {error}. Use another backup") from None
+    for data in pieces:
+        batches, rest_bytes = split_batches(rest + data)
+        yield from batches
+        rest = (rest + data)[len(rest) + len(data) - rest_bytes :]
     if rest:
         raise BackupError(f"{path} ends in the middle of a batch. Use another backup")

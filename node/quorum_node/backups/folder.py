@@ -4,13 +4,14 @@ Owns the names, the order of writes, and how many backups are kept. An incomplet
 the name of a backup:
 1. All files are written into `.writing-NAME` and synced; the writer checks them.
 2. `backup.json` is written last. Then the directory is renamed and the folder synced.
-Only backups of the same cluster are deleted, after the new one was published.
+Only backups of the same cluster are deleted, after the new one was published. Only owner and group may read a backup,
+because it contains all metadata, credentials as well.
 """
 
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from quorum_node.backups.manifest import (
@@ -20,29 +21,46 @@ from quorum_node.backups.manifest import (
     is_backup_name,
     read_manifest,
 )
+from quorum_node.backups.retention import surplus
 from quorum_node.exclusive_lock import try_to_lock
 from quorum_node.storage.atomic_file import sync_directory, sync_file, write_fully
 
 _WRITING, _DELETING = ".writing-", ".deleting-"
+_LOCK = ".lock"
+_READABLE_BY_OTHERS = 0o007
+"""Bits of the umask, as for the files of a replica."""
 
 
 @contextmanager
 def only_writer(folder: Path) -> Iterator[None]:
-    """Lock the folder for one writing process and remove unfinished backups. Raises BackupError."""
+    """Lock the folder for one writing process and remove unfinished backups. Raises BackupError.
+
+    Files that this process creates meanwhile are not readable by others.
+    """
+    umask = os.umask(_READABLE_BY_OTHERS)
+    os.umask(umask | _READABLE_BY_OTHERS)
+    try:
+        with ExitStack() as opened:
+            if not all(try_to_lock(each) for each in _lockable(folder, opened)):
+                raise BackupError(f"another backup is being written to {folder}: wait for it")
+            for each in folder.iterdir():
+                if each.name.startswith((_WRITING, _DELETING)):
+                    shutil.rmtree(each, ignore_errors=True)
+            yield
+    finally:
+        os.umask(umask)
+
+
+def _lockable(folder: Path, opened: ExitStack) -> Iterator[int]:
+    """What a writer locks. NFS locks a directory for the processes of one host only, and a file for those of all."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        for path, flags in ((folder, os.O_DIRECTORY), (folder / _LOCK, os.O_RDWR | os.O_CREAT)):
+            descriptor = os.open(path, flags, 0o660)
+            opened.callback(os.close, descriptor)
+            yield descriptor
     except OSError as error:
         raise BackupError(f"{folder} can't be used: {error.strerror}") from None
-    try:
-        if not try_to_lock(descriptor):
-            raise BackupError(f"another backup is being written to {folder}: wait for it")
-        for each in folder.iterdir():
-            if each.name.startswith((_WRITING, _DELETING)):
-                shutil.rmtree(each, ignore_errors=True)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def begin(folder: Path, name: str) -> Path:
@@ -73,22 +91,26 @@ def backups_in(folder: Path) -> list[Path]:
         raise BackupError(f"{folder} can't be read: {error.strerror}") from None
 
 
-def prune(folder: Path, cluster_id: str, keep: int) -> list[str]:
-    """Delete the oldest backups of this cluster beyond `keep`; returns their names.
+def withdraw(published: Path) -> None:
+    """Take the name from a published backup that turned out to be damaged: it would count as the newest one."""
+    os.rename(published, published.with_name(_DELETING + published.name))
+
+
+def prune(folder: Path, newest: Manifest, keep: int) -> list[str]:
+    """Delete the oldest backups of this cluster beyond `keep`; returns their names. `newest`: the one just published.
 
     Backups of another cluster and unreadable ones stay.
     """
-    own = []
+    found: dict[str, Manifest] = {}
     for each in backups_in(folder):
         try:
-            if read_manifest(each).cluster_id == cluster_id:
-                own.append(each)
+            found[each.name] = read_manifest(each)
         except BackupError:
             continue
-    doomed = own[: max(len(own) - keep, 0)]
-    for each in doomed:
-        gone = each.with_name(_DELETING + each.name)
+    doomed = surplus(found, newest, keep)
+    for name in doomed:
+        gone = folder / (_DELETING + name)
         # after this rename a half-deleted directory is not taken for a backup
-        os.rename(each, gone)
+        os.rename(folder / name, gone)
         shutil.rmtree(gone)
-    return [each.name for each in doomed]
+    return doomed

@@ -49,6 +49,8 @@ def parse_place(
 ) -> Place:
     """A directory, or `s3://bucket/prefix`. Raises BackupError."""
     if not text.startswith(SCHEME):
+        if not text:  # which Path would take for the working directory
+            raise BackupError(f"the address is empty: write a directory, or {SCHEME}BUCKET/PREFIX")
         if "://" in text:
             raise BackupError(
                 f"{text!r} is not an address: write a directory, or {SCHEME}BUCKET/PREFIX"

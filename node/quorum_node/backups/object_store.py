@@ -7,6 +7,7 @@ boto3, because most processes of a node never use it.
 
 import math
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -203,4 +204,29 @@ def connect(address: ObjectAddress, read_s: float = READ_S) -> ObjectStore:
         client = session.client(
             "s3", endpoint_url=address.endpoint, region_name=region, config=config
         )
+        _check_credentials(session)
     return ObjectStore(client, address)
+
+
+_IN_A_HEADER = re.compile("[!-~]+")
+
+
+def _check_credentials(session: Any) -> None:
+    """Refuse credentials that no HTTP header can carry: the library that sends them shows the header in its error.
+
+    A line break at the end comes with a Secret that was made from a file. Raises BackupError without any part of them.
+    """
+    found = session.get_credentials()
+    if found is None:
+        return  # reported by the first request
+    frozen = found.get_frozen_credentials()
+    for name, value in (
+        ("AWS_ACCESS_KEY_ID", frozen.access_key),
+        ("AWS_SECRET_ACCESS_KEY", frozen.secret_key),
+        ("AWS_SESSION_TOKEN", frozen.token),
+    ):
+        if value and not _IN_A_HEADER.fullmatch(value):
+            raise BackupError(
+                f"{name} contains a space, a line break or a character that is not ASCII: correct the credentials, for"
+                " example the line break at the end of a file that a Secret was made from"
+            )

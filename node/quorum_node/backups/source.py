@@ -1,11 +1,11 @@
 """The source of a restore: a backup, a folder of backups, or a replica's data directory.
 
-Owns how the source is found, and the checks before any data is used. From a folder the newest
-backup of the cluster is taken. If that one is damaged, no older one replaces it: a person has to
-judge what would be lost.
+Owns how the source is found, and the checks before any data is used. From a folder the backup of
+the cluster whose log ends last is taken. If that one is damaged, no older one replaces it: a person
+has to judge what would be lost.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -20,6 +20,7 @@ from quorum_node.backups.manifest import (
     Manifest,
     read_manifest,
 )
+from quorum_node.backups.retention import age_order
 from quorum_node.storage.errors import StorageFailure, WrongDirectory
 from quorum_node.storage.failure_latch import FAILURE_MARK
 from quorum_node.storage.meta_properties import FILE_NAME as META_FILE
@@ -54,11 +55,14 @@ class Source:
 
 def find_source(path: Path, cluster_id: str) -> Source:
     """The source of this cluster at that path. Raises BackupError."""
-    if (path / FILE_NAME).exists():
-        return of_cluster(_backup(path), cluster_id)
-    if (path / META_FILE).exists():
-        return of_cluster(_replica(path), cluster_id)
-    return _newest_in(path, cluster_id)
+    try:
+        if (path / FILE_NAME).exists():
+            return of_cluster(_backup(path), cluster_id)
+        if (path / META_FILE).exists():
+            return of_cluster(_replica(path), cluster_id)
+        return _newest_in(path, cluster_id)
+    except OSError as error:  # `exists` raises it if the directory may not be searched
+        raise BackupError(f"{path} can't be read: {error.strerror}") from None
 
 
 def _newest_in(path: Path, cluster_id: str) -> Source:
@@ -72,25 +76,48 @@ def _newest_in(path: Path, cluster_id: str) -> Source:
             f"{path} contains no backup ({FILE_NAME}) and no data directory ({META_FILE}): name the directory of a"
             " backup, a folder of backups, or the directory of a replica"
         )
-    told = ((each, read_manifest(each)) for each in sorted(found, key=_name, reverse=True))
-    return _backup(newest_of(told, cluster_id, str(path)))
+    return _backup(
+        newest_of([(each, each.name, _told(each)) for each in found], cluster_id, str(path))
+    )
 
 
-def newest_of(told: Iterable[tuple[Found, Manifest]], cluster_id: str, folder: str) -> Found:
-    """The first of this cluster; raises BackupError if there is none. `told`: the newest first."""
-    others: set[str] = set()
-    for each, manifest in told:
-        if manifest.cluster_id == cluster_id:
-            return each
-        others.add(manifest.cluster_id)
+def newest_of(
+    told: Sequence[tuple[Found, str, Manifest | BackupError]], cluster_id: str, folder: str
+) -> Found:
+    """The backup of this cluster whose log ends last. `told`: each with its name, and its manifest or why that can't be used.
+
+    Raises BackupError if there is none, or if an unusable one has a later name: it may be the newest.
+    """
+    own = [
+        each for each in told if isinstance(each[2], Manifest) and each[2].cluster_id == cluster_id
+    ]
+    newest = max(own, key=_age, default=None)
+    for _, name, manifest in sorted(told, key=_name, reverse=True):
+        if isinstance(manifest, BackupError) and (newest is None or name > newest[1]):
+            raise manifest
+    if newest is not None:
+        return newest[0]
+    others = sorted({each.cluster_id for *_, each in told if isinstance(each, Manifest)})
     raise BackupError(
-        f"{folder} contains backups of cluster {', '.join(sorted(others))}, and none of cluster {cluster_id}:"
+        f"{folder} contains backups of cluster {', '.join(others)}, and none of cluster {cluster_id}:"
         " correct the cluster id, or name another folder"
     )
 
 
-def _name(path: Path) -> str:
-    return path.name
+def _age(told: tuple[Found, str, Manifest | BackupError]) -> tuple[int, int, int]:
+    assert isinstance(told[2], Manifest)
+    return age_order(told[2])
+
+
+def _name(told: tuple[Found, str, Manifest | BackupError]) -> str:
+    return told[1]
+
+
+def _told(path: Path) -> Manifest | BackupError:
+    try:
+        return read_manifest(path)
+    except BackupError as error:
+        return error
 
 
 def _is_readable_folder(path: Path) -> bool:

@@ -24,6 +24,7 @@ from quorum_node.backups.manifest import (
     parse_manifest,
 )
 from quorum_node.backups.object_store import ObjectStore
+from quorum_node.backups.retention import surplus
 from quorum_node.json_text import read_json
 
 MARK = "incomplete.json"
@@ -154,19 +155,19 @@ class StoredBackups:
                 self.store.delete(self._key(name, MARK))
         return removed
 
-    def prune(self, cluster_id: str, keep: int, now_s: int) -> list[str]:
-        """Delete the oldest backups of this cluster beyond `keep`; returns their names.
+    def prune(self, newest: Manifest, keep: int) -> list[str]:
+        """Delete the oldest backups of this cluster beyond `keep`; returns their names. `newest`: the one just published.
 
         Backups of another cluster and unreadable ones stay.
         """
-        own = [
-            name
+        found = {
+            name: told
             for name, told in self.complete()
-            if isinstance(told, Manifest) and told.cluster_id == cluster_id and told.name == name
-        ]
-        doomed = own[: max(len(own) - keep, 0)]
+            if isinstance(told, Manifest) and told.name == name
+        }
+        doomed = surplus(found, newest, keep)
         for name in doomed:
-            self.store.write(self._key(name, MARK), _mark(cluster_id, now_s))
+            self.store.write(self._key(name, MARK), _mark(newest.cluster_id, newest.taken_at))
             self.store.delete(self._key(name, FILE_NAME))
             self.discard(name)
         return doomed

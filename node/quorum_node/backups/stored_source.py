@@ -15,10 +15,9 @@ def find_stored_source(store: ObjectStore, address: ObjectAddress, cluster_id: s
     if single is not None:
         return of_cluster(single, cluster_id)
     found = _backups_in(store, address)
-    newest_first = sorted(found, key=lambda each: each[1], reverse=True)
-    told = ((each, _readable(each[2])) for each in newest_first)
-    backups, name, chosen = newest_of(told, cluster_id, str(address))
-    manifest = _readable(chosen)
+    told = [(each, each[1], each[2]) for each in found]
+    backups, name, manifest = newest_of(told, cluster_id, str(address))
+    assert isinstance(manifest, Manifest)
     return Source(backups.files(name, manifest.files), manifest.cluster_id, manifest)
 
 
@@ -60,10 +59,3 @@ def _backups_in(store: ObjectStore, address: ObjectAddress) -> list[Found]:
             f"{address} contains no backup ({FILE_NAME}): name a backup, or a folder of backups"
         )
     return found
-
-
-def _readable(manifest: Manifest | BackupError) -> Manifest:
-    """The manifest; raises the error of a damaged one. No older backup replaces it: a person has to judge what would be lost."""
-    if isinstance(manifest, BackupError):
-        raise manifest
-    return manifest

@@ -170,7 +170,8 @@ class AdminClient:
                 content=content,
                 headers={"Content-Type": "application/json"} if content else None,
             )
-        except (httpx.UnsupportedProtocol, httpx.InvalidURL) as error:
+        except (httpx.UnsupportedProtocol, httpx.InvalidURL, UnicodeError) as error:
+            # UnicodeError: of a host whose name has an empty or too long label
             raise WrongUsage(
                 f"{url!r} is not an admin URL: write http://host:8080 or https://host:8443",
                 ErrorCode.INVALID_REQUEST,

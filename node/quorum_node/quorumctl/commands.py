@@ -2,7 +2,6 @@
 
 import argparse
 from collections.abc import Callable
-from urllib.parse import quote
 
 from pydantic import BaseModel
 
@@ -25,6 +24,7 @@ from quorum_node.api import (
 )
 from quorum_node.host_port import parse_host_port
 from quorum_node.quorumctl import render
+from quorum_node.quorumctl.arguments import key_path, replica_uuid
 from quorum_node.quorumctl.client import AdminClient, WrongUsage
 from quorum_node.reassignment_api import PartitionDescriptions
 
@@ -84,7 +84,7 @@ def remove_voter(client: AdminClient, arguments: argparse.Namespace) -> Result:
     result = client.call(
         VoterChangeResult,
         "DELETE",
-        f"/v1/voters/{arguments.id}/{arguments.uuid}",
+        f"/v1/voters/{arguments.id}/{replica_uuid(arguments.uuid)}",
         expectedOffset=arguments.expected_offset,
         expectedEpoch=arguments.expected_epoch,
         timeoutMs=client.timeout_ms,
@@ -107,7 +107,7 @@ def put(client: AdminClient, arguments: argparse.Namespace) -> Result:
     if arguments.value is not None and arguments.delete:
         raise WrongUsage("a value and --delete can't be combined: give one of them")
     body = PutConfigRequest(value=arguments.value, timeout_ms=client.timeout_ms)
-    result = client.call(AppendResult, "PUT", _key_path(arguments.key), body)
+    result = client.call(AppendResult, "PUT", key_path(arguments.key), body)
     return result, [f"committed at offset {result.offset} in epoch {result.epoch}"]
 
 
@@ -116,7 +116,7 @@ def get(client: AdminClient, arguments: argparse.Namespace) -> Result:
     found = client.call(
         ConfigValue,
         "GET",
-        _key_path(arguments.key),
+        key_path(arguments.key),
         consistency=arguments.consistency,
         timeoutMs=client.timeout_ms,
     )
@@ -217,17 +217,6 @@ def _endpoint(name: str, text: str) -> EndpointModel:
     except ValueError as error:
         raise WrongUsage(str(error)) from None
     return EndpointModel(name=name, host=address.host, port=address.port)
-
-
-def _key_path(key: str) -> str:
-    parts = key.split("/")
-    if len(parts) != 3 or not all(parts):
-        raise WrongUsage(
-            f"{key!r} is not a key: write type/resource/name, such as topic/orders/retention.ms"
-            " (resource '-' is the cluster default)"
-        )
-    # Otherwise a part of the key after `?` or `#` would not be in the path, and another key would be written.
-    return "/v1/configs/" + "/".join(quote(part, safe="") for part in parts)
 
 
 def _changed(text: str, result: VoterChangeResult) -> str:

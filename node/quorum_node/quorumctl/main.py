@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,9 +17,10 @@ from quorum_node.client_tls import (
     tls_of_folder,
     tls_of_options,
 )
-from quorum_node.command_line import Parser
+from quorum_node.command_line import INTERRUPTED, Parser, discard_output, print_result
 from quorum_node.quorumctl import commands
 from quorum_node.quorumctl.alter import alter
+from quorum_node.quorumctl.arguments import check_arguments
 from quorum_node.quorumctl.client import AdminClient, CommandFailed, WrongUsage
 from quorum_node.quorumctl.watch import watch
 
@@ -26,11 +28,15 @@ EXIT_CODES = {
     0: "done",
     1: "refused or failed; the reason is on stderr",
     2: "wrong usage: an argument, or a property in the file of --command-config",
+    INTERRUPTED: "ended by Ctrl-C; a change that was requested may have been made. `watch` ends with 0",
 }
 # Fields of requests, and the options that fill them.
 _OPTIONS = {"timeout_ms": "--timeout-ms", "id": "--id", "successor_id": "--successor"}
 _DEFAULT_ADMIN = "http://127.0.0.1:8080"
 _DEFAULT_SECURE_ADMIN = "https://localhost:8443"
+_TOKEN = re.compile("[!-~]+")
+"""What can be sent in a header of HTTP. Its libraries show a header that they refuse."""
+_NO_TOKEN = "holds no token: a token is one word of ASCII characters, on one line"
 _OF_A_MEMBER = Path("/etc/metadataquorum-tls")
 """Where the operator mounts the certificate of a member."""
 
@@ -42,6 +48,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run one command; returns the exit code."""
     parsed = _parser().parse_args(arguments)
     try:
+        check_arguments(parsed)
         tls = _tls(parsed.tls, parsed.command_config)
         with AdminClient(
             _urls(parsed.admin, tls),
@@ -64,14 +71,13 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"quorumctl: {_OPTIONS.get(field, field)}: {first['msg']}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        return 0
+        return 0 if parsed.command is watch else INTERRUPTED
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        discard_output()
         return 0
     if parsed.json:
         lines = [document.model_dump_json(by_alias=True, indent=2)]
-    print("\n".join(lines))
-    return 0
+    return print_result("quorumctl", "\n".join(lines))
 
 
 def _tls(folder: str | None, command_config: str | None) -> ClientTls | None:
@@ -94,7 +100,10 @@ def _tls(folder: str | None, command_config: str | None) -> ClientTls | None:
 def _urls(given: list[str], tls: ClientTls | None) -> list[str]:
     default = _DEFAULT_ADMIN if tls is None else _DEFAULT_SECURE_ADMIN
     texts = given or [os.environ.get("QUORUMCTL_ADMIN") or default]
-    return [url.strip() for text in texts for url in text.split(",") if url.strip()]
+    urls = [url.strip() for text in texts for url in text.split(",") if url.strip()]
+    if not urls:
+        raise WrongUsage("--admin names no URL: write http://host:8080 or https://host:8443")
+    return urls
 
 
 def _trusted_hosts(given: list[str]) -> list[str]:
@@ -103,15 +112,23 @@ def _trusted_hosts(given: list[str]) -> list[str]:
 
 
 def _token(path: str | None) -> str | None:
+    """The token. Messages show no part of it, nor the name of the file: by mistake it may be the token itself."""
     path = path or os.environ.get("QUORUMCTL_TOKEN_FILE")
-    if path is None:
-        return os.environ.get("QUORUMCTL_TOKEN")
+    if not path:
+        token = os.environ.get("QUORUMCTL_TOKEN")
+        if token and not _TOKEN.fullmatch(token):
+            raise CommandFailed(f"QUORUMCTL_TOKEN {_NO_TOKEN}")
+        return token
     try:
-        return Path(path).read_text().strip()
+        token = Path(path).read_text().strip()
     except OSError as error:
-        # The file name is not shown: by mistake the user may have passed the token itself.
         why = error.strerror or type(error).__name__
         raise CommandFailed(f"the token file (--token-file) can't be read: {why}") from error
+    except UnicodeDecodeError:
+        raise CommandFailed(f"the token file (--token-file) {_NO_TOKEN}") from None
+    if token and not _TOKEN.fullmatch(token):
+        raise CommandFailed(f"the token file (--token-file) {_NO_TOKEN}")
+    return token
 
 
 def _parser() -> argparse.ArgumentParser:

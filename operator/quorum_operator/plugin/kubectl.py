@@ -35,7 +35,10 @@ class Kubectl:
 
     def quorum(self, name: str) -> Object:
         """The MetadataQuorum. Raises CommandFailed if it can't be read."""
-        return self._document("get", QUORUMS, name, "-o", "json")
+        found = self._document("get", QUORUMS, name, "-o", "json")
+        if not isinstance(found.get("metadata"), dict):
+            raise CommandFailed(_not_kubectl(self.program))
+        return found
 
     def events(self, name: str) -> list[Object]:
         """Events of this MetadataQuorum; empty if the user may not list events."""
@@ -61,6 +64,8 @@ class Kubectl:
             return subprocess.run(self.command("logs", *arguments), check=False).returncode
         except FileNotFoundError:
             raise CommandFailed(_missing(self.program)) from None
+        except OSError as error:
+            raise CommandFailed(_unusable(self.program, error)) from None
 
     def command(self, *arguments: str) -> list[str]:
         """The whole command line."""
@@ -69,7 +74,13 @@ class Kubectl:
         return [self.program, verb, *self.options, *space, *rest]
 
     def _document(self, *arguments: str) -> Object:
-        document: Object = json.loads(self._run(*arguments))
+        output = self._run(*arguments)
+        try:
+            document = json.loads(output)
+        except (ValueError, RecursionError):
+            document = None
+        if not isinstance(document, dict):
+            raise CommandFailed(_not_kubectl(self.program))
         return document
 
     def _run(self, *arguments: str) -> str:
@@ -77,12 +88,15 @@ class Kubectl:
             done = subprocess.run(
                 self.command(*arguments),
                 capture_output=True,
-                text=True,
+                encoding="utf-8",
+                errors="replace",
                 check=False,
                 timeout=TIMEOUT_S,
             )
         except FileNotFoundError:
             raise CommandFailed(_missing(self.program)) from None
+        except OSError as error:
+            raise CommandFailed(_unusable(self.program, error)) from None
         except subprocess.TimeoutExpired:
             raise CommandFailed(
                 f"no answer from the API server within {TIMEOUT_S:.0f} s; try `kubectl get {QUORUMS}`"
@@ -101,6 +115,16 @@ def program() -> str:
 
 def _missing(name: str) -> str:
     return f"{name} is not on the PATH: install kubectl, or name it in the variable KUBECTL"
+
+
+def _not_kubectl(name: str) -> str:
+    return (
+        f"{name} printed no object in JSON: is it kubectl? Name another one in the variable KUBECTL"
+    )
+
+
+def _unusable(name: str, error: OSError) -> str:
+    return f"{name} can't be run: {error.strerror or error}; name kubectl in the variable KUBECTL"
 
 
 def _without_log(error: str) -> str:

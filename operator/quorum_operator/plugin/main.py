@@ -11,10 +11,12 @@ from quorum_operator.plugin.commands import Call
 from quorum_operator.plugin.kubectl import CommandFailed, Kubectl, program
 from quorum_operator.plugin.layout import printable
 
+_INTERRUPTED = 130
 EXIT_CODES = {
     0: "done",
     1: "refused or failed; the reason is on stderr. `logs` ends with kubectl's own code",
     2: "wrong usage",
+    _INTERRUPTED: "ended by Ctrl-C; a change that was requested may have been made. `watch` and `logs` end with 0",
 }
 PROGRAM = "kubectl quorum"
 HELP = """\
@@ -47,7 +49,7 @@ options of every command:
 
 Members are numbered ID-INCARNATION, as their pods; commands take the ID.
 The variable KUBECTL selects another kubectl than the one on the PATH.
-Exit codes: 0 done, 1 refused or failed, 2 wrong usage.
+Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 130 ended by Ctrl-C.
 """
 
 
@@ -74,10 +76,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(printable(f"kubectl quorum: {error}"), file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        return 0
+        return 0 if parsed.command in ("watch", "logs") else _INTERRUPTED
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        print(
+            f"kubectl quorum: the output can't be written: {error.strerror or error}",
+            file=sys.stderr,
+        )
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
 
 
 def _run(call: Call, parsed: argparse.Namespace) -> int:

@@ -3,6 +3,9 @@
 import fcntl
 import json
 import os
+import stat
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -15,9 +18,12 @@ import pytest
 from quorum_node.archiver import taking
 from quorum_node.archiver.main import main
 from quorum_node.archiver.taking import take
+from quorum_node.backups import folder
 from quorum_node.backups.contents import check_files, read_contents
 from quorum_node.backups.files import DirectoryFiles
+from quorum_node.backups.folder import backups_in
 from quorum_node.backups.manifest import BackupError, Manifest, read_manifest
+from quorum_node.backups.source import find_source
 from quorum_node.client.committed_log import CommittedLog
 from quorum_node.records import metadata as md
 from quorum_pipeline.state.moment import Moment
@@ -61,7 +67,8 @@ def backup(tmp_path: Path, leader: DirectoryReader, monkeypatch: pytest.MonkeyPa
 
 
 def names(tmp_path: Path) -> list[str]:
-    return sorted(each.name for each in (tmp_path / "target").iterdir())
+    found = {each.name for each in (tmp_path / "target").iterdir()}
+    return sorted(found - {".lock"})
 
 
 def test_backup_has_the_same_state_as_the_log(
@@ -138,9 +145,65 @@ def test_only_the_oldest_backups_of_this_cluster_are_deleted(tmp_path: Path, bac
     assert names(tmp_path) == sorted([foreign.name, broken.name, "notes", *made[-2:]])
 
 
-def test_only_one_process_may_write_into_a_folder(tmp_path: Path, backup: Take) -> None:
-    (tmp_path / "target").mkdir()
-    held = os.open(tmp_path / "target", os.O_RDONLY)
+def test_backups_of_a_clock_that_was_ahead_do_not_displace_new_ones(
+    tmp_path: Path, leader: DirectoryReader, backup: Take, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    growing = LogWriter(tmp_path / "growing")
+    leader.directory, target = growing.directory, tmp_path / "target"
+
+    def one_at(time_s: int) -> Manifest:
+        monkeypatch.setattr(taking, "time", SimpleNamespace(time=lambda: float(time_s)))
+        growing.append(md.TopicRecord(name=f"at-{time_s}", topic_id=UUID(int=time_s)))
+        growing.record_committed(growing.end_offset)
+        return backup(keep=2)
+
+    ahead = [one_at(1_900_000_000 + number).name for number in range(2)]
+    first, second = (one_at(1_800_000_000 + number) for number in range(2))
+    assert ahead[0] > second.name, "the names do not show the order"
+    assert names(tmp_path) == [first.name, second.name]
+    one_at(1_900_000_100)
+    last = one_at(1_800_000_002)
+    assert find_source(target, "cluster").manifest == last, "not the one with the latest records"
+
+
+def test_backup_that_is_damaged_after_its_publication_loses_its_name(
+    tmp_path: Path, backup: Take, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = backup()
+    publish = folder.publish
+
+    def lost(written: Path, manifest: Manifest) -> Path:
+        published = publish(written, manifest)
+        next(published.glob("*/*.log")).unlink()
+        return published
+
+    monkeypatch.setattr(folder, "publish", lost)
+    with pytest.raises(BackupError, match="can't be read"):
+        backup()
+    assert backups_in(tmp_path / "target") == [tmp_path / "target" / kept.name]
+
+
+def test_others_can_not_read_a_backup(tmp_path: Path, backup: Take) -> None:
+    """It contains the credentials of clients."""
+    before = os.umask(0o022)
+    try:
+        made = tmp_path / "target" / backup().name
+        assert os.umask(0o022) == 0o022, "the umask of the process was changed for good"
+    finally:
+        os.umask(before)
+    found = [made, *made.rglob("*")]
+    assert len(found) >= 5
+    for each in found:
+        mode = stat.S_IMODE(each.stat().st_mode)
+        assert mode == (0o750 if each.is_dir() else 0o640), each
+
+
+@pytest.mark.parametrize("locked", [".", ".lock"])
+def test_only_one_process_may_write_into_a_folder(
+    tmp_path: Path, backup: Take, locked: str
+) -> None:
+    backup()
+    held = os.open(tmp_path / "target" / locked, os.O_RDONLY)
     fcntl.flock(held, fcntl.LOCK_EX)
     with pytest.raises(BackupError, match="another backup is being written"):
         backup()
@@ -187,6 +250,39 @@ def test_damage_is_found_and_named(
     assert str(place) in output
     wanted = {"gone": "can't be read", "format": "reads format 1"}.get(damage, "damaged")
     assert wanted in output
+
+
+_OF_NO_PARTITION = md.encode_metadata(
+    md.PartitionChangeRecord(topic_id=UUID(int=5), partition_id=1)
+)
+
+
+@pytest.mark.parametrize("value", [b"", b"\xff" * 20, _OF_NO_PARTITION])
+def test_batch_with_a_valid_checksum_and_no_usable_record_is_damage(
+    tmp_path: Path, value: bytes
+) -> None:
+    made = LogWriter(tmp_path / "odd")
+    made.append_bytes([value])
+    made.close()
+    with pytest.raises(BackupError, match=r"\.log is damaged: .*Use another backup"):
+        read_contents(DirectoryFiles(tmp_path / "odd"))
+
+
+def test_directory_that_may_not_be_searched_is_refused_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "closed").mkdir(mode=0o700)
+    tmp_path.chmod(0o755)
+    code = (
+        "import os, sys; from pathlib import Path\n"
+        "from quorum_node.backups.source import find_source\n"
+        "from quorum_node.backups.manifest import BackupError\n"
+        "os.setuid(65532)\n"
+        "try: find_source(Path(sys.argv[1]), 'cluster')\n"
+        "except BackupError as error: print(error)\n"
+    )
+    arguments = [sys.executable, "-c", code, str(tmp_path / "closed")]
+    done = subprocess.run(arguments, capture_output=True, text=True, check=False)
+    assert "Traceback" not in done.stderr
+    assert done.stdout.endswith("closed can't be read: Permission denied\n")
 
 
 def test_only_object_stores_need_a_directory_for_temporary_files(

@@ -269,6 +269,32 @@ def test_only_the_oldest_backups_of_this_cluster_are_deleted(
     assert store.keys(BUCKET, "folder/demo-2/")
 
 
+def test_backups_of_a_clock_that_was_ahead_do_not_displace_new_ones(
+    store: ObjectStore,
+    leader: DirectoryReader,
+    tmp_path: Path,
+    take: Take,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    growing = LogWriter(tmp_path / "growing")
+    leader.directory = growing.directory
+
+    def one_at(time_s: int) -> Manifest:
+        monkeypatch.setattr(taking_to_store, "time", SimpleNamespace(time=lambda: float(time_s)))
+        growing.append(md.TopicRecord(name=f"at-{time_s}", topic_id=UUID(int=time_s)))
+        growing.record_committed(growing.end_offset)
+        return take(keep=2)
+
+    for number in range(2):
+        one_at(FIRST_S + 100_000_000 + number)
+    first, second = (one_at(FIRST_S + number) for number in range(2))
+    assert {each.split("/")[2] for each in store.keys(BUCKET)} == {first.name, second.name}
+    one_at(FIRST_S + 100_000_100)
+    last = one_at(FIRST_S + 2)
+    with closing(connect(ADDRESS)) as client:
+        assert find_stored_source(client, ADDRESS, "cluster").manifest == last
+
+
 def test_incomplete_backups_of_this_cluster_are_removed_after_a_day(
     store: ObjectStore, take: Take, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -225,6 +225,62 @@ def test_missing_kubectl_is_reported() -> None:
         call.kubectl.logs(["x"])
 
 
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        (None, "can't be run: Permission denied"),
+        ("echo none", "printed no object in JSON"),
+        ("echo '[1]'", "printed no object in JSON"),
+        ("echo '{}'", "printed no object in JSON"),
+        (r"printf '\377'", "printed no object in JSON"),
+        (r"printf '\377' >&2; exit 1", "\N{REPLACEMENT CHARACTER}"),
+    ],
+)
+def test_program_that_is_not_kubectl_is_reported_in_one_line(
+    script: str | None,
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    program = tmp_path / "other"
+    if script is None:
+        program.mkdir()
+    else:
+        program.write_text(f"#!/bin/sh\n{script}\n")
+        program.chmod(0o755)
+    monkeypatch.setenv("KUBECTL", str(program))
+    assert main.main(["pause", "demo"]) == 1
+    printed = capsys.readouterr().err
+    assert message in printed
+    assert printed.count("\n") == 1
+
+
+def test_interrupted_change_is_not_reported_as_done(
+    kubectl: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Kubectl, "patch", interrupted)
+    assert main.main(["pause", "demo"]) == 130
+    monkeypatch.setattr(Kubectl, "quorum", interrupted)
+    assert main.main(["watch", "demo"]) == 0
+
+
+def test_output_that_can_not_be_written_is_one_line(kubectl: Recording) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "quorum_operator.plugin.main", "status", "demo"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    line = "kubectl quorum: the output can't be written: No space left on device\n"
+    assert (done.returncode, done.stderr) == (1, line)
+
+
 def test_watch_without_a_terminal_prints_changes_only(
     kubectl: Recording, capsys: pytest.CaptureFixture[str]
 ) -> None:

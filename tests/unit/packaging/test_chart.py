@@ -216,6 +216,16 @@ def test_extra_values_are_set_in_the_pod(helm: Path) -> None:
     assert {"name": "page", "mountPath": "/etc/page"} in container(rendered)["volumeMounts"]
 
 
+def test_large_whole_numbers_of_a_values_file_are_whole_numbers(helm: Path, tmp_path: Path) -> None:
+    """Numbers of a file are floats for Helm's templates, unlike those of `--set`."""
+    values = tmp_path / "values.yaml"
+    values.write_text("apiCalls: {burst: 2000000, burstOfResource: 1000000}\n")
+    arguments = ["template", "r", str(chart.CHART), "--kube-version", chart.KUBE_VERSION]
+    done = chart.run_helm(helm, *arguments, "--values", str(values))
+    limits = from_environment(environment(list(chart.objects(done.stdout)))).call_limits
+    assert (limits.all.at_once, limits.resource.at_once) == (2_000_000, 1_000_000)
+
+
 @pytest.mark.parametrize(
     ("setting", "says"),
     [
@@ -237,6 +247,14 @@ def test_extra_values_are_set_in_the_pod(helm: Path) -> None:
         ("typo=1", "typo"),
         ("crds.kep=true", "kep"),
         ("serviceAccount.create=false", "serviceAccount.name"),
+        (
+            r"podLabels.app\.kubernetes\.io/name=other",
+            "podLabels: app.kubernetes.io/name is set by",
+        ),
+        (
+            r"pipeline.enabled=true,pipeline.bootstrap=a:1,pipeline.podLabels.app\.kubernetes\.io/instance=other",
+            "pipeline.podLabels: app.kubernetes.io/instance is set by",
+        ),
     ],
 )
 def test_invalid_value_is_rejected_with_its_name(helm: Path, setting: str, says: str) -> None:

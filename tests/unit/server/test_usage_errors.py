@@ -1,5 +1,7 @@
 """Wrong input to a command-line program is reported in one line with a remedy."""
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +13,7 @@ from quorum_node.backups.object_address import parse_place
 from quorum_node.configuration.node_config import check_config
 from quorum_node.configuration.properties import ConfigError, read_pairs
 from quorum_node.quorumctl import main as quorumctl
+from quorum_node.quorumctl.client import AdminClient
 from quorum_node.server.process import main as node
 from quorum_operator import usage as operator
 from quorum_pipeline import __main__ as pipeline
@@ -30,6 +33,16 @@ Program = Callable[[list[str]], int | None]
             backup.main,
             ["take", "--timeout", "x"],
             "quorum-backup take: argument --timeout: 'x' is not a number; see quorum-backup take --help",
+        ),
+        (
+            backup.main,
+            ["take", "--timeout", "nan"],
+            "quorum-backup take: argument --timeout: 'nan' is not a number of seconds from 0 to 86400; see quorum-backup take --help",
+        ),
+        (
+            backup.main,
+            ["take", "--keep", "9999999999"],
+            "quorum-backup take: argument --keep: '9999999999' is not a number of backups: write 1 or more; see quorum-backup take --help",
         ),
         (
             backup.main,
@@ -62,6 +75,9 @@ def test_usage_error_is_one_line_and_exit_code_2(
     assert capsys.readouterr().err == line + "\n"
 
 
+NEWCOMER = ["add-voter", "--id", "9", "--uuid", "A" * 22, "--controller", "h:1"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "advice"),
     [
@@ -75,6 +91,29 @@ def test_usage_error_is_one_line_and_exit_code_2(
         (["add-voter"], "--node"),
         (["add-voter", "--id", "9", "--uuid", "x", "--controller", "y"], "'y' is not host:port"),
         (["list", "--admin", "127.0.0.1:1"], "http://host:8080"),
+        (["list", "--admin", ","], "--admin names no URL"),
+        (["list", "--admin", f"http://{'a' * 64}:1"], "http://host:8080"),
+        (["list", "--admin", "http://a..b:1"], "http://host:8080"),
+        (["put", "topic/../n", "1"], "no part of it can be '.' or '..'"),
+        (["get", "topic/./n"], "no part of it can be '.' or '..'"),
+        (["put", f"topic/{'k' * 70_000}/n", "1"], "the key is too long"),
+        (["put", "topic/\udcff/n", "1"], "is not a text in UTF-8"),
+        (["put", "topic/t/n", "\udcff"], "is not a text in UTF-8"),
+        (["list", "\udcff"], "is not a text in UTF-8"),
+        (["remove-voter", "1", "../../alter-quorum"], "is not a UUID"),
+        (["remove-voter", "1", ""], "is not a UUID"),
+        (["remove-voter", "1", "A" * 22, "--expected-epoch", "5"], "belong together"),
+        ([*NEWCOMER, "--expected-epoch", "5"], "belong together"),
+        ([*NEWCOMER, "--expected-offset", "5"], "belong together"),
+        ([*NEWCOMER, "--expected-offset", "-5", "--expected-epoch", "1"], "--expected-offset: -5"),
+        (["log", "--max-records", "-1"], "--max-records: -1 is not a number from 1"),
+        (["log", "--from-offset", "-1"], "--from-offset: -1 is not a number from 0"),
+        (["list", "--partition", "-1"], "--partition: -1 is not a number from 0"),
+        (["list", "--timeout-ms", "9" * 30], "is not a number from 1 to 600000"),
+        (["watch", "--interval", "-1"], "--interval: -1.0 is not a number"),
+        (["watch", "--interval", "nan"], "--interval: nan is not a number"),
+        (["watch", "--interval", "1e300"], "--interval: 1e+300 is not a number"),
+        (["watch", "--count", "-1"], "--count: -1 is not a number from 1"),
         (
             ["put", "topic/orders/retention.ms", "1", "--timeout-ms", "0"],
             "quorumctl: --timeout-ms: ",
@@ -121,6 +160,95 @@ def test_unreadable_command_config_is_a_failure_and_no_usage_error(
     assert quorumctl.main(["--command-config", str(missing), "list"]) == 1
     line = f"quorumctl: {missing}: can't be read: No such file or directory\n"
     assert capsys.readouterr().err == line
+
+
+@pytest.mark.parametrize(
+    "content", [b"abc\nsecond-secret", b"t\xc3\xb6ken", b"\xff\xfetoken", b"a\x01b"]
+)
+def test_malformed_token_is_reported_without_any_part_of_it(
+    content: bytes,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path = tmp_path / "token"
+    path.write_bytes(content)
+    put = ["put", "topic/t/n", "1", "--admin", "http://127.0.0.1:1", "--timeout-ms", "1"]
+    assert quorumctl.main([*put, "--token-file", str(path)]) == 1
+    wanted = "holds no token: a token is one word of ASCII characters, on one line\n"
+    assert capsys.readouterr().err == f"quorumctl: the token file (--token-file) {wanted}"
+    monkeypatch.setenv("QUORUMCTL_TOKEN_FILE", "")
+    monkeypatch.setenv("QUORUMCTL_TOKEN", content.decode(errors="surrogateescape"))
+    assert quorumctl.main(put) == 1
+    assert capsys.readouterr().err == f"quorumctl: QUORUMCTL_TOKEN {wanted}"
+
+
+def test_interrupted_command_is_not_reported_as_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(AdminClient, "call_one", interrupted)
+    common = ["--admin", "http://127.0.0.1:1"]
+    assert quorumctl.main([*common, "put", "topic/t/n", "1"]) == 130
+    assert quorumctl.main([*common, "watch"]) == 0
+    monkeypatch.setattr(backup, "tls_of_options", interrupted)
+    assert backup.main(["take", "--bootstrap", "h:1", "--target", "t"]) == 130
+
+
+_PRINTING = "from quorum_node.command_line import print_result; raise SystemExit(print_result('tool', 'x' * 1_000_000))"
+
+
+def test_reader_that_stops_early_is_no_error() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", _PRINTING], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as program:
+        assert program.stdout is not None
+        assert program.stderr is not None
+        program.stdout.read(1)
+        program.stdout.close()
+        assert (program.stderr.read(), program.wait()) == (b"", 0)
+
+
+def test_output_that_can_not_be_written_is_one_line() -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", _PRINTING], stdout=full, stderr=subprocess.PIPE, check=False
+        )
+    line = b"tool: the output can't be written: No space left on device\n"
+    assert (done.returncode, done.stderr) == (1, line)
+
+
+def test_summary_that_can_not_be_written_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    take = ["take", "--bootstrap", "x", "--target", str(tmp_path), "--summary", str(tmp_path)]
+    assert backup.main(take) == 1
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == [
+        "quorum-backup: 'x' is not host:port",
+        f"quorum-backup: --summary {tmp_path} can't be written: Is a directory",
+    ]
+
+
+def test_empty_address_is_not_the_working_directory() -> None:
+    with pytest.raises(BackupError, match="the address is empty"):
+        parse_place("")
+
+
+@pytest.mark.parametrize(
+    "name", ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"]
+)
+def test_malformed_credentials_are_reported_without_any_part_of_them(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The line break is the one at the end of a file that a Secret was made from."""
+    for each in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
+        monkeypatch.setenv(each, "hidden")
+    monkeypatch.setenv(name, "hidden\n")
+    assert backup.main(["list", "s3://bucket/p", "--endpoint", "http://127.0.0.1:1"]) == 1
+    printed = capsys.readouterr().err
+    assert printed.startswith(f"quorum-backup: {name} contains a space, a line break")
+    assert "hidden" not in printed
 
 
 def test_address_with_another_scheme_is_no_directory() -> None:
