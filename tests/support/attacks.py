@@ -25,6 +25,7 @@ from quorum_node.protocol.alter_quorum import (
 )
 from quorum_node.protocol.api_versions import ApiVersionsRequest
 from quorum_node.protocol.configs import DescribeConfigsRequest, DescribeConfigsResource
+from quorum_node.protocol.create_topics import CreatableTopic, CreateTopicsRequest
 from quorum_node.protocol.frames import encode_request
 from support.tls_quorum import client_context
 
@@ -176,6 +177,21 @@ def many_resources(attack: Attack) -> None:
     attack.many(4, lambda: pour(attack, attack.kafka, frame))
 
 
+def many_topics(attack: Attack) -> None:
+    """The caller's right is checked for each of them."""
+    topics = tuple(CreatableTopic(name=f"no-right-{number}") for number in range(49_000))
+    frame = encode_request(apis.CREATE_TOPICS, 7, 1, "x", CreateTopicsRequest(topics=topics))
+    attack.many(4, lambda: pour(attack, attack.kafka, frame))
+
+
+def short_with_large_answers(attack: Attack) -> None:
+    """Each asks for all configs of a broker hundreds of times, and all are answered after the same confirmation."""
+    resource = DescribeConfigsResource(resource_type=4, resource_name="")
+    body = DescribeConfigsRequest(resources=(resource,) * 800, include_synonyms=True)
+    frames = encode_request(apis.DESCRIBE_CONFIGS, 4, 1, "x", body) * 50
+    attack.many(4, lambda: pour(attack, attack.kafka, frames))
+
+
 def pipelined(attack: Attack) -> None:
     body = ApiVersionsRequest(client_software_name="x", client_software_version="1")
     frames = encode_request(apis.API_VERSIONS, 3, 1, "x", body) * 500
@@ -226,6 +242,8 @@ ATTACKS: dict[str, Callable[[Attack], None]] = {
     "many-voters": many_voters,
     "many-elements": many_elements,
     "many-resources": many_resources,
+    "many-topics": many_topics,
+    "short-with-large-answers": short_with_large_answers,
     "pipelined": pipelined,
     "handshakes": handshakes,
 }

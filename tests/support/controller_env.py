@@ -4,8 +4,11 @@
 """
 
 import asyncio
+import threading
+from collections import deque
 from collections.abc import Callable, Coroutine
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
 from uuid import UUID
 
 from quorum_node.controller.snapshot_turns import SnapshotTurns
@@ -24,16 +27,40 @@ from quorum_node.server.observing.metrics import Metrics
 from quorum_node.server.partition.appends import AppendQueue
 from quorum_node.server.partition.port import Append, AppendDone, AppendOutcome
 
+T = TypeVar("T")
 CLUSTER_ID = "the-cluster"
 VOTERS = tuple(ReplicaKey(each, UUID(int=(1 << 90) + each)) for each in (1, 2, 3))
 
 
 class PendingRequest:
-    """A request and, once there is one, its answer."""
+    """A request and, once there is one, its answer. `takes_long`: its pure work waits until the test calls `work`."""
 
-    def __init__(self, caller: Caller = ANONYMOUS) -> None:
+    def __init__(self, caller: Caller = ANONYMOUS, *, takes_long: bool = False) -> None:
         self.caller = caller
+        self.takes_long = takes_long
         self.answers: list[Any] = []
+        self._works: deque[Callable[[], None]] = deque()
+
+    def prepare(self, work: Callable[[], T], then: Callable[[T], None]) -> None:
+        """See `Asking`."""
+        if not self.takes_long:
+            then(work())
+            return
+
+        def on_thread() -> None:
+            with ThreadPoolExecutor(1) as thread:
+                made = thread.submit(work)
+            self._works.append(lambda: then(made.result()))
+
+        self._works.append(on_thread)
+
+    def work(self) -> None:
+        """Do the next piece of pure work on a thread, or take its result on the loop."""
+        self._works.popleft()()
+
+    def reply_made(self, make: Callable[[], Message]) -> None:
+        """Store the answer."""
+        self.reply(make())
 
     def reply(self, body: Message) -> None:
         """Store the answer."""
@@ -69,6 +96,8 @@ class Env:
         """Makes the order of snapshots, where a test has one."""
         self.speculative = 0
         """Batches that replay took over from the controller."""
+        self.decided_on: list[threading.Thread] = []
+        """The threads that made the ids of decisions."""
         self.metrics = Metrics().partition(0)
         self.appends = AppendQueue(self._propose, self._settled, self.metrics)
         self._waiting: list[tuple[int, Callable[[], None]]] = []
@@ -170,9 +199,11 @@ class Env:
         for _ in range(10):
             await asyncio.sleep(0)
 
-    def ask(self, body: Message, caller: Caller = ANONYMOUS) -> PendingRequest:
+    def ask(
+        self, body: Message, caller: Caller = ANONYMOUS, *, takes_long: bool = False
+    ) -> PendingRequest:
         """Send a request."""
-        requested = PendingRequest(caller)
+        requested = PendingRequest(caller, takes_long=takes_long)
         self.api.handle(requested, body, UNRESTRICTED)
         return requested
 
@@ -240,6 +271,7 @@ class Env:
         self._open.append((proposal_id, self.log_end_offset, values))
 
     def _uuid(self) -> UUID:
+        self.decided_on.append(threading.current_thread())
         self._ids += 1
         return UUID(int=self._ids)
 

@@ -4,10 +4,10 @@ Owns the requests of brokers to the controller. The tests start the reassignment
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
 
@@ -24,11 +24,14 @@ from support.broker_requests import heartbeat, registration
 from support.controlled_cluster import assigned
 from support.hosted_node import Node, running_node
 
+T = TypeVar("T")
+
 
 class PendingRequest:
     """A request of a broker."""
 
     caller = ANONYMOUS
+    takes_long = False
 
     def __init__(self, answer: asyncio.Future[Any]) -> None:
         self.answer = answer
@@ -36,6 +39,14 @@ class PendingRequest:
     def reply(self, body: Message) -> None:
         """Called once."""
         self.answer.set_result(body)
+
+    def prepare(self, work: Callable[[], T], then: Callable[[T], None]) -> None:
+        """See `Asking`."""
+        then(work())
+
+    def reply_made(self, make: Callable[[], Message]) -> None:
+        """See `Asking`."""
+        self.reply(make())
 
 
 class Moves:

@@ -35,6 +35,7 @@ from quorum_node.security.rights.request_authorizer import Asked
 from quorum_node.server.admin.app import create_app
 from quorum_node.server.admin.node_view import NodeView
 from quorum_node.server.controller.hosting import HostedController
+from quorum_node.server.listener.large_messages import LargeMessages
 from quorum_node.server.listener.port import CALLER, InboundRequest
 from quorum_node.server.observing.metrics import Metrics
 from quorum_node.server.observing.node_events import MalformedBytes
@@ -175,10 +176,11 @@ class Node:
 
 
 class OneConnection:
-    """`Answering` in place of a socket; keeps the answers."""
+    """`Answering` in place of a socket; keeps the answers. `thread`: for work that takes long; it is done at once without it."""
 
-    def __init__(self, caller: Caller) -> None:
+    def __init__(self, caller: Caller, thread: LargeMessages | None = None) -> None:
         self.caller = caller
+        self._thread = thread
         self.decided: dict[object, Asked] = {}
         self._written = asyncio.Event()
 
@@ -190,6 +192,11 @@ class OneConnection:
         """See `Answering`."""
         raise error
 
+    @property
+    def owner(self) -> object:
+        """See `Answering`."""
+        return self
+
     def spent(self, seconds: float) -> None:
         """See `Answering`."""
 
@@ -197,7 +204,7 @@ class OneConnection:
         """One request, encoded and decoded as on the wire, both ways."""
         version = api.max_version if version is None else version
         frame = encode_request(api, version, 1, "a client", body)[SIZE_BYTES:]
-        inbound = InboundRequest(self, decode_request(frame), 0.0)
+        inbound = InboundRequest(self, decode_request(frame), 0.0, len(frame), self._thread)
         self._written.clear()
         to.handle(inbound)
         await asyncio.wait_for(self._written.wait(), 10)

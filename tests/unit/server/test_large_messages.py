@@ -17,6 +17,11 @@ from quorum_node.schema.primitives import Buffer
 from quorum_node.schema.schema import Message
 from quorum_node.server.listener.kafka_connection import KafkaConnection
 from quorum_node.server.listener.kafka_listener import KafkaListener
+from quorum_node.server.listener.large_messages import (
+    LARGE_FETCH_BYTES,
+    LARGE_MESSAGE_BYTES,
+    may_take_long,
+)
 from quorum_node.server.listener.port import InboundRequest
 from quorum_node.server.observing.metrics import Metrics
 from support.kept_bytes import Wire
@@ -138,7 +143,7 @@ async def test_connection_that_is_lost_meanwhile_is_not_answered() -> None:
     env.connection.connection_lost(None)
     env.may_decode.set()
     done = asyncio.Event()
-    env.listener.large_messages.run(lambda: None, lambda made, seconds: done.set())
+    env.listener.large_messages.run(env, lambda: None, lambda made, seconds: done.set())
     await asyncio.wait_for(done.wait(), 10)
     assert "handled" not in env.threads
     assert not env.wire.written
@@ -165,3 +170,33 @@ def test_many_items_make_few_parts_and_large_records_are_not_copied() -> None:
     parts = encode_response_parts(DESCRIBE_CONFIGS, 4, 1, answer)
     assert len(parts) == 1
     assert int.from_bytes(parts[0][:4], "big") == len(parts[0]) - 4
+
+
+async def test_owners_take_turns_on_the_thread() -> None:
+    env = Env()
+    messages = env.listener.large_messages
+    begun, order, done = threading.Event(), list[str](), asyncio.Event()
+
+    def note(name: str) -> Callable[[], None]:
+        return lambda: order.append(name)
+
+    def ended(made: object, seconds: float) -> None:
+        if len(order) == 4:
+            done.set()
+
+    messages.run("first", begun.wait, ended)
+    for name in ("a1", "a2", "a3"):
+        messages.run("a", note(name), ended)
+    messages.run("b", note("b1"), ended)
+    begun.set()
+    await asyncio.wait_for(done.wait(), 10)
+    assert order == ["a1", "b1", "a2", "a3"]
+
+
+def test_fetches_and_short_requests_are_decoded_at_once() -> None:
+    produce, fetch, other = b"\0\0", b"\0\1", b"\0\x13"
+    assert not may_take_long(other + bytes(LARGE_MESSAGE_BYTES - 3))
+    assert may_take_long(other + bytes(LARGE_MESSAGE_BYTES))
+    assert not may_take_long(fetch + bytes(LARGE_MESSAGE_BYTES))
+    assert may_take_long(fetch + bytes(LARGE_FETCH_BYTES))
+    assert not may_take_long(produce + bytes(LARGE_FETCH_BYTES))

@@ -17,7 +17,7 @@ Source: KIP-631, "Persistence and Visibility".
 """
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -25,7 +25,6 @@ from quorum_node.controller.decision import Decision
 from quorum_node.controller.features import unknown_levels
 from quorum_node.controller.leases import BrokerLeases
 from quorum_node.controller.snapshot_turns import SnapshotTurns
-from quorum_node.controller.unclean_elections import unclean_elections
 from quorum_node.controller.view import (
     NOBODY,
     UNRESTRICTED,
@@ -40,21 +39,17 @@ from quorum_node.image.committed import CommittedImage
 from quorum_node.raft.errors import RaftError
 from quorum_node.records.identity import ReplicaKey
 from quorum_node.records.metadata import (
-    MetadataMessage,
     decode_metadata,
-    encode_metadata,
-    record_version,
 )
 from quorum_node.server.controller.events import ControllerEvents
 from quorum_node.server.controller.nondeterminism import Nondeterminism
+from quorum_node.server.controller.planned import Planned, plan
 from quorum_node.server.controller.speculative_images import (
     SpeculativeImages,
     Step,
     are_outside_transactions,
-    decode_to_same,
 )
 from quorum_node.server.partition.port import (
-    MAX_BATCH_BYTES,
     Append,
     AppendOutcome,
     Appends,
@@ -139,6 +134,8 @@ class ActiveController:
         self.leases = BrokerLeases(session_timeout_ms)
         self.speculative = SpeculativeImages()
         """The images that replay can reuse."""
+        self.tenure = 0
+        """How often this node became the active controller. Between two tenures `pending` may have lost records."""
         self._replica = replica
         self._nondeterminism = nondeterminism
         self._events = events
@@ -212,6 +209,7 @@ class ActiveController:
             self._hold_back(epoch, levels)
             return
         self._epoch = epoch
+        self.tenure += 1
         self._snapshot_turns = self._port.snapshot_turns(self._nondeterminism.now_ms())
         self._commits.clear()
         self._stale_offset = 0
@@ -290,31 +288,34 @@ class ActiveController:
     def carry_out(self, decision: Decision, settled: Settled) -> None:
         """Append the records of a decision. It must have been made on the latest view, with no change since."""
         assert self._pending is not None
-        if not decision.records:
+        self._carry_out(plan(decision, self._pending), settled)
+
+    def carry_out_planned(self, planned: Planned, tenure: int, settled: Settled) -> bool:
+        """The same for a decision that a thread has made and planned meanwhile, in this tenure. False if it has to be made again.
+
+        A decision without records only answers: it is valid even if others have changed the state since, as an answer on a linearizable read
+        of the moment when the request arrived.
+        """
+        if self._pending is None or tenure != self.tenure:
+            return False
+        if planned.decision.records and planned.before is not self._pending:
+            return False
+        self._carry_out(planned, settled)
+        return True
+
+    def _carry_out(self, planned: Planned, settled: Settled) -> None:
+        if planned.too_large is not None:
+            settled(planned.too_large)
+            return
+        if not planned.chunks:
             self.after_all(settled)
             return
-        values = _encoded(decision.records, self._pending.features.metadata_version)
-        total_bytes = sum(map(len, values))
-        if total_bytes > MAX_BATCH_BYTES and (
-            decision.atomic or max(map(len, values)) > MAX_BATCH_BYTES
-        ):
-            settled(TooLarge(total_bytes))
-            return
-        before, self._pending = self._pending, self._pending.replay_all(decision.records)
-        chunks = _chunks(values) if total_bytes > MAX_BATCH_BYTES else [tuple(values)]
-        records = decision.records
-        step: Step | None = None
-        if (
-            len(chunks) == 1
-            and are_outside_transactions(records)
-            and decode_to_same(records, values)
-        ):
-            step = Step(before, self._pending)
-        for chunk in chunks:
+        self._pending = planned.after
+        for chunk in planned.chunks:
             append = self._replica.appends.submit(chunk, _no_callback)
             assert append is not None, "a chunk fits into a batch"
-            self._in_flight[append] = _InFlightAppend(step)
-        unclean = unclean_elections(before, records)
+            self._in_flight[append] = _InFlightAppend(planned.step)
+        unclean = planned.unclean
         if unclean:
             self.after_all(
                 lambda error: None if error is not None else self._port.elected_unclean(unclean)
@@ -386,25 +387,6 @@ class ActiveController:
 
     def _settle_later(self) -> None:
         self._replica.call_soon(self._settle_down)
-
-
-def _encoded(records: Sequence[MetadataMessage], level: int) -> list[bytes]:
-    versions = {kind: record_version(kind, level) for kind in set(map(type, records))}
-    return [encode_metadata(record, versions[type(record)]) for record in records]
-
-
-def _chunks(values: Sequence[bytes]) -> list[tuple[bytes, ...]]:
-    """Whole values, grouped into as few batches as possible."""
-    chunks: list[tuple[bytes, ...]] = []
-    chunk: list[bytes] = []
-    size_bytes = 0
-    for value in values:
-        if chunk and size_bytes + len(value) > MAX_BATCH_BYTES:
-            chunks.append(tuple(chunk))
-            chunk, size_bytes = [], 0
-        chunk.append(value)
-        size_bytes += len(value)
-    return [*chunks, tuple(chunk)]
 
 
 def _no_callback(outcome: AppendOutcome) -> None:

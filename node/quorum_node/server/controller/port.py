@@ -1,7 +1,7 @@
 """The port of this package: the methods of a replica that the controller requires, and the controller's methods for other packages."""
 
 from collections.abc import Callable, Iterable
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from quorum_node.controller.decision import Decision
 from quorum_node.controller.view import NOBODY, UNRESTRICTED, Caller, Rights, View
@@ -13,6 +13,8 @@ from quorum_node.server.controller.active_controller import ControlledReplica
 from quorum_node.server.controller.registrar import RegisteringReplica
 from quorum_node.server.controller.snapshot_coordinator import CoordinatedReplica
 from quorum_node.server.partition.port import TooLarge
+
+_T = TypeVar("_T")
 
 
 class NodeReplica(ControlledReplica, RegisteringReplica, CoordinatedReplica, Protocol):
@@ -39,12 +41,20 @@ class Decider(Protocol):
 
 
 class Asking(Protocol):
-    """A request that waits for its answer."""
+    """A request that waits for its answer. `takes_long`: its pure work is done on a thread."""
+
+    takes_long: bool
 
     @property
     def caller(self) -> Caller: ...
 
+    def prepare(self, work: Callable[[], _T], then: Callable[[_T], None]) -> None:
+        """Do pure work, then continue with its result on the loop."""
+
     def reply(self, body: Message) -> None: ...
+
+    def reply_made(self, make: Callable[[], Message]) -> None:
+        """Reply with the result of pure work."""
 
 
 class ControllerRequests(Protocol):

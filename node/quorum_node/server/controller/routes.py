@@ -4,6 +4,8 @@ Must not know how a command decides, nor when an answer is sent (`controller_api
 `security/rights/api_table.py`.
 """
 
+from functools import partial
+
 from quorum_node.controller.controller_heartbeats import (
     controller_heartbeat,
     refuse_controller_heartbeat,
@@ -32,13 +34,15 @@ from quorum_node.schema.schema import Message
 from quorum_node.server.controller.route import Route
 from quorum_node.server.controller.topic_routes import TOPIC_ROUTES
 
+_impure = partial(Route, is_pure=False)
+
 ROUTES: dict[type[Message], Route] = {
-    BrokerRegistrationRequest: Route(register_broker, refuse_registration),
-    BrokerHeartbeatRequest: Route(heartbeat, refuse_heartbeat),
-    UnregisterBrokerRequest: Route(unregister_broker, refuse_unregister),
-    ControllerRegistrationRequest: Route(register_controller, refuse_controller_registration),
-    AllocateProducerIdsRequest: Route(allocate_producer_ids, refuse_producer_ids),
-    ControllerHeartbeatRequest: Route(controller_heartbeat, refuse_controller_heartbeat),
-    UpdateFeaturesRequest: Route(update_features, refuse_update_features),
+    BrokerRegistrationRequest: _impure(register_broker, refuse_registration),
+    BrokerHeartbeatRequest: _impure(heartbeat, refuse_heartbeat),
+    UnregisterBrokerRequest: _impure(unregister_broker, refuse_unregister),
+    ControllerRegistrationRequest: _impure(register_controller, refuse_controller_registration),
+    AllocateProducerIdsRequest: _impure(allocate_producer_ids, refuse_producer_ids),
+    ControllerHeartbeatRequest: _impure(controller_heartbeat, refuse_controller_heartbeat),
+    UpdateFeaturesRequest: _impure(update_features, refuse_update_features),
     **TOPIC_ROUTES,
 }

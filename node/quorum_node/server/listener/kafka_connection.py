@@ -303,11 +303,14 @@ class KafkaConnection(asyncio.Protocol):
         return False
 
     def _handle(
-        self, request: Request, size_bytes: int, large: LargeMessages | None = None
+        self, request: Request, size_bytes: int, *, takes_long: bool = False
     ) -> InboundRequest:
         if not self._is_voters:
             self._is_voters = self._server.is_voters(self, request)
-        inbound = InboundRequest(self, request, self._received, size_bytes, large)
+        thread = self._server.large_messages
+        inbound = InboundRequest(
+            self, request, self._received, size_bytes, thread, takes_long=takes_long
+        )
         self._queued_bytes += size_bytes
         self._waiting.append(inbound)
         self._share.received(1)
@@ -326,13 +329,18 @@ class KafkaConnection(asyncio.Protocol):
             if not self._closed:
                 self._handle_and_answer(lambda: self._handle_decoded(made, size_bytes))
 
-        self._server.large_messages.run(lambda: decode(frame), done)
+        self._server.large_messages.run(self._share, lambda: decode(frame), done)
 
     def _handle_decoded(self, made: "Future[Request]", size_bytes: int) -> bool:
         began = perf_counter()
-        self._handle(made.result(), size_bytes, self._server.large_messages)
+        self._handle(made.result(), size_bytes, takes_long=True)
         self.spent(perf_counter() - began)
         return self._frames.has_more
+
+    @property
+    def owner(self) -> Share:
+        """See `Answering`."""
+        return self._share
 
     def spent(self, seconds: float) -> None:
         """See `Answering`."""

@@ -6,8 +6,11 @@ has to be pure, over data that does not change.
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from threading import Lock
 from time import thread_time
 from typing import TypeVar
 
@@ -16,34 +19,57 @@ from quorum_node.server.ending.loop_calls import call_on_loop
 
 _T = TypeVar("_T")
 
-LARGE_MESSAGE_BYTES = 16 << 10
-"""In bytes: smaller messages are decoded at once, which takes a few milliseconds at most."""
-_PRODUCE = b"\x00\x00"
-"""The API key of requests that are large because of records, which are not decoded."""
+LARGE_MESSAGE_BYTES = 4 << 10
+"""In bytes: smaller messages are decoded at once, which takes up to two milliseconds."""
+LARGE_FETCH_BYTES = 16 << 10
+"""The same for fetches, which are frequent, and whose elements are large."""
+_PRODUCE, _FETCH = b"\x00\x00", b"\x00\x01"
+"""API keys. A Produce request is large because of records, which are not decoded."""
 
 
 def may_take_long(frame: Buffer) -> bool:
     """Whether a request is decoded on the thread."""
-    return len(frame) >= LARGE_MESSAGE_BYTES and bytes(frame[:2]) != _PRODUCE
+    if len(frame) < LARGE_MESSAGE_BYTES:
+        return False
+    key = bytes(frame[:2])
+    return key != _PRODUCE and (key != _FETCH or len(frame) >= LARGE_FETCH_BYTES)
 
 
 class LargeMessages:
-    """The thread and its queue; created inside the loop."""
+    """The thread and its queues, one for each owner; created inside the loop. Owners take turns: one that sends many large requests does
+    not delay those of others by more than one piece of work.
+    """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._thread: ThreadPoolExecutor | None = None
+        self._lock = Lock()
+        self._queues: dict[object, deque[Callable[[], None]]] = {}
+        """By owner, in the order of their turns."""
 
-    def run(self, work: Callable[[], _T], done: Callable[["Future[_T]", float], None]) -> None:
+    def run(
+        self, owner: object, work: Callable[[], _T], done: Callable[["Future[_T]", float], None]
+    ) -> None:
         """Do the work on the thread. `done` is called on the loop, with the result and the CPU time in seconds."""
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, thread_name_prefix="large-messages")
-        self._thread.submit(self._work, work, done)
+        with self._lock:
+            self._queues.setdefault(owner, deque()).append(partial(self._work, work, done))
+        self._thread.submit(self._take_turn)
 
     def close(self) -> None:
         """Drop the work that has not begun."""
         if self._thread is not None:
             self._thread.shutdown(wait=False, cancel_futures=True)
+
+    def _take_turn(self) -> None:
+        with self._lock:
+            owner = next(iter(self._queues))
+            queue = self._queues.pop(owner)
+            piece = queue.popleft()
+            if queue:
+                self._queues[owner] = queue
+        piece()
 
     def _work(self, work: Callable[[], _T], done: Callable[["Future[_T]", float], None]) -> None:
         made: Future[_T] = Future()

@@ -36,6 +36,10 @@ class Answering(Protocol):
     def unencodable(self, request: Request, error: FieldNotInVersion) -> None:
         """Report an answer that can't be encoded: a bug of this node."""
 
+    @property
+    def owner(self) -> object:
+        """Whose requests these are: owners take turns on the thread."""
+
     def spent(self, seconds: float) -> None:
         """Its requests have used this much time of a thread, in seconds."""
 
@@ -43,7 +47,7 @@ class Answering(Protocol):
 class InboundRequest:
     """One request and its place in the order of answers.
 
-    `large`: the thread for its pure work, if it is a large request.
+    `thread`: for its pure work, if that takes long. `takes_long`: known from its size; otherwise its handler may set it.
     """
 
     __slots__ = (
@@ -52,11 +56,12 @@ class InboundRequest:
         "connection",
         "encoded",
         "ends_connection",
-        "large",
         "received",
         "request",
         "size_bytes",
         "started",
+        "takes_long",
+        "thread",
     )
 
     def __init__(
@@ -65,9 +70,12 @@ class InboundRequest:
         request: Request,
         received: float,
         size_bytes: int = 0,
-        large: LargeMessages | None = None,
+        thread: LargeMessages | None = None,
+        *,
+        takes_long: bool = False,
     ) -> None:
-        self.large = large
+        self.thread = thread
+        self.takes_long = takes_long
         self.connection = connection
         self.request = request
         self.received = received
@@ -109,8 +117,8 @@ class InboundRequest:
         self.connection.write_ready()
 
     def prepare(self, work: Callable[[], _T], then: Callable[[_T], None]) -> None:
-        """Do pure work for this request, then continue with its result: at once, or on the thread if the request is large."""
-        if self.large is None:
+        """Do pure work for this request, then continue with its result: at once, or on the thread if it takes long."""
+        if self.thread is None or not self.takes_long:
             then(work())
             return
 
@@ -118,14 +126,14 @@ class InboundRequest:
             self.connection.spent(seconds)
             then(made.result())
 
-        self.large.run(work, done)
+        self.thread.run(self.connection.owner, work, done)
 
     def reply(self, body: Message) -> None:
         """Send the answer; ignored when the connection is closed."""
         self.reply_version(body, self.request.version)
 
     def reply_made(self, make: Callable[[], Message]) -> None:
-        """Make the answer and send it. `make` is pure: it runs on the thread if the request is large."""
+        """Make the answer and send it. `make` is pure: it runs on the thread if it takes long."""
         self._abandoned = None
         version = self.request.version
         self.prepare(lambda: self._encoded(make(), version), self._send)

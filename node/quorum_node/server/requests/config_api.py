@@ -69,7 +69,12 @@ class ConfigApi:
     def describe(
         self, inbound: InboundRequest, body: DescribeConfigsRequest, rights: Rights
     ) -> None:
-        """The present values, after a majority has confirmed the leader."""
+        """The present values, after a majority has confirmed the leader.
+
+        A few bytes of a request ask for hundreds of values, and one confirmation answers all requests that wait for it. So all are answered on
+        the thread.
+        """
+        inbound.takes_long = True
 
         def done(error: RaftError | None) -> None:
             caller, image = inbound.caller, self._replica.committed.image

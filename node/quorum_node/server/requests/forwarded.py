@@ -28,7 +28,14 @@ class ForwardedRequest(InboundRequest):
     __slots__ = ("_caller", "_carrier")
 
     def __init__(self, carrier: InboundRequest, request: Request, caller: Caller) -> None:
-        super().__init__(carrier.connection, request, carrier.received, large=carrier.large)
+        super().__init__(
+            carrier.connection,
+            request,
+            carrier.received,
+            carrier.size_bytes,
+            thread=carrier.thread,
+            takes_long=carrier.takes_long,
+        )
         self._carrier = carrier
         self._caller = caller
         carrier.when_abandoned(self.abandon)
@@ -47,11 +54,13 @@ class ForwardedRequest(InboundRequest):
 
         NOT_CONTROLLER becomes the envelope's own error: the broker then asks the next controller, and the client does not see it.
         """
+        self._carrier.takes_long = self.takes_long
         self._carrier.reply_made(lambda: self._envelope(body, version))
 
     def reply_made(self, make: Callable[[], Message]) -> None:
         """See `InboundRequest`."""
         version = self.request.version
+        self._carrier.takes_long = self.takes_long
         self._carrier.reply_made(lambda: self._envelope(make(), version))
 
     def _envelope(self, body: Message, version: int) -> EnvelopeResponse:

@@ -18,7 +18,7 @@ from quorum_node.protocol.api_versions import (
     FinalizedFeature,
     SupportedFeature,
 )
-from quorum_node.protocol.apis import APIS
+from quorum_node.protocol.apis import APIS, FETCH
 from quorum_node.protocol.configs import DescribeConfigsRequest, IncrementalAlterConfigsRequest
 from quorum_node.protocol.describe import (
     ENDPOINTS_OF_CONTROLLERS,
@@ -44,6 +44,9 @@ from quorum_node.server.wire.instant import Instant
 from quorum_node.server.wire.partitions import METADATA_PARTITION, PartitionKey
 from quorum_node.server.wire.refusals import refuse_request
 from quorum_node.server.wire.voters import answer_voter_change
+
+LONG_ANSWER_BYTES = 512
+"""In bytes: a longer request may have a hundred items or more. Each takes up to 20 µs to decide on and to answer."""
 
 
 class Replica(RequestedReplica, Protocol):
@@ -74,7 +77,7 @@ class KafkaApi:
         membership_allowed: bool,
         guard: Guard | None = None,
     ) -> None:
-        self.handle: Handler = self._serve if guard is None else partial(self._judge, guard)
+        self.handle: Handler = partial(self._handle, guard)
         self._main = replicas[METADATA_PARTITION]
         self._requests = PartitionRequests(replicas, self._main.now)
         self._configs = configs
@@ -84,6 +87,15 @@ class KafkaApi:
             ApiVersion(api_key=api.key, min_version=api.min_version, max_version=api.max_version)
             for api in APIS.values()
         )
+
+    def _handle(self, guard: Guard | None, inbound: InboundRequest) -> None:
+        # Fetches of members are long if they have several partitions, and every commit waits for them.
+        if inbound.size_bytes >= LONG_ANSWER_BYTES and inbound.request.api is not FETCH:
+            inbound.takes_long = True
+        if guard is None:
+            self._serve(inbound)
+        else:
+            self._judge(guard, inbound)
 
     def _judge(self, guard: Guard, inbound: InboundRequest) -> None:
         body = inbound.request.body

@@ -1,0 +1,73 @@
+"""Requests of a running node whose answers are made on the thread, so that commits don't wait for them."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Future
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from quorum_node.protocol.api import Api
+from quorum_node.protocol.apis import CREATE_TOPICS, DESCRIBE_CONFIGS, DESCRIBE_QUORUM
+from quorum_node.protocol.configs import DescribeConfigsRequest, DescribeConfigsResource
+from quorum_node.protocol.create_topics import CreatableTopic, CreateTopicsRequest
+from quorum_node.protocol.describe import DescribeQuorumRequest, DescribeQuorumRequestTopic
+from quorum_node.schema.schema import Message
+from quorum_node.security.caller import ANONYMOUS
+from quorum_node.server.listener.large_messages import LargeMessages
+from support.hosted_node import OneConnection, running_node
+
+T = TypeVar("T")
+
+
+class Counted(LargeMessages):
+    """Counts the pieces of work."""
+
+    def __init__(self) -> None:
+        super().__init__(asyncio.get_running_loop())
+        self.pieces = 0
+
+    def run(
+        self, owner: object, work: Callable[[], T], done: Callable[["Future[T]", float], None]
+    ) -> None:
+        """See `LargeMessages`."""
+        self.pieces += 1
+        super().run(owner, work, done)
+
+
+def topics(count: int) -> CreateTopicsRequest:
+    names = (f"topic-{each}" for each in range(count))
+    return CreateTopicsRequest(topics=tuple(CreatableTopic(name=each) for each in names))
+
+
+def partitions_of(count: int) -> DescribeQuorumRequest:
+    names = (f"topic-{each}" for each in range(count))
+    return DescribeQuorumRequest(
+        topics=tuple(DescribeQuorumRequestTopic(topic_name=each, partitions=()) for each in names)
+    )
+
+
+BROKER_CONFIGS = DescribeConfigsRequest(
+    resources=(DescribeConfigsResource(resource_type=4, resource_name=""),)
+)
+
+
+@pytest.mark.parametrize(
+    ("api", "body", "pieces"),
+    [
+        (DESCRIBE_CONFIGS, BROKER_CONFIGS, 1),
+        (CREATE_TOPICS, topics(1), 0),
+        (CREATE_TOPICS, topics(100), 2),
+        (DESCRIBE_QUORUM, partitions_of(1), 0),
+        (DESCRIBE_QUORUM, partitions_of(100), 1),
+    ],
+)
+async def test_long_answers_are_made_on_the_thread(
+    tmp_path: Path, api: Api, body: Message, pieces: int
+) -> None:
+    thread = Counted()
+    async with running_node(tmp_path) as node:
+        await OneConnection(ANONYMOUS, thread).ask(node.api, api, body, api.max_version)
+        assert thread.pieces == pieces
+    thread.close()
