@@ -72,7 +72,7 @@ def create_acls(view: View, request: CreateAclsRequest) -> Decision:
         return Decision(
             answer=refuse_create_acls(request, _NO_AUTHORIZER.code, _NO_AUTHORIZER.text)
         )
-    existing = {_entry(record) for record in view.image.acls}
+    made: set[_Entry] = set()
     records: list[MetadataMessage] = []
     results = []
     for creation in request.creations:
@@ -86,9 +86,9 @@ def create_acls(view: View, request: CreateAclsRequest) -> Decision:
             creation.operation,
             creation.permission_type,
         )
-        if problem is None and entry not in existing:
+        if problem is None and entry not in made and not _exists(view.image, entry):
             if len(records) < MAX_RECORDS:
-                existing.add(entry)
+                made.add(entry)
                 records.append(AccessControlEntryRecord(id=view.fresh_uuid(), **entry._asdict()))
             else:
                 text = f"one request makes at most {MAX_RECORDS} entries"
@@ -236,6 +236,13 @@ def _is_named(name: str | None, pattern_type: int, entry: AccessControlEntryReco
     if entry.pattern_type == _PREFIXED:
         return name.startswith(entry.resource_name)
     return entry.resource_name in (name, WILDCARD)
+
+
+def _exists(image: ClusterImage, entry: _Entry) -> bool:
+    found = image.acls.index.equal_to(
+        entry.resource_type, entry.pattern_type, entry.resource_name, entry.principal, entry.host
+    )
+    return any(_entry(each) == entry for each in found)
 
 
 def _entry(record: AccessControlEntryRecord) -> _Entry:

@@ -85,26 +85,32 @@ def described_credentials(
     image: ClusterImage, request: DescribeUserScramCredentialsRequest
 ) -> DescribeUserScramCredentialsResponse:
     """The same for an image."""
-    by_user: dict[str, list[CredentialInfo]] = {}
-    for (mechanism, user), record in sorted(image.scram.by_user.items()):
-        info = CredentialInfo(mechanism=mechanism, iterations=record.iterations)
-        by_user.setdefault(user, []).append(info)
-    asked = [each.name for each in request.users or ()] or sorted(by_user)
+    asked = [each.name for each in request.users or ()]
+    asked = asked or sorted({user for _, user in image.scram.by_user})
     times = Counter(asked)
     results = []
     for user in dict.fromkeys(asked):
         code, text = ErrorCode.NONE, None
+        infos: tuple[CredentialInfo, ...] = ()
         if times[user] > 1:
             code, text = ErrorCode.DUPLICATE_RESOURCE, f"{user} is in the request more than once"
-        elif user not in by_user:
+        elif not (infos := _infos(image, user)):
             code, text = ErrorCode.RESOURCE_NOT_FOUND, f"{user} has no SCRAM credentials"
-        infos = tuple(by_user.get(user, ())) if code == ErrorCode.NONE else ()
         results.append(
             DescribeUserScramCredentialsResult(
                 user=user, error_code=code, error_message=text, credential_infos=infos
             )
         )
     return DescribeUserScramCredentialsResponse(error_code=ErrorCode.NONE, results=tuple(results))
+
+
+def _infos(image: ClusterImage, user: str) -> tuple[CredentialInfo, ...]:
+    found = ((number, image.scram.get(number, user)) for number in sorted(MECHANISMS_BY_NUMBER))
+    return tuple(
+        CredentialInfo(mechanism=number, iterations=record.iterations)
+        for number, record in found
+        if record is not None
+    )
 
 
 def refuse_describe_scram_credentials(

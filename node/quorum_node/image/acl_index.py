@@ -4,7 +4,7 @@ A check of one resource reads the literal name, `*`, and prefixes of the lengths
 principals with two hosts. Its cost does not depend on entries for other resources, principals and hosts.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from immutables import Map
@@ -53,6 +53,13 @@ class AclIndex:
         if people:
             return AclIndex(self.by_resource.set(resource, people), self.prefix_lengths)
         return AclIndex(self.by_resource.delete(resource), self._counted(resource, -1))
+
+    def equal_to(
+        self, resource_type: int, pattern_type: int, name: str, principal: str, host: str
+    ) -> Iterable[AccessControlEntryRecord]:
+        """All entries with this resource and pattern, and this principal and host. One address may be written in several ways."""
+        people = self.by_resource.get((resource_type, pattern_type, name), _NOBODY)
+        return people.get((principal, host_text(host)), _NO_ENTRIES).values()
 
     def about(self, resource_type: int, name: str) -> Iterator[EntriesOfResource]:
         """All entries that match one resource: by its name, for all names, and by prefixes of its name."""

@@ -2,12 +2,14 @@
 
 import hashlib
 import hmac
+from collections.abc import Iterator
 
 import pytest
 
 from quorum_node.controller import acls
 from quorum_node.controller.acls import create_acls, delete_acls, describe_acls
 from quorum_node.controller.scram import alter_scram_credentials, describe_scram_credentials
+from quorum_node.image.access import AclsImage
 from quorum_node.protocol.acls import (
     AclCreation,
     CreateAclsRequest,
@@ -28,6 +30,7 @@ from quorum_node.protocol.scram import (
     ScramCredentialUpsertion,
     UserName,
 )
+from quorum_node.records.metadata import AccessControlEntryRecord
 from support.controlled_cluster import ControlledCluster
 
 TOPIC, CLUSTER = 2, 4
@@ -71,6 +74,19 @@ def test_acl_entry_is_created_once(cluster: ControlledCluster) -> None:
     assert create(cluster, entry(), entry(), entry("u")) == [ErrorCode.NONE] * 3
     assert create(cluster, entry()) == [ErrorCode.NONE]
     assert len(cluster.decided) == 2
+
+
+def test_creation_of_an_entry_does_not_read_all_others(
+    cluster: ControlledCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(cluster, *(entry(f"topic-{each}") for each in range(50)))
+
+    def read_all(image: AclsImage) -> Iterator[AccessControlEntryRecord]:
+        raise AssertionError("a node with many entries would be held up")
+
+    monkeypatch.setattr(AclsImage, "__iter__", read_all)
+    assert create(cluster, entry("topic-7"), entry("u")) == [ErrorCode.NONE] * 2
+    assert len(cluster.image.acls.by_id) == 51
 
 
 def test_filters_of_one_deletion_are_compared_with_entries_in_bounded_time(

@@ -4,12 +4,21 @@ import threading
 
 import pytest
 
+from quorum_node.protocol.acls import AclCreation, CreateAclsRequest, DescribeAclsRequest
 from quorum_node.protocol.create_topics import CreatableTopic, CreateTopicsRequest
 from quorum_node.protocol.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from quorum_node.protocol.errors import ErrorCode
+from quorum_node.protocol.scram import (
+    AlterUserScramCredentialsRequest,
+    DescribeUserScramCredentialsRequest,
+    ScramCredentialUpsertion,
+    UserName,
+)
 from quorum_node.records.metadata import RemoveTopicRecord, TopicRecord
 from support.broker_requests import heartbeat, registration
 from support.controller_env import Env
+
+MANY = 300
 
 
 async def env_with_broker() -> Env:
@@ -70,6 +79,62 @@ async def test_decision_that_changes_nothing_stands_whatever_others_change() -> 
     records = await env.commit()
     assert not any(isinstance(each, RemoveTopicRecord) for each in records)
     assert asked.answer.responses[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+async def test_short_request_about_many_entries_takes_long() -> None:
+    env = Env(has_authorizer=True)
+    await env.lead()
+    await env.commit()
+    everything = DescribeAclsRequest(
+        resource_type_filter=1,
+        resource_name_filter=None,
+        pattern_type_filter=1,
+        principal_filter=None,
+        host_filter=None,
+        operation=1,
+        permission_type=1,
+    )
+    few = env.ask(everything)
+    assert not few.takes_long
+    entries = (
+        AclCreation(
+            resource_type=2,
+            resource_name=f"topic-{each}",
+            principal="User:a",
+            host="*",
+            operation=3,
+            permission_type=3,
+        )
+        for each in range(MANY)
+    )
+    await env.do(CreateAclsRequest(creations=tuple(entries)))
+    many = env.ask(everything)
+    assert many.takes_long
+    many.work()
+    many.work()
+    assert len(many.answer.resources) == MANY
+
+
+async def test_short_request_about_many_users_takes_long() -> None:
+    env = Env()
+    await env.lead()
+    await env.commit()
+    upserted = (
+        ScramCredentialUpsertion(
+            name=f"user-{each}", mechanism=1, iterations=4096, salt=b"s", salted_password=bytes(32)
+        )
+        for each in range(MANY)
+    )
+    await env.do(AlterUserScramCredentialsRequest(deletions=(), upsertions=tuple(upserted)))
+    one = (UserName(name="user-7"),)
+    named = env.ask(DescribeUserScramCredentialsRequest(users=one))
+    assert not named.takes_long
+    assert [each.user for each in named.answer.results] == ["user-7"]
+    everybody = env.ask(DescribeUserScramCredentialsRequest(users=None))
+    assert everybody.takes_long
+    everybody.work()
+    everybody.work()
+    assert len(everybody.answer.results) == MANY
 
 
 async def test_decision_of_a_lost_leadership_is_not_carried_out() -> None:
