@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from quorum_node.server.listener.http_connection import HttpConnection
 from quorum_node.server.transport.sliced_transport import SLICE_BYTES
 from support.http_listener import http_listener
 
@@ -79,3 +80,28 @@ async def test_answer_is_complete_and_over_tls_written_in_slices(encrypted: bool
         assert wire.turn >= len(BODY) // SLICE_BYTES
     else:
         assert wire.largest_turn() >= len(BODY)
+
+
+async def test_request_of_many_small_chunks_is_parsed_in_pieces(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sizes: list[int] = []
+    parse = HttpConnection._parse
+
+    def parsed(connection: HttpConnection, data: bytes) -> None:
+        sizes.append(len(data))
+        parse(connection, data)
+
+    monkeypatch.setattr(HttpConnection, "_parse", parsed)
+    head = (
+        b"POST / HTTP/1.1\r\nhost: node\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n"
+    )
+    request = head + b"1\r\n{\r\n" * 5000 + b"0\r\n\r\n"
+    wire = Wire(encrypted=False)
+    connection = http_listener(application).make()
+    connection.connection_made(wire)
+    connection.data_received(request)
+    async with asyncio.timeout(10):
+        await wire.closed.wait()
+    assert b"".join(data for _, data in wire.written).endswith(BODY)
+    assert 0 < max(sizes) <= 2 << 10

@@ -20,6 +20,7 @@ from quorum_node.server.admin import (
     snapshot_routes,
     voter_routes,
 )
+from quorum_node.server.admin.api_document import DocumentedApp
 from quorum_node.server.admin.authorization import (
     caller_of,
     exposed_token,
@@ -41,7 +42,7 @@ _LOG = structlog.get_logger("quorum_node")
 
 def create_app(node: NodeView) -> FastAPI:
     """The application of one node."""
-    app = FastAPI(
+    app = DocumentedApp(
         title="MetadataQuorum node",
         version=VERSION,
         description="Admin API of one replica of a metadata quorum.",

@@ -36,8 +36,8 @@ SHARE = 0.2
 """Part of the loop's time for all callers without the token."""
 BURST_SECONDS = 0.2
 MAX_HEADER_BYTES = 16 << 10
-_PIECE_BYTES = 16 << 10
-"""Bytes that are parsed at once for a caller without the token."""
+PIECE_BYTES = 2 << 10
+"""Bytes that are parsed at once for a caller without the token: few enough for hundreds of chunks of one byte each."""
 
 
 @dataclass(slots=True, eq=False)
@@ -122,7 +122,7 @@ class HttpConnection(H11Protocol):
             if not self.transport.is_closing():
                 self.transport.pause_reading()
             return
-        if self._listener.turns.may_go_on(self) and len(self._received) <= _PIECE_BYTES:
+        if self._listener.turns.may_go_on(self) and len(self._received) <= PIECE_BYTES:
             self.take_turn()
         else:
             self._wait_for_turn()
@@ -133,7 +133,7 @@ class HttpConnection(H11Protocol):
         if self._is_gone:
             return
         began = perf_counter()
-        size = len(self._received) if self._is_trusted else _PIECE_BYTES
+        size = len(self._received) if self._is_trusted else PIECE_BYTES
         piece = bytes(self._received[:size])
         del self._received[:size]
         self._listener.book.has_unfinished(self, len(self._received))
