@@ -188,6 +188,11 @@ class OneConnection:
         """See `Answering`."""
         self._written.set()
 
+    async def written(self) -> None:
+        """Wait until something more can be written."""
+        await self._written.wait()
+        self._written.clear()
+
     def unencodable(self, request: Request, error: FieldNotInVersion) -> None:
         """See `Answering`."""
         raise error

@@ -215,9 +215,9 @@ class HostedReplicas:
         self._create(name, replicas or ((ME,),), configs)
         return self.replica(name)
 
-    def create_elsewhere(self, name: str) -> None:
-        """A topic of one partition, of which this broker has no replica."""
-        self._create(name, ((OTHER,),), {})
+    def create_elsewhere(self, name: str, partitions: int = 1) -> None:
+        """A topic of which this broker has no replica."""
+        self._create(name, ((OTHER,),) * partitions, {})
 
     def _create(
         self, name: str, replicas: tuple[tuple[int, ...], ...], configs: dict[str, str]

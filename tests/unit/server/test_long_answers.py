@@ -1,10 +1,6 @@
 """Requests of a running node whose answers are made on the thread, so that commits don't wait for them."""
 
-import asyncio
-from collections.abc import Callable
-from concurrent.futures import Future
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
 
@@ -15,25 +11,8 @@ from quorum_node.protocol.create_topics import CreatableTopic, CreateTopicsReque
 from quorum_node.protocol.describe import DescribeQuorumRequest, DescribeQuorumRequestTopic
 from quorum_node.schema.schema import Message
 from quorum_node.security.caller import ANONYMOUS
-from quorum_node.server.listener.large_messages import LargeMessages
+from support.counted_work import CountedWork
 from support.hosted_node import OneConnection, running_node
-
-T = TypeVar("T")
-
-
-class Counted(LargeMessages):
-    """Counts the pieces of work."""
-
-    def __init__(self) -> None:
-        super().__init__(asyncio.get_running_loop())
-        self.pieces = 0
-
-    def run(
-        self, owner: object, work: Callable[[], T], done: Callable[["Future[T]", float], None]
-    ) -> None:
-        """See `LargeMessages`."""
-        self.pieces += 1
-        super().run(owner, work, done)
 
 
 def topics(count: int) -> CreateTopicsRequest:
@@ -66,7 +45,7 @@ BROKER_CONFIGS = DescribeConfigsRequest(
 async def test_long_answers_are_made_on_the_thread(
     tmp_path: Path, api: Api, body: Message, pieces: int
 ) -> None:
-    thread = Counted()
+    thread = CountedWork()
     async with running_node(tmp_path) as node:
         await OneConnection(ANONYMOUS, thread).ask(node.api, api, body, api.max_version)
         assert thread.pieces == pieces

@@ -8,12 +8,13 @@ from collections.abc import Mapping
 
 from quorum_node.broker.batch import NO_PRODUCER
 from quorum_node.controller.acls import described_acls
-from quorum_node.controller.authorization import UNRESTRICTED, ListedRights, Rights
+from quorum_node.controller.authorization import UNRESTRICTED, Caller, ListedRights, Rights
 from quorum_node.controller.config_descriptions import Asked, describe
 from quorum_node.controller.config_rights import config_refused
 from quorum_node.controller.described_room import DescribedRoom
 from quorum_node.controller.problem import Problem
 from quorum_node.controller.scram import described_credentials
+from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.protocol.acls import DescribeAclsRequest
 from quorum_node.protocol.alter_replica_log_dirs import AlterReplicaLogDirsRequest
 from quorum_node.protocol.api_versions import ApiVersionsRequest
@@ -166,15 +167,13 @@ class BrokerApi:
                 inbound.reply(self._log_dirs.describe(body))
             case AlterReplicaLogDirsRequest():
                 inbound.reply(self._log_dirs.alter(body))
-            case DescribeClientQuotasRequest():
-                inbound.reply(describe_quotas(self._replicas.image.client_quotas, body))
-            case DescribeAclsRequest():
-                image, on = self._replicas.image, self._guard is not None and self._guard.is_on
-                inbound.reply(described_acls(image, body, has_authorizer=on))
-            case DescribeUserScramCredentialsRequest():
-                inbound.reply(described_credentials(self._replicas.image, body))
-            case DescribeConfigsRequest():
-                self._describe_configs(inbound, body, rights)
+            case (
+                DescribeClientQuotasRequest()
+                | DescribeAclsRequest()
+                | DescribeUserScramCredentialsRequest()
+                | DescribeConfigsRequest()
+            ):
+                self._describe(inbound, body, rights)
             case None:
                 inbound.reply_version(self._metadata.api_versions_too_new(), 0)
             case ApiVersionsRequest():
@@ -210,17 +209,37 @@ class BrokerApi:
             return InitProducerIdResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return InitProducerIdResponse(error_code=0, producer_id=producer_id, producer_epoch=0)
 
-    def _describe_configs(
-        self, inbound: InboundRequest, body: DescribeConfigsRequest, rights: Rights
-    ) -> None:
+    def _describe(self, inbound: InboundRequest, body: Message, rights: Rights) -> None:
+        """Describe a part of the image on the thread: a few bytes of a request ask for any number of entries."""
+        image, is_on = self._replicas.image, self._guard is not None and self._guard.is_on
+        inbound.takes_long = True
+
+        def description() -> Message:
+            match body:
+                case DescribeClientQuotasRequest():
+                    return describe_quotas(image.client_quotas, body)
+                case DescribeAclsRequest():
+                    return described_acls(image, body, has_authorizer=is_on)
+                case DescribeUserScramCredentialsRequest():
+                    return described_credentials(image, body)
+                case DescribeConfigsRequest():
+                    return self._described_configs(inbound.caller, image, body, rights)
+            raise AssertionError(type(body).__name__)
+
+        inbound.reply_made(description)
+
+    def _described_configs(
+        self, caller: Caller, image: ClusterImage, body: DescribeConfigsRequest, rights: Rights
+    ) -> DescribeConfigsResponse:
         room = DescribedRoom()
         results = tuple(
             self._describe_one(
+                image,
                 each,
                 room,
                 config_refused(
                     rights,
-                    inbound.caller,
+                    caller,
                     AclOperation.DESCRIBE_CONFIGS,
                     each.resource_type,
                     each.resource_name,
@@ -229,10 +248,11 @@ class BrokerApi:
             )
             for each in body.resources
         )
-        inbound.reply(DescribeConfigsResponse(results=results))
+        return DescribeConfigsResponse(results=results)
 
     def _describe_one(
         self,
+        image: ClusterImage,
         resource: DescribeConfigsResource,
         room: DescribedRoom,
         refused: Problem | None,
@@ -242,7 +262,7 @@ class BrokerApi:
         kind, name = resource.resource_type, resource.resource_name
         asked = Asked(kind, name, frozenset(resource.configuration_keys or ()), synonyms)
         found = refused or room.describe(
-            lambda: describe(self._replicas.image, self._broker_id, self._static, asked)
+            lambda: describe(image, self._broker_id, self._static, asked)
         )
         return DescribeConfigsResult(
             error_code=found.code if isinstance(found, Problem) else ErrorCode.NONE,

@@ -31,7 +31,10 @@ from quorum_node.protocol.describe import (
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
-from quorum_node.protocol.describe_topic_partitions import DescribeTopicPartitionsRequest
+from quorum_node.protocol.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+)
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.protocol.metadata import (
     MetadataBroker,
@@ -54,6 +57,8 @@ from quorum_node.server.listener.port import InboundRequest
 _NO_LEADER = -1
 _TOPIC_IDS_SINCE = 12
 """First version in which a topic may be named by its id, and a name may be null, as in a stock broker."""
+_MANY = 100
+"""Topics or partitions from which Metadata is answered on the thread: each takes up to 10 µs."""
 
 Endpoint = tuple[str, int, str | None]
 """Host, port, rack."""
@@ -138,7 +143,9 @@ class MetadataApi:
             return
         brokers = tuple(
             ClusterNode(broker_id=broker_id, host=host, port=port, rack=rack, is_fenced=is_fenced)
-            for broker_id, (host, port, rack), is_fenced in self._brokers(inbound)
+            for broker_id, (host, port, rack), is_fenced in _brokers(
+                self._image(), inbound.caller.listener
+            )
             if not is_fenced or body.include_fenced_brokers
         )
         inbound.reply(
@@ -157,45 +164,34 @@ class MetadataApi:
     def metadata(
         self, inbound: InboundRequest, body: MetadataRequest, rights: ListedRights = UNRESTRICTED
     ) -> None:
-        """Answer Metadata at once. Each topic needs DESCRIBE; of all topics, the others are left out."""
-        may = on_topics(rights, AclOperation.DESCRIBE)
-        image = self._image()
-        brokers = tuple(
-            MetadataBroker(node_id=broker_id, host=host, port=port, rack=rack)
-            for broker_id, (host, port, rack), is_fenced in self._brokers(inbound)
-            if not is_fenced
-        )
-        live = {each.node_id for each in brokers}
-        version = inbound.request.version
+        """Answer Metadata, on the thread if there is much to describe. Each topic needs DESCRIBE; of all topics, the others are left out."""
+        image, version = self._image(), inbound.request.version
         everything = body.topics is None or (not body.topics and version == 0)
-        by_id = version < _TOPIC_IDS_SINCE and any(
-            each.name is None or each.topic_id is not None for each in body.topics or ()
-        )
-        # Repeated topics are dropped: a topic of many partitions, repeated thousands of times, would fill the memory.
-        # If a topic has a name, its id is ignored: thousands of ids with one name would cause as many answers.
-        asked = {
-            each.topic_id if each.name is None else each.name: each for each in body.topics or ()
-        }.values()
-        topics = (
-            map(_refused, asked)
-            if by_id
-            else (_described(image, topic, live) for topic in image.topics if may(topic.name))
-            if everything
-            else (_asked(image, each, live, may) for each in asked)
-        )
-        inbound.reply(
-            MetadataResponse(
+        if _is_much(image, None if everything else body.topics):
+            inbound.takes_long = True
+        listener, cluster_id = inbound.caller.listener, self._cluster_id()
+
+        def description() -> MetadataResponse:
+            brokers = tuple(
+                MetadataBroker(node_id=broker_id, host=host, port=port, rack=rack)
+                for broker_id, (host, port, rack), is_fenced in _brokers(image, listener)
+                if not is_fenced
+            )
+            live = {each.node_id for each in brokers}
+            topics = _topics(image, body, version, live, on_topics(rights, AclOperation.DESCRIBE))
+            return MetadataResponse(
                 brokers=brokers,
-                cluster_id=self._cluster_id(),
+                cluster_id=cluster_id,
                 controller_id=self._broker_id,
-                topics=tuple(topics)
+                topics=topics
                 if not body.include_topic_authorized_operations
                 else tuple(_with_operations(each, rights) for each in topics),
                 cluster_authorized_operations=operations_on_cluster(rights)
                 if body.include_cluster_authorized_operations
                 else NO_AUTHORIZED_OPERATIONS,
             )
-        )
+
+        inbound.reply_made(description)
 
     def topic_partitions(
         self,
@@ -203,20 +199,55 @@ class MetadataApi:
         body: DescribeTopicPartitionsRequest,
         rights: ListedRights = UNRESTRICTED,
     ) -> None:
-        """Answer DescribeTopicPartitions at once."""
-        live = frozenset(
-            broker_id for broker_id, _, is_fenced in self._brokers(inbound) if not is_fenced
-        )
-        inbound.reply(describe_topic_partitions(self._image(), live, body, rights))
+        """Answer DescribeTopicPartitions, on the thread: all topics are sorted, and those before the page checked as well."""
+        image, listener = self._image(), inbound.caller.listener
+        inbound.takes_long = True
 
-    def _brokers(self, inbound: InboundRequest) -> Iterator[tuple[int, Endpoint, bool]]:
-        listener = inbound.caller.listener
-        by_id = self._image().brokers.by_id
-        for broker_id in sorted(by_id):
-            broker = by_id[broker_id]
-            for each in broker.end_points:
-                if each.name == listener:
-                    yield broker_id, (each.host, each.port, broker.rack), broker.fenced
+        def description() -> DescribeTopicPartitionsResponse:
+            brokers = _brokers(image, listener)
+            live = frozenset(broker_id for broker_id, _, is_fenced in brokers if not is_fenced)
+            return describe_topic_partitions(image, live, body, rights)
+
+        inbound.reply_made(description)
+
+
+def _brokers(image: ClusterImage, listener: str) -> Iterator[tuple[int, Endpoint, bool]]:
+    by_id = image.brokers.by_id
+    for broker_id in sorted(by_id):
+        broker = by_id[broker_id]
+        for each in broker.end_points:
+            if each.name == listener:
+                yield broker_id, (each.host, each.port, broker.rack), broker.fenced
+
+
+def _is_much(image: ClusterImage, asked: tuple[MetadataRequestTopic, ...] | None) -> bool:
+    """Whether there is much to describe. `asked`: None for all topics."""
+    if asked is None:
+        return image.topics.partition_count >= _MANY
+    if len(asked) >= _MANY:
+        return True
+    topics = (
+        image.topics.named(each.name)
+        if each.name is not None
+        else image.topics.get(each.topic_id or UUID(int=0))
+        for each in asked
+    )
+    return sum(len(topic.partitions) for topic in topics if topic is not None) >= _MANY
+
+
+def _topics(
+    image: ClusterImage, body: MetadataRequest, version: int, live: set[int], may: May
+) -> tuple[MetadataTopic, ...]:
+    if body.topics is None or (not body.topics and version == 0):
+        return tuple(_described(image, topic, live) for topic in image.topics if may(topic.name))
+    # Repeated topics are dropped: a topic of many partitions, repeated thousands of times, would fill the memory.
+    # If a topic has a name, its id is ignored: thousands of ids with one name would cause as many answers.
+    asked = {each.topic_id if each.name is None else each.name: each for each in body.topics}
+    if version < _TOPIC_IDS_SINCE and any(
+        each.name is None or each.topic_id is not None for each in body.topics
+    ):
+        return tuple(map(_refused, asked.values()))
+    return tuple(_asked(image, each, live, may) for each in asked.values())
 
 
 def _refused(asked: MetadataRequestTopic) -> MetadataTopic:
