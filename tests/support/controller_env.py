@@ -41,6 +41,10 @@ class PendingRequest:
         self.answers: list[Any] = []
         self._works: deque[Callable[[], None]] = deque()
 
+    def use_thread(self) -> None:
+        """See `Asking`."""
+        self.takes_long = True
+
     def prepare(self, work: Callable[[], T], then: Callable[[T], None]) -> None:
         """See `Asking`."""
         if not self.takes_long:

@@ -44,6 +44,9 @@ class PendingRequest:
         """See `Asking`."""
         then(work())
 
+    def use_thread(self) -> None:
+        """See `Asking`: done at once nevertheless."""
+
     def reply_made(self, make: Callable[[], Message]) -> None:
         """See `Asking`."""
         self.reply(make())

@@ -28,8 +28,9 @@ from quorum_node.server.listener.port import InboundRequest
 from quorum_node.server.listener.tls_authentication import TlsAuthentication
 from quorum_node.server.observing.metrics import Metrics
 from quorum_node.server.observing.refused_peers import RefusedPeers
+from quorum_node.server.transport.bounded_handshake import MAX_HANDSHAKE_BYTES
 from quorum_node.server.transport.tls_contexts import Certificates
-from support.generated_certificates import Issued, issue
+from support.generated_certificates import Issued, issue, pem
 from support.listener_settings import listener_settings
 from support.ports import free_ports
 from support.tls_folder import CONFIG, look_again, tls_files
@@ -420,5 +421,49 @@ def test_peer_with_an_expired_certificate_is_disconnected(
             assert await reader.read() == b""
         (why,) = port.reports.told
         assert "which expired at" in why
+
+    at_a_port(tmp_path, play)
+
+
+def test_client_with_hundreds_of_certificates_is_refused_before_they_are_read(
+    tmp_path: Path,
+) -> None:
+    """Each takes a tenth of a millisecond on the loop, whether the client is let in or not."""
+    reader = certificate_of("reader", None, CA)
+
+    async def play(port: Port) -> None:
+        assert await port.asks(reader)
+        chain = tmp_path / "chain"
+        one = pem(reader.certificate)
+        chain.write_bytes(one * (1 + MAX_HANDSHAKE_BYTES // 400))
+        context = port.context(reader)
+        context.load_cert_chain(chain, port.folder / "client" / "tls.key")
+        with contextlib.suppress(OSError):
+            reading, writing = await asyncio.open_connection(
+                "127.0.0.1", port.number, ssl=context, server_hostname="127.0.0.1"
+            )
+            writing.write(HELLO)
+            assert await reading.read(4) == b""
+        await until(lambda: bool(port.reports.told))
+        assert port.reports.told == [
+            "its handshake has more than 16 KiB: it sends too many or too large certificates"
+        ]
+        assert len(port.callers) == 1
+
+    at_a_port(tmp_path, play)
+
+
+def test_large_request_may_follow_the_handshake_at_once(tmp_path: Path) -> None:
+    async def play(port: Port) -> None:
+        body = ApiVersionsRequest(client_software_name="x" * 30_000, client_software_version="1")
+        reader, writer = await port.connect(certificate_of("reader", None, CA))
+        writer.write(encode_request(API_VERSIONS, 3, 1, "me", body) * 20)
+        received = 0
+        async with asyncio.timeout(10):
+            while received < 20:
+                size_bytes = int.from_bytes(await reader.readexactly(4), "big")
+                await reader.readexactly(size_bytes)
+                received += 1
+        writer.close()
 
     at_a_port(tmp_path, play)

@@ -212,7 +212,7 @@ class BrokerApi:
     def _describe(self, inbound: InboundRequest, body: Message, rights: Rights) -> None:
         """Describe a part of the image on the thread: a few bytes of a request ask for any number of entries."""
         image, is_on = self._replicas.image, self._guard is not None and self._guard.is_on
-        inbound.takes_long = True
+        inbound.use_thread()
 
         def description() -> Message:
             match body:

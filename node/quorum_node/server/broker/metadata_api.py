@@ -168,7 +168,7 @@ class MetadataApi:
         image, version = self._image(), inbound.request.version
         everything = body.topics is None or (not body.topics and version == 0)
         if _is_much(image, None if everything else body.topics):
-            inbound.takes_long = True
+            inbound.use_thread()
         listener, cluster_id = inbound.caller.listener, self._cluster_id()
 
         def description() -> MetadataResponse:
@@ -201,7 +201,7 @@ class MetadataApi:
     ) -> None:
         """Answer DescribeTopicPartitions, on the thread: all topics are sorted, and those before the page checked as well."""
         image, listener = self._image(), inbound.caller.listener
-        inbound.takes_long = True
+        inbound.use_thread()
 
         def description() -> DescribeTopicPartitionsResponse:
             brokers = _brokers(image, listener)

@@ -51,7 +51,7 @@ class ControllerApi:
             asking.reply_made(lambda: route.refuse(body, ErrorCode.NOT_CONTROLLER, _NOT_HERE))
             return
         if route.takes_long(view, body):
-            asking.takes_long = True
+            asking.use_thread()
         if not (asking.takes_long and route.is_pure):
             self._carry_out(asking, route, body, view)
             return

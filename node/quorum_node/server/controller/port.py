@@ -41,12 +41,17 @@ class Decider(Protocol):
 
 
 class Asking(Protocol):
-    """A request that waits for its answer. `takes_long`: its pure work is done on a thread."""
-
-    takes_long: bool
+    """A request that waits for its answer."""
 
     @property
     def caller(self) -> Caller: ...
+
+    @property
+    def takes_long(self) -> bool:
+        """Whether its pure work is done on a thread."""
+
+    def use_thread(self) -> None:
+        """Its pure work takes long, although it is short."""
 
     def prepare(self, work: Callable[[], _T], then: Callable[[_T], None]) -> None:
         """Do pure work, then continue with its result on the loop."""

@@ -47,7 +47,7 @@ class Answering(Protocol):
 class InboundRequest:
     """One request and its place in the order of answers.
 
-    `thread`: for its pure work, if that takes long. `takes_long`: known from its size; otherwise its handler may set it.
+    `thread`: for its pure work, if that takes long. `takes_long`: known from its size; otherwise its handler may know it (`use_thread`).
     """
 
     __slots__ = (
@@ -115,6 +115,10 @@ class InboundRequest:
         self.encoded = []
         self.answered = perf_counter()
         self.connection.write_ready()
+
+    def use_thread(self) -> None:
+        """Its pure work takes long, although it is short."""
+        self.takes_long = True
 
     def prepare(self, work: Callable[[], _T], then: Callable[[_T], None]) -> None:
         """Do pure work for this request, then continue with its result: at once, or on the thread if it takes long."""

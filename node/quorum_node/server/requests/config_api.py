@@ -74,7 +74,7 @@ class ConfigApi:
         A few bytes of a request ask for hundreds of values, and one confirmation answers all requests that wait for it. So all are answered on
         the thread.
         """
-        inbound.takes_long = True
+        inbound.use_thread()
 
         def done(error: RaftError | None) -> None:
             caller, image = inbound.caller, self._replica.committed.image

@@ -49,18 +49,21 @@ class ForwardedRequest(InboundRequest):
     def decided(self) -> None:
         """Nothing is cached: the connection belongs to a broker that forwards for many clients, each with its own rights."""
 
+    def use_thread(self) -> None:
+        """See `InboundRequest`."""
+        super().use_thread()
+        self._carrier.use_thread()
+
     def reply_version(self, body: Message, version: int) -> None:
         """Answer in the version of the client's request.
 
         NOT_CONTROLLER becomes the envelope's own error: the broker then asks the next controller, and the client does not see it.
         """
-        self._carrier.takes_long = self.takes_long
         self._carrier.reply_made(lambda: self._envelope(body, version))
 
     def reply_made(self, make: Callable[[], Message]) -> None:
         """See `InboundRequest`."""
         version = self.request.version
-        self._carrier.takes_long = self.takes_long
         self._carrier.reply_made(lambda: self._envelope(make(), version))
 
     def _envelope(self, body: Message, version: int) -> EnvelopeResponse:

@@ -91,7 +91,7 @@ class KafkaApi:
     def _handle(self, guard: Guard | None, inbound: InboundRequest) -> None:
         # Fetches of members are long if they have several partitions, and every commit waits for them.
         if inbound.size_bytes >= LONG_ANSWER_BYTES and inbound.request.api is not FETCH:
-            inbound.takes_long = True
+            inbound.use_thread()
         if guard is None:
             self._serve(inbound)
         else:

@@ -4,6 +4,7 @@ import ssl
 
 _WORDS = {
     "PEER_DID_NOT_RETURN_A_CERTIFICATE": "it shows no certificate, and this listener requires one (ssl.client.auth)",
+    "HANDSHAKE_TOO_LARGE": "its handshake has more than 16 KiB: it sends too many or too large certificates",
     "HTTP_REQUEST": "it speaks HTTP in clear text; this port speaks TLS",
     "HTTPS_PROXY_REQUEST": "it speaks HTTP in clear text; this port speaks TLS",
     "WRONG_VERSION_NUMBER": "it does not use TLS: is it configured as PLAINTEXT?",

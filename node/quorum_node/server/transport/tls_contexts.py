@@ -12,6 +12,7 @@ from enum import Enum
 
 from quorum_node.security.tls.material import Material
 from quorum_node.security.tls.ssl_settings import ClientAuth, SslSettings, TlsVersion
+from quorum_node.server.transport.bounded_handshake import BoundedContext
 
 _OLDEST = {
     TlsVersion.TLS_1_2: ssl.TLSVersion.TLSv1_2,
@@ -31,7 +32,7 @@ def server_context(
     settings: SslSettings, material: Material, asked: Certificates = Certificates.AS_CONFIGURED
 ) -> ssl.SSLContext:
     """The context for accepted connections. Raises ssl.SSLError if OpenSSL refuses the settings, a key or a certificate."""
-    context = _context(ssl.PROTOCOL_TLS_SERVER, settings, material)
+    context = _prepared(BoundedContext(ssl.PROTOCOL_TLS_SERVER), settings, material)
     # With a session ticket, a client could reconnect after its certificate has expired.
     context.num_tickets = 0
     context.options |= ssl.OP_NO_TICKET | ssl.OP_NO_RENEGOTIATION
@@ -49,14 +50,13 @@ def client_context(settings: SslSettings, material: Material) -> ssl.SSLContext:
 
     Raises ssl.SSLError if OpenSSL refuses the settings, a key or a certificate.
     """
-    context = _context(ssl.PROTOCOL_TLS_CLIENT, settings, material)
+    context = _prepared(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), settings, material)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_REQUIRED
     return context
 
 
-def _context(protocol: int, settings: SslSettings, material: Material) -> ssl.SSLContext:
-    context = ssl.SSLContext(protocol)
+def _prepared(context: ssl.SSLContext, settings: SslSettings, material: Material) -> ssl.SSLContext:
     versions = [_OLDEST[each] for each in settings.versions]
     context.minimum_version, context.maximum_version = min(versions), max(versions)
     if settings.cipher_suites.openssl:
