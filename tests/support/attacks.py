@@ -10,6 +10,7 @@ import socket
 import ssl
 import struct
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -39,8 +40,15 @@ NOT_NOW = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 class Attack:
     """The target of an attack, and whether to continue."""
 
-    def __init__(self, kafka: Address, admin: Address, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self,
+        kafka: Address,
+        admin: Address,
+        tls: ssl.SSLContext | None = None,
+        folder: Path | None = None,
+    ) -> None:
         self.kafka, self.admin = kafka, admin
+        self.folder = folder
         self.over = threading.Event()
         self._tls = tls
 
@@ -204,6 +212,21 @@ def handshakes(attack: Attack) -> None:
     attack.many(4, lambda: attack.connect(attack.admin).close())
 
 
+def many_certificates(attack: Attack) -> None:
+    """Handshakes with a chain of as many certificates as OpenSSL accepts. Without TLS there are none."""
+    if attack.folder is None:
+        handshakes(attack)
+        return
+    context = client_context(attack.folder, attack.folder / "ca.crt")
+    with tempfile.NamedTemporaryFile() as chain:
+        chain.write((attack.folder / "tls.crt").read_bytes())
+        chain.write((attack.folder / "ca.crt").read_bytes() * 150)
+        chain.flush()
+        context.load_cert_chain(chain.name, attack.folder / "tls.key")
+    shown = Attack(attack.kafka, attack.admin, context)
+    attack.many(8, lambda: shown.connect(attack.kafka).close())
+
+
 def http(attack: Attack, method: str, path: str, body: bytes = b"") -> None:
     head = f"{method} {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
     head += f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
@@ -246,14 +269,16 @@ ATTACKS: dict[str, Callable[[Attack], None]] = {
     "short-with-large-answers": short_with_large_answers,
     "pipelined": pipelined,
     "handshakes": handshakes,
+    "many-certificates": many_certificates,
 }
 
 
 def main() -> None:
     name, host, kafka_port, admin_port, *folder = sys.argv[1:]
     os.nice(10)
-    tls = client_context(Path(folder[0]), Path(folder[0]) / "ca.crt") if folder else None
-    attack = Attack((host, int(kafka_port)), (host, int(admin_port)), tls)
+    shown = Path(folder[0]) if folder else None
+    tls = None if shown is None else client_context(shown, shown / "ca.crt")
+    attack = Attack((host, int(kafka_port)), (host, int(admin_port)), tls, shown)
     ATTACKS[name](attack)
     # gives the threads time to start; the measurement begins when this line is read
     time.sleep(0.3)

@@ -47,7 +47,7 @@ class BoundedHandshake(ssl.SSLObject):
     def read(self, len: int = 1024, buffer: Any = None) -> bytes:
         """See `ssl.SSLObject`."""
         self._pass_on()
-        return super().read(len, buffer)  # type: ignore[arg-type, return-value]
+        return super().read(len, buffer)
 
     def pending(self) -> int:
         """See `ssl.SSLObject`. The loop reads as long as it is not 0: bytes that arrived with the end of the handshake count."""
@@ -78,7 +78,7 @@ class BoundedContext(ssl.SSLContext):
     ) -> ssl.SSLObject:
         """See `ssl.SSLContext`."""
         given = ssl.MemoryBIO()
-        made = super().wrap_bio(given, outgoing, server_side, server_hostname, session)  # type: ignore[arg-type]
+        made = super().wrap_bio(given, outgoing, server_side, server_hostname, session)
         assert isinstance(made, BoundedHandshake)
         made.bound(incoming, given)
         return made
