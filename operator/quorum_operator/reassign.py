@@ -102,7 +102,8 @@ class ReassignmentReconciler:
             return Next(finished=True)
         try:
             spec = PartitionReassignmentSpec.model_validate(resource.get("spec") or {})
-            outcome = await self._advance(Place(namespace, name), spec)
+            earlier = readable(PartitionReassignmentStatus, resource.get("status"))
+            outcome = await self._advance(Place(namespace, name), spec, earlier.moving > 0)
         except ValidationError as error:
             _log.error("resource does not validate", reassignment=name, error=str(error))
             self._turns.skip_invalid(Place(namespace, name), resource)
@@ -137,10 +138,15 @@ class ReassignmentReconciler:
         )
         await self._write_status(path, resource, status, earlier)
 
-    async def _advance(self, place: Place, spec: PartitionReassignmentSpec) -> Outcome:
+    async def _advance(
+        self, place: Place, spec: PartitionReassignmentSpec, has_moved: bool
+    ) -> Outcome:
+        """`has_moved`: partitions of it were moving at the last reconcile."""
         ahead = self._turns.ahead_of(place, spec.quorum)
-        if ahead is not None and not spec.cancel and not spec.paused:
-            return Held(WAITING_FOR_TURN, f"{ahead} reassigns partitions of {spec.quorum} first")
+        text = f"{ahead} reassigns partitions of {spec.quorum} first"
+        waits = ahead is not None and not spec.cancel and not spec.paused
+        if waits and not has_moved:
+            return Held(WAITING_FOR_TURN, text)
         quorum = await self._quorum(place.namespace, spec.quorum)
         if isinstance(quorum, Held):
             return quorum
@@ -150,6 +156,9 @@ class ReassignmentReconciler:
             return Held(_word(cluster), f"{spec.quorum}: {cluster.message}", unreachable=True)
         found = tally(wanted, cluster)
         step = plan(wanted, cluster, found)
+        if waits and not isinstance(step, Finished):
+            # An older one was resumed. Moves of this one that are under way continue, and are followed to their end.
+            step = Await(f"{len(found.moving)} moves in progress continue; {text}")
         refusal = await self._execute(place, quorum, step)
         return Planned(found, step, spec.paused and not spec.cancel, refusal)
 

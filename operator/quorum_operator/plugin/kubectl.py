@@ -77,7 +77,7 @@ class Kubectl:
         output = self._run(*arguments)
         try:
             document = json.loads(output)
-        except (ValueError, RecursionError):
+        except ValueError:
             document = None
         if not isinstance(document, dict):
             raise CommandFailed(_not_kubectl(self.program))
@@ -102,9 +102,9 @@ class Kubectl:
                 f"no answer from the API server within {TIMEOUT_S:.0f} s; try `kubectl get {QUORUMS}`"
             ) from None
         if done.returncode != 0:
-            error = _without_log(done.stderr) or done.stdout.strip()
-            conflict = _CONFLICT in error
-            raise (ConflictingChange if conflict else CommandFailed)(_explained(error))
+            text = _without_log(done.stderr) or done.stdout.strip()
+            conflict = _CONFLICT in text
+            raise (ConflictingChange if conflict else CommandFailed)(_explained(text))
         return done.stdout
 
 

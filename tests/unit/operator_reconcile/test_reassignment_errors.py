@@ -10,6 +10,7 @@ from quorum_operator.kube import paths
 from quorum_operator.kube.errors import ApiError, Forbidden, Unavailable
 from quorum_operator.metrics import Metrics
 from quorum_operator.partition_client import PartitionClient
+from quorum_operator.planner import reassignment as planner
 from quorum_operator.planner.condition_reasons import REASSIGNMENT_REASONS
 from quorum_operator.reassign import ReassignmentReconciler
 from quorum_operator.turns import Place, Turns
@@ -141,3 +142,39 @@ def test_an_edited_status_is_written_again(status: dict[str, Any]) -> None:
     reconcile(api)
     assert condition(api, "Progressing")["reason"] == "NoAnswer"
     assert api.objects[PATH]["status"]["total"] == 1
+
+
+class _Partitions(PartitionClient):
+    """A cluster with one partition; nothing may be changed."""
+
+    def __init__(self, place: planner.Place) -> None:
+        self._place = place
+
+    async def describe(self, *_: object) -> planner.Cluster:
+        moving = int(self._place.is_moving)
+        return planner.Cluster({("t", 0): self._place}, {0: False, 1: False}, moving)
+
+
+@pytest.mark.parametrize(
+    ("place", "phase", "moving"),
+    [
+        (planner.Place((1, 0), (0,), (1,), (0,)), "Running", 1),
+        (planner.Place((1,), (1,)), "Completed", 0),
+        (planner.Place((0,), (0,)), "Pending", 0),
+    ],
+    ids=["under way", "arrived", "cancelled by somebody"],
+)
+def test_moves_are_followed_to_their_end_when_an_older_reassignment_is_resumed(
+    place: planner.Place, phase: str, moving: int
+) -> None:
+    status = {"phase": "Running", "moving": 1, "total": 1}
+    api = quorum_with_a_reassignment(status=status)
+    turns = Turns(lambda place: None)
+    turns.note(Place(SPACE, "moves"), {"metadata": {"creationTimestamp": "2999"}, "spec": SPEC})
+    turns.note(Place(SPACE, "older"), {"metadata": {"creationTimestamp": "2000"}, "spec": SPEC})
+    for _ in range(2):
+        reconcile(api, partitions=_Partitions(place), turns=turns)
+    found = api.objects[PATH]["status"]
+    assert (found["phase"], found["moving"]) == (phase, moving)
+    if phase != "Completed":
+        assert "older reassigns partitions" in condition(api, "Progressing")["message"]
