@@ -118,6 +118,11 @@ def may_take_over(replica: ReplicaState, leader: Leader) -> bool:
     )
 
 
+def note_space(replica: ReplicaState, *, is_low: bool) -> None:
+    """The disk is low now, or has space again: leadership may be handed over for space once more."""
+    replica.hands_over_for_space = is_low and not replica.disk_low
+
+
 def should_not_lead(replica: ReplicaState) -> bool:
     """Whether another voter should lead.
 

@@ -357,7 +357,7 @@ def _on_storage_failed(replica: Replica, event: StorageFailed) -> None:
 
 
 def _on_disk_low(replica: Replica, event: DiskLow) -> None:
-    replica.hands_over_for_space = event.low and not replica.disk_low
+    handover.note_space(replica, is_low=event.low)
     replica.disk_low = event.low
 
 
