@@ -211,7 +211,7 @@ def test_incompatible_backup_is_rejected_and_the_directory_stays_empty(
     tmp_path: Path, folder: Path, existing: list[tuple[HostPort, str]]
 ) -> None:
     config = config_of(tmp_path)
-    (backup,) = folder.iterdir()
+    (backup,) = folder.glob("backup-*")
     other = config_of(tmp_path, "other")
     refused(
         other, backup, f"{backup} belongs to cluster cluster, but cluster other is to be restored"
@@ -255,7 +255,7 @@ def test_epoch_that_cannot_be_raised_requires_a_new_cluster(tmp_path: Path) -> N
 def test_damaged_backup_is_rejected_without_fallback_to_another(
     damage: str, tmp_path: Path, folder: Path
 ) -> None:
-    (older,) = folder.iterdir()
+    (older,) = folder.glob("backup-*")
     newest = folder / "backup-20991231T000000Z-0000000099"
     shutil.copytree(older, newest)
     (log,) = (newest / "__cluster_metadata-0").glob("*.log")
