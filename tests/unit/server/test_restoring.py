@@ -1,5 +1,6 @@
 """`--restore-from` on an empty directory: what is restored, what is refused, and that it can be cut short anywhere."""
 
+import json
 import os
 import shutil
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from uuid import UUID
 import pytest
 
 from quorum_node.archiver.taking import take
+from quorum_node.backups.manifest import FILE_NAME
 from quorum_node.client.committed_log import CommittedLog
 from quorum_node.configuration.node_config import NodeConfig, check_config
 from quorum_node.configuration.properties import ConfigError
@@ -258,6 +260,8 @@ def test_damaged_backup_is_rejected_without_fallback_to_another(
     (older,) = folder.glob("backup-*")
     newest = folder / "backup-20991231T000000Z-0000000099"
     shutil.copytree(older, newest)
+    manifest = json.loads((newest / FILE_NAME).read_text())
+    (newest / FILE_NAME).write_text(json.dumps(manifest | {"takenAt": "2099-12-31T00:00:00Z"}))
     (log,) = (newest / "__cluster_metadata-0").glob("*.log")
     data = log.read_bytes()
     match damage:
