@@ -38,8 +38,9 @@ def check_quorum(replica: ReplicaState, leader: Leader) -> None:
         return
     leader.check_quorum_deadline_ms = deadline_ms
     silent_since_ms = replica.now_ms - replica.config.fetch_timeout_ms
-    counted = set(replica.voters.counted()) - {replica.key}
-    lost = {key for key in counted if last_contact_ms(key) <= silent_since_ms}
+    lost = {
+        key for key in replica.other_counted_voters() if last_contact_ms(key) <= silent_since_ms
+    }
     if not lost <= leader.unendorsed:
         leader.await_endorsement(lost, replica.now_ms)
 

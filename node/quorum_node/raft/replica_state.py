@@ -263,11 +263,13 @@ class ReplicaState(LogPositions, EpochState):
     def other_voters(self) -> list[ReplicaKey]:
         return [key for key in self.voters.latest.voters.ordered_keys if key != self.key]
 
+    def other_counted_voters(self) -> set[ReplicaKey]:
+        """The other voters of the latest set and of the committed one."""
+        return set(self.voters.counted()) - {self.key}
+
     def may_have_to_vote(self) -> bool:
         """Whether it is a voter, or was one before a removal that, as far as it knows, is not committed."""
-        return self.is_voter or (
-            not self.voters.latest_is_committed and self.key in self.voters.committed.voters
-        )
+        return self.is_voter or self.key in self.voters.counted()
 
     def may_campaign(self) -> bool:
         """Whether it may start elections: a voter, the newest key of its id, and in working order.

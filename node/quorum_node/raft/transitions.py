@@ -140,7 +140,7 @@ def become_leader(replica: ReplicaState, granted: set[ReplicaKey]) -> Leader:
     replica.set_epoch_leader(replica.key.id)
     replica.mark_leader_unsaved()
     replica.set_role(leader)
-    leader.unendorsed = set(replica.voters.counted()) - {replica.key}
+    leader.unendorsed = replica.other_counted_voters()
     if leader.unendorsed:
         leader.begin_deadline_ms = replica.now_ms
     if replica.ids_only:
