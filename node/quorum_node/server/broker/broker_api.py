@@ -4,26 +4,19 @@ Owns the table of the APIs served here, and the handlers of short APIs. Requests
 forwarded to it. Does not use sockets.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from quorum_node.broker.batch import NO_PRODUCER
 from quorum_node.controller.acls import described_acls
-from quorum_node.controller.authorization import UNRESTRICTED, Caller, ListedRights, Rights
-from quorum_node.controller.config_descriptions import Asked, describe
-from quorum_node.controller.config_rights import config_refused
-from quorum_node.controller.described_room import DescribedRoom
-from quorum_node.controller.problem import Problem
+from quorum_node.controller.authorization import UNRESTRICTED, ListedRights, Rights
+from quorum_node.controller.described_configs import describe_configs
 from quorum_node.controller.scram import described_credentials
-from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.protocol.acls import DescribeAclsRequest
 from quorum_node.protocol.alter_replica_log_dirs import AlterReplicaLogDirsRequest
 from quorum_node.protocol.api_versions import ApiVersionsRequest
 from quorum_node.protocol.broker_apis import FORWARDED
 from quorum_node.protocol.configs import (
     DescribeConfigsRequest,
-    DescribeConfigsResource,
-    DescribeConfigsResponse,
-    DescribeConfigsResult,
 )
 from quorum_node.protocol.delete_records import DeleteRecordsRequest
 from quorum_node.protocol.describe import DescribeClusterRequest
@@ -167,13 +160,22 @@ class BrokerApi:
                 inbound.reply(self._log_dirs.describe(body))
             case AlterReplicaLogDirsRequest():
                 inbound.reply(self._log_dirs.alter(body))
-            case (
-                DescribeClientQuotasRequest()
-                | DescribeAclsRequest()
-                | DescribeUserScramCredentialsRequest()
-                | DescribeConfigsRequest()
-            ):
-                self._describe(inbound, body, rights)
+            case DescribeClientQuotasRequest():
+                quotas = self._replicas.image.client_quotas
+                _describe(inbound, lambda: describe_quotas(quotas, body))
+            case DescribeAclsRequest():
+                image, is_on = self._replicas.image, self._guard is not None and self._guard.is_on
+                _describe(inbound, lambda: described_acls(image, body, has_authorizer=is_on))
+            case DescribeUserScramCredentialsRequest():
+                image = self._replicas.image
+                _describe(inbound, lambda: described_credentials(image, body))
+            case DescribeConfigsRequest():
+                image, caller = self._replicas.image, inbound.caller
+                broker_id, static = self._broker_id, self._static
+                _describe(
+                    inbound,
+                    lambda: describe_configs(image, broker_id, static, body, caller, rights),
+                )
             case None:
                 inbound.reply_version(self._metadata.api_versions_too_new(), 0)
             case ApiVersionsRequest():
@@ -209,68 +211,11 @@ class BrokerApi:
             return InitProducerIdResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return InitProducerIdResponse(error_code=0, producer_id=producer_id, producer_epoch=0)
 
-    def _describe(self, inbound: InboundRequest, body: Message, rights: Rights) -> None:
-        """Describe a part of the image on the thread: a few bytes of a request ask for any number of entries."""
-        image, is_on = self._replicas.image, self._guard is not None and self._guard.is_on
-        inbound.use_thread()
 
-        def description() -> Message:
-            match body:
-                case DescribeClientQuotasRequest():
-                    return describe_quotas(image.client_quotas, body)
-                case DescribeAclsRequest():
-                    return described_acls(image, body, has_authorizer=is_on)
-                case DescribeUserScramCredentialsRequest():
-                    return described_credentials(image, body)
-                case DescribeConfigsRequest():
-                    return self._described_configs(inbound.caller, image, body, rights)
-            raise AssertionError(type(body).__name__)
-
-        inbound.reply_made(description)
-
-    def _described_configs(
-        self, caller: Caller, image: ClusterImage, body: DescribeConfigsRequest, rights: Rights
-    ) -> DescribeConfigsResponse:
-        room = DescribedRoom()
-        results = tuple(
-            self._describe_one(
-                image,
-                each,
-                room,
-                config_refused(
-                    rights,
-                    caller,
-                    AclOperation.DESCRIBE_CONFIGS,
-                    each.resource_type,
-                    each.resource_name,
-                ),
-                synonyms=body.include_synonyms,
-            )
-            for each in body.resources
-        )
-        return DescribeConfigsResponse(results=results)
-
-    def _describe_one(
-        self,
-        image: ClusterImage,
-        resource: DescribeConfigsResource,
-        room: DescribedRoom,
-        refused: Problem | None,
-        *,
-        synonyms: bool,
-    ) -> DescribeConfigsResult:
-        kind, name = resource.resource_type, resource.resource_name
-        asked = Asked(kind, name, frozenset(resource.configuration_keys or ()), synonyms)
-        found = refused or room.describe(
-            lambda: describe(image, self._broker_id, self._static, asked)
-        )
-        return DescribeConfigsResult(
-            error_code=found.code if isinstance(found, Problem) else ErrorCode.NONE,
-            error_message=found.text if isinstance(found, Problem) else None,
-            resource_type=kind,
-            resource_name=name,
-            configs=() if isinstance(found, Problem) else found,
-        )
+def _describe(inbound: InboundRequest, make: Callable[[], Message]) -> None:
+    """Describe a part of the image on the thread: a few bytes of a request ask for any number of entries."""
+    inbound.use_thread()
+    inbound.reply_made(make)
 
 
 def _may_produce(rights: ListedRights) -> bool:

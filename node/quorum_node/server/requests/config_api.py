@@ -4,22 +4,16 @@ Writes are answered by the leader after their commit. Reads are linearizable, an
 AdminClient works with the quorum. Must not know sockets or elections.
 """
 
-from quorum_node.controller.authorization import AclOperation, Caller, Rights
-from quorum_node.controller.config_descriptions import Asked, describe
+from quorum_node.controller.authorization import AclOperation, Rights
 from quorum_node.controller.config_rights import config_refused
 from quorum_node.controller.configs import cleared_eligible_replicas
-from quorum_node.controller.described_room import DescribedRoom, Found
-from quorum_node.controller.problem import Problem
+from quorum_node.controller.described_configs import describe_configs
 from quorum_node.controller.view import Settings
-from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.protocol.configs import (
     AlterConfigsResource,
     AlterConfigsResult,
     ConfigOperation,
     DescribeConfigsRequest,
-    DescribeConfigsResource,
-    DescribeConfigsResponse,
-    DescribeConfigsResult,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
@@ -29,6 +23,7 @@ from quorum_node.records.metadata import ConfigRecord, encode_metadata
 from quorum_node.server.listener.port import InboundRequest
 from quorum_node.server.partition.port import AppendOutcome, Committed, HostedPartition, TooLarge
 from quorum_node.server.wire.errors import controller_error
+from quorum_node.server.wire.refusals import refuse_request
 
 
 class ConfigApi:
@@ -77,57 +72,18 @@ class ConfigApi:
         inbound.use_thread()
 
         def done(error: RaftError | None) -> None:
+            if error is not None:
+                code, text = controller_error(error), error.value
+                inbound.reply_made(lambda: refuse_request(body, code, text))
+                return
             caller, image = inbound.caller, self._replica.committed.image
-            inbound.reply_made(lambda: self._description(caller, body, rights, error, image))
+            node_id, static = self._node_id, self._settings.static_configs
+            inbound.reply_made(
+                lambda: describe_configs(image, node_id, static, body, caller, rights)
+            )
 
         reader = self._reads.submit(done)
         inbound.when_abandoned(lambda: self._reads.cancel(reader))
-
-    def _description(
-        self,
-        caller: Caller,
-        body: DescribeConfigsRequest,
-        rights: Rights,
-        error: RaftError | None,
-        image: ClusterImage,
-    ) -> DescribeConfigsResponse:
-        synonyms, room = body.include_synonyms, DescribedRoom()
-        return DescribeConfigsResponse(
-            results=tuple(
-                self._describe_one(caller, rights, resource, error, room, image, synonyms=synonyms)
-                for resource in body.resources
-            )
-        )
-
-    def _describe_one(
-        self,
-        caller: Caller,
-        rights: Rights,
-        resource: DescribeConfigsResource,
-        error: RaftError | None,
-        room: DescribedRoom,
-        image: ClusterImage,
-        *,
-        synonyms: bool,
-    ) -> DescribeConfigsResult:
-        found: Found
-        if error is not None:
-            found = Problem(controller_error(error), error.value)
-        else:
-            settings = self._settings
-            kind, name = resource.resource_type, resource.resource_name
-            asked = Asked(kind, name, frozenset(resource.configuration_keys or ()), synonyms)
-            problem = config_refused(rights, caller, AclOperation.DESCRIBE_CONFIGS, kind, name)
-            found = problem or room.describe(
-                lambda: describe(image, self._node_id, settings.static_configs, asked)
-            )
-        return DescribeConfigsResult(
-            error_code=found.code if isinstance(found, Problem) else ErrorCode.NONE,
-            error_message=found.text if isinstance(found, Problem) else None,
-            resource_type=resource.resource_type,
-            resource_name=resource.resource_name,
-            configs=() if isinstance(found, Problem) else found,
-        )
 
 
 def _append_changes(resource: AlterConfigsResource, records: list[ConfigRecord]) -> str | None:
