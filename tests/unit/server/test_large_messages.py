@@ -159,6 +159,14 @@ async def test_retired_connection_is_closed_after_the_answer_to_a_large_request(
     await env.wire.until(lambda: env.wire.is_closed)
 
 
+async def test_answers_after_the_listeners_are_closed_are_dropped() -> None:
+    """A commit may fail during the stop of a node, which answers its request."""
+    env = Env()
+    env.listener.large_messages.run("owner", lambda: None, lambda made, seconds: None)
+    env.listener.large_messages.close()
+    env.listener.large_messages.run("owner", lambda: None, lambda made, seconds: None)
+
+
 def test_many_items_make_few_parts_and_large_records_are_not_copied() -> None:
     body = DescribeConfigsRequest(
         resources=tuple(

@@ -43,6 +43,7 @@ class LargeMessages:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._thread: ThreadPoolExecutor | None = None
+        self._is_closed = False
         self._lock = Lock()
         self._queues: dict[object, deque[Callable[[], None]]] = {}
         """By owner, in the order of their turns."""
@@ -50,7 +51,12 @@ class LargeMessages:
     def run(
         self, owner: object, work: Callable[[], _T], done: Callable[["Future[_T]", float], None]
     ) -> None:
-        """Do the work on the thread. `done` is called on the loop, with the result and the CPU time in seconds."""
+        """Do the work on the thread. `done` is called on the loop, with the result and the CPU time in seconds.
+
+        Dropped once it is closed: no connection waits for an answer any more.
+        """
+        if self._is_closed:
+            return
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, thread_name_prefix="large-messages")
         with self._lock:
@@ -59,6 +65,7 @@ class LargeMessages:
 
     def close(self) -> None:
         """Drop the work that has not begun."""
+        self._is_closed = True
         if self._thread is not None:
             self._thread.shutdown(wait=False, cancel_futures=True)
 
