@@ -4,8 +4,9 @@ import contextlib
 import random
 import re
 import secrets
+import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 from unittest.mock import patch
 from uuid import UUID
@@ -24,9 +25,9 @@ def stand_ins(cluster: ModelledCluster, seed: int) -> Iterator[None]:
     """Everything that is random follows from the seed as well."""
     made = random.Random(f"operator {seed}")
     replaced: list[tuple[Any, str, Any]] = [
-        (time, "sleep", cluster.sleep),
-        (time, "monotonic", cluster.loop.time),
-        (time, "time", cluster.now),
+        (time, "sleep", _on_this_thread(cluster.sleep, time.sleep)),
+        (time, "monotonic", _on_this_thread(cluster.loop.time, time.monotonic)),
+        (time, "time", _on_this_thread(cluster.now, time.time)),
         (volume_acts, "run", _Shell(cluster).run),
         (execute, "fresh_uuid", lambda: UUID(int=made.getrandbits(127), version=4)),
         (secrets, "token_urlsafe", lambda count: f"{made.getrandbits(200):x}"),
@@ -42,6 +43,16 @@ def stand_ins(cluster: ModelledCluster, seed: int) -> Iterator[None]:
             yield
     finally:
         random.setstate(before)
+
+
+def _on_this_thread(modelled: Callable[..., Any], real: Callable[..., Any]) -> Callable[..., Any]:
+    """Threads that other tests of this process have left keep the real clock: only one thread may run the cluster's loop."""
+    own = threading.get_ident()
+
+    def chosen(*args: Any) -> Any:
+        return (modelled if threading.get_ident() == own else real)(*args)
+
+    return chosen
 
 
 def _hosts(cluster: ModelledCluster) -> dict[str, Any]:

@@ -1,5 +1,8 @@
 """Rounds of random changes on a modelled cluster: they settle, are repeatable, and a defect of the operator or of the model shows."""
 
+import threading
+import time
+
 import pytest
 
 from quorum_operator.planner.observed import LoneClaim
@@ -62,6 +65,32 @@ def test_same_seed_gives_the_same_story_in_another_process() -> None:
     story: list[str] = []
     passed = play_round(draw(5, DRAWN), story.append)
     assert lines_of_another_process(program) == [*story, str(passed)]
+
+
+def test_another_thread_keeps_the_real_clock() -> None:
+    """Threads of earlier tests go on in the same process, such as the ones of a Spark driver."""
+    waited: list[BaseException | float] = []
+    stop = threading.Event()
+
+    def wait() -> None:
+        while not stop.is_set():
+            began = time.time()
+            try:
+                time.sleep(0.005)
+            except BaseException as error:
+                waited.append(error)
+                return
+            waited.append(time.time() - began)
+
+    other = threading.Thread(target=wait)
+    other.start()
+    try:
+        assert play_round(draw(3, DRAWN), _silent)
+    finally:
+        stop.set()
+        other.join()
+    assert waited
+    assert all(isinstance(each, float) and 0.0 < each < 60.0 for each in waited), waited[-1]
 
 
 def _silent(text: str) -> None:
