@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,14 @@ def test_output_that_nobody_reads_ends_the_command(tmp_path: Path, rows: int) ->
     assert "Broken pipe" not in told
 
 
+def _await_read(process_id: int) -> None:
+    """Until its main thread waits for the content of a pipe. A signal just before that call would be handled only after it."""
+    deadline = time.monotonic() + SECONDS
+    while "pipe_read" not in Path(f"/proc/{process_id}/wchan").read_text():
+        assert time.monotonic() < deadline, "the command reads nothing"
+        time.sleep(0.005)
+
+
 def test_interrupted_command_says_so(tmp_path: Path) -> None:
     writer = LogWriter(tmp_path / "node")
     writer.append(broker(1))
@@ -48,7 +57,8 @@ def test_interrupted_command_says_so(tmp_path: Path) -> None:
     os.mkfifo(sizes)
     options = ["--log", tmp_path / "node", "--sizes", sizes, "--output", tmp_path / "plan.json"]
     with started("plan", *options) as process:
-        with sizes.open("w"):  # the command has opened it, too, and waits for its content
+        with sizes.open("w"):  # the command has opened it, too
+            _await_read(process.pid)
             process.send_signal(signal.SIGINT)
             _, told = process.communicate(timeout=SECONDS)
         assert process.returncode == 130

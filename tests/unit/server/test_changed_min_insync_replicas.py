@@ -7,6 +7,7 @@ import pytest
 
 from support.broker_requests import heartbeat
 from support.hosted_moves import Moves, moving_partitions
+from support.single_replica import until
 
 VALUE = "/v1/configs/topic/t/min.insync.replicas"
 
@@ -42,9 +43,8 @@ async def test_replica_is_not_eligible_under_a_lower_minimum(
         assert (await moves.client.request(method, path, json=body)).status_code == 200
         epoch = moves._epochs[2]
         assert (await moves.ask(heartbeat(2, epoch, 10**6, want_fence=True))).is_fenced
-        assert (await moves.client.get("/v1/reassignments")).status_code == 200
-        assert eligible(moves) == (2,)
+        await until(lambda: eligible(moves) == (2,))
         method, path, body = change
         answer = await moves.client.request(method, path, json=body)
         assert answer.status_code == 200, answer.text
-        assert eligible(moves) == ()
+        await until(lambda: eligible(moves) == ())
