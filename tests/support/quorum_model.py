@@ -95,8 +95,11 @@ class Model:
         return up and each.disk.state == "ok"
 
     def set_of(self, key: Key) -> Set | None:
-        mine = (e for e in self.sets.values() if e.formation == self.index)
-        return next((e for e in mine if (e.node_id, e.disk.uuid) == key), None)
+        formation = self.index
+        for each in self.sets.values():
+            if each.formation == formation and (each.node_id, each.disk.uuid) == key:
+                return each
+        return None
 
     def is_live(self, key: Key) -> bool:
         each = self.set_of(key)

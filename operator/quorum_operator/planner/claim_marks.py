@@ -41,13 +41,17 @@ def merged(each: Incarnation) -> Incarnation:
         )
         if noted is None and marked is not None
     }
-    return replace(
-        each,
-        uuid=each.uuid or marks.uuid,
-        failed=each.failed or marks.failed,
-        stopped=each.stopped or marks.fenced or marks.removed,
-        notes_lost=frozenset(lost),
-    )
+    uuid, failed = each.uuid or marks.uuid, each.failed or marks.failed
+    stopped, notes_lost = each.stopped or marks.fenced or marks.removed, frozenset(lost)
+    # Almost always nothing is missing, and each pass would copy a large object.
+    if (uuid, failed, stopped, notes_lost) == (
+        each.uuid,
+        each.failed,
+        each.stopped,
+        each.notes_lost,
+    ):
+        return each
+    return replace(each, uuid=uuid, failed=failed, stopped=stopped, notes_lost=notes_lost)
 
 
 def wanted_marks(each: Incarnation, resource_uid: str) -> Marks:
