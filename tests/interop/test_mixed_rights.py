@@ -51,7 +51,12 @@ class Both:
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
     root = tmp_path_factory.mktemp("mixed")
-    settings = {"offsets_topic_num_partitions": "1", "offsets_topic_replication_factor": "1"}
+    settings = {
+        "offsets_topic_num_partitions": "1",
+        "offsets_topic_replication_factor": "1",
+        # The batches have old timestamps. A stock broker deletes such records 30 s after its start.
+        "log_retention_ms": "-1",
+    }
     users = {"super.users": ADMIN}
     with (
         LockedQuorum(root / "quorum-of-stock", 1, **users) as of_stock,
