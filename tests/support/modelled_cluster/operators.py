@@ -93,7 +93,7 @@ class OperatorProcess:
             labels = dict([OPERATOR_SELECTOR.split("=")])
             body = {
                 "metadata": {"name": f"{RELEASE}-0", "labels": labels},
-                "spec": {},
+                "spec": {"containers": [{"name": "operator"}]},
                 "status": {},
             }
             self._store.create(_PODS, body)

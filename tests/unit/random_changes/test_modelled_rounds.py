@@ -120,6 +120,12 @@ def test_round_fails_while_nobody_can_call_the_leader(monkeypatch: pytest.Monkey
         play_round(LEADER_ON_A_TERMINATING_CLAIM, _silent)
 
 
+def test_operator_starts_while_there_is_a_limit_range() -> None:
+    acts = (("limit-range", 1.0, 12.0), ("operator-away", 2.0, 4.0))
+    drawn = (Drawn(named(name), at_s, lasts_s, 0, True, 0) for name, at_s, lasts_s in acts)
+    assert play_round(Round(1, 3, "Auto", "Retain", "Preferred", tuple(drawn)), _silent)
+
+
 @pytest.fixture
 def quorum() -> ModelledQuorum:
     found = ModelledQuorum("c1", 3, lambda one, other: True)
