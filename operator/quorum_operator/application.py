@@ -18,6 +18,7 @@ from aiohttp import web
 from quorum_operator.certificate_keeper import LOOKS_BETWEEN, CertificateKeeper
 from quorum_operator.crd import KIND, PLURAL
 from quorum_operator.desired.names import annotated_requests
+from quorum_operator.http_endpoint import HttpEndpoint, Reused
 from quorum_operator.kube import paths
 from quorum_operator.kube.cache import Cache
 from quorum_operator.kube.client import KubeApi, load_configuration
@@ -26,7 +27,7 @@ from quorum_operator.leadership import Always, Leadership
 from quorum_operator.leadership import Place as LeasePlace
 from quorum_operator.lease_thread import LeaseThread
 from quorum_operator.live_page import LivePage
-from quorum_operator.metrics import Metrics
+from quorum_operator.metrics import EXPOSITION, Metrics
 from quorum_operator.partition_client import PartitionClient
 from quorum_operator.planner.times import text_of
 from quorum_operator.quorum_client import QuorumClient
@@ -59,7 +60,8 @@ class Application:
         self._workers: Workers | None = None
         self._reassignments: Workers | None = None
         self._turns = Turns(self._turn_came)
-        self._runner: web.AppRunner | None = None
+        self._endpoint: HttpEndpoint | None = None
+        self._scraped = Reused(self.metrics.render)
         self._page: LivePage | None = None
         self._generations: dict[tuple[str, str], object] = {}
         self._reassigned: dict[Place, object] = {}
@@ -99,8 +101,8 @@ class Application:
             self._end_work()  # The lease may have been acquired in the meantime.
         if self._page is not None:
             await self._page.stop()
-        if self._runner is not None:
-            await self._runner.cleanup()
+        if self._endpoint is not None:
+            await self._endpoint.stop()
         if self._http is not None:
             await self._http.aclose()
         if self._cache is not None:
@@ -254,14 +256,10 @@ class Application:
                 _log.warning("the API server can't be reached yet", error=str(error))
             await asyncio.sleep(DEFINITION_RETRY_S)
 
-    async def _serve(self) -> None:
-        app = web.Application()
-        app.router.add_get("/healthz", self._healthz)
-        app.router.add_get("/metrics", self._metrics)
-        self._runner = web.AppRunner(app, access_log=None)
-        await self._runner.setup()
-        host, port = self._settings.http_host, self._settings.http_port
-        await web.TCPSite(self._runner, host, port).start()
+    async def _serve(self) -> int:
+        """Serve probes and metrics. Returns the port."""
+        self._endpoint = HttpEndpoint({"/healthz": self._healthz, "/metrics": self._metrics})
+        return await self._endpoint.start(self._settings.http_host, self._settings.http_port)
 
     async def _serve_page(self) -> None:
         """Serve the live page if it is configured."""
@@ -279,7 +277,7 @@ class Application:
         self._page = page
         _log.info(f"the live page is at http://{place.host}:{port}/")
 
-    async def _healthz(self, _: web.Request) -> web.Response:
+    async def _healthz(self, _: web.BaseRequest) -> web.Response:
         still_s = self.metrics.standstill_s()
         healthy = still_s <= STALE_AFTER_S
         body = {
@@ -289,8 +287,8 @@ class Application:
         }
         return web.json_response(body, status=200 if healthy else 503)
 
-    async def _metrics(self, _: web.Request) -> web.Response:
-        return web.Response(body=self.metrics.render(), content_type="text/plain", charset="utf-8")
+    async def _metrics(self, _: web.BaseRequest) -> web.Response:
+        return web.Response(body=self._scraped(), headers={"Content-Type": EXPOSITION})
 
 
 def _checking(gate: Leadership | Always) -> Callable[[httpx.Request], Awaitable[None]]:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from aiohttp import web
 
+from quorum_operator.http_endpoint import HttpEndpoint, Reused
 from quorum_operator.page_document import MOST_MOVES, POLICY, Move, Shown, document
 from quorum_operator.status_crd import MetadataQuorumStatus
 
@@ -25,7 +26,6 @@ _HEADERS = {
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
-_MOST_REQUEST_BYTES = 1024
 
 Place = tuple[str, str]
 
@@ -81,37 +81,32 @@ class LivePage:
     ) -> None:
         self._place, self._statuses, self._moves = place, statuses, moves
         self._clock, self._works = clock, works
-        self._runner: web.AppRunner | None = None
+        self._endpoint = HttpEndpoint({"/": self._page})
+        self._document = Reused(self._made)
 
     async def start(self) -> int:
         """Start the server and return its port. Raises OSError, or ValueError for a token file that is empty or can't be read."""
         self._token()
-        app = web.Application(client_max_size=_MOST_REQUEST_BYTES)
-        app.router.add_get("/", self._page)
-        self._runner = web.AppRunner(app, access_log=None)
-        await self._runner.setup()
-        await web.TCPSite(self._runner, self._place.host, self._place.port).start()
-        port: int = self._runner.addresses[0][1]
-        return port
+        return await self._endpoint.start(self._place.host, self._place.port)
 
     async def stop(self) -> None:
         """Close the port."""
-        if self._runner is not None:
-            await self._runner.cleanup()
-            self._runner = None
+        await self._endpoint.stop()
 
-    async def _page(self, request: web.Request) -> web.Response:
+    async def _page(self, request: web.BaseRequest) -> web.Response:
         refused = self._refusal(request)
         if refused is not None:
             return refused
+        return web.Response(text=self._document(), content_type="text/html", headers=_HEADERS)
+
+    def _made(self) -> str:
         found = [
             Shown(*place, status, self._moves.of(place))
             for place, status in self._statuses().items()
         ]
-        text = document(found, self._clock(), works=self._works())
-        return web.Response(text=text, content_type="text/html", headers=_HEADERS)
+        return document(found, self._clock(), works=self._works())
 
-    def _refusal(self, request: web.Request) -> web.Response | None:
+    def _refusal(self, request: web.BaseRequest) -> web.Response | None:
         wanted = self._token()
         if wanted is None:
             if (request.url.host or "") in _LOOPBACK_NAMES:
@@ -146,7 +141,7 @@ class LivePage:
         return found
 
 
-def _shown(request: web.Request) -> str:
+def _shown(request: web.BaseRequest) -> str:
     """The token from a bearer header, or the password from basic authentication with any user name."""
     kind, _, value = request.headers.get("Authorization", "").partition(" ")
     if kind.lower() == "bearer":

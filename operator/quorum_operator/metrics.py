@@ -8,14 +8,27 @@ import time
 from time import monotonic
 from typing import NamedTuple
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import (
+    CONTENT_TYPE_PLAIN_0_0_4,
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    disable_created_metrics,
+    generate_latest,
+)
 
 from quorum_operator.crd import KIND
 from quorum_operator.live_page import LastMoves
 from quorum_operator.quorum_series import PLACE, QuorumSeries
 from quorum_operator.status_crd import MetadataQuorumStatus
 
+EXPOSITION = CONTENT_TYPE_PLAIN_0_0_4
+"""Content type of the metrics: Prometheus' text format."""
 _PREFIX = "metadataquorum_operator"
+
+# In this format they would be one more series of each counter, and nothing reads them.
+disable_created_metrics()  # type: ignore[no-untyped-call] # the library has no annotation here
 
 
 class Reconciled(NamedTuple):

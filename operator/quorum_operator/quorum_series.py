@@ -40,13 +40,13 @@ class QuorumSeries(Collector):
         """Store the current status."""
         place = (namespace, name)
         self._statuses[place] = status
-        known = self._counted.get(place, frozenset())
         done = {
             (each.id, each.incarnation, each.started_at): each.seconds
             for each in status.repairs
             if each.seconds is not None
         }
-        fresh = [done[each] for each in done.keys() - known]
+        # Those of the first status were completed earlier, and counted by the operator of that time.
+        fresh = [done[each] for each in done.keys() - self._counted.get(place, done.keys())]
         for seconds in fresh:
             self._repair_seconds.observe(seconds or 0.0)
         self._repairs[place] = self._repairs.get(place, 0) + len(fresh)

@@ -47,6 +47,7 @@ def busy() -> Metrics:
     metrics = Metrics()
     metrics.set_leading(True)
     metrics.begin(QUORUM)
+    metrics.set_status(QUORUM.namespace, QUORUM.name, MetadataQuorumStatus())
     metrics.set_status(QUORUM.namespace, QUORUM.name, full_status())
     metrics.end(QUORUM, None)
     metrics.begin(QUORUM)
@@ -63,7 +64,7 @@ def of_operator() -> dict[str, set[str]]:
     for family in busy().registry.collect():
         for sample in family.samples:
             found.setdefault(sample.name, set()).update(sample.labels)
-    return {name: labels for name, labels in found.items() if not name.endswith("_created")}
+    return found
 
 
 def of_node() -> dict[str, set[str]]:

@@ -138,12 +138,13 @@ def test_loopback_page_is_read_only_and_accepts_only_loopback_host_names() -> No
                 client.get(url),
                 client.get(url, headers={"Host": f"localhost:{port}"}),
                 client.get(url, headers={"Host": f"evil.example:{port}"}),
+                client.get(url, headers={"Host": "["}),
                 client.post(url),
                 client.get(f"{url}/other"),
             ]
 
     answers = served(PagePlace("127.0.0.1", 0), ask)
-    assert [each.status_code for each in answers] == [200, 200, 403, 405, 404]
+    assert [each.status_code for each in answers] == [200, 200, 403, 403, 405, 404]
     assert "blue/q" in answers[0].text
     assert "blue/q" not in answers[2].text
     policy = answers[0].headers["Content-Security-Policy"]

@@ -69,6 +69,20 @@ def test_repair_is_counted_once_for_repeated_reports() -> None:
     assert metrics.registry.get_sample_value(f"{_PREFIX}repair_duration_seconds_count") == 2
 
 
+def test_repairs_before_the_operator_became_active_are_not_counted_again() -> None:
+    """It becomes active again after it lost the lease; the status still lists the repairs."""
+    metrics = busy()
+    metrics.forget(QUORUM)
+    metrics.set_status(*QUORUM[1:], full_status())
+    assert value(metrics, "repairs_total") == 0
+    assert metrics.registry.get_sample_value(f"{_PREFIX}repair_duration_seconds_count") == 1
+    more = full_status()
+    more.repairs.append(more.repairs[0].model_copy(update={"started_at": "2026-02-01T00:00:00Z"}))
+    metrics.set_status(*QUORUM[1:], more)
+    assert value(metrics, "repairs_total") == 1
+    assert metrics.registry.get_sample_value(f"{_PREFIX}repair_duration_seconds_count") == 2
+
+
 def test_metrics_of_a_deleted_quorum_are_removed() -> None:
     metrics = busy()
     other = Reconciled("MetadataQuorum", "blue", "other")

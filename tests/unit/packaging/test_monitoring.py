@@ -178,16 +178,20 @@ def test_each_alert_has_a_runbook_and_each_runbook_an_alert() -> None:
 
 def test_every_operator_metric_is_in_the_reference_table() -> None:
     text = (ROOT / "docs/how-to/monitoring.md").read_text()
-    rows = dict(
-        re.findall(r"^\| `(metadataquorum_operator_\w+)` \| \w+ \| (.*?) \|", text, re.MULTILINE)
-    )
-    families: dict[str, set[str]] = {}
-    for family in declared_metrics.busy().registry.collect():
+    row = r"^\| `(metadataquorum_operator_\w+)` \| (\w+) \| (.*?) \| (.*?) \|$"
+    rows = {
+        name: (kind, set(filter(None, labels.split(", "))), meaning)
+        for name, kind, labels, meaning in re.findall(row, text, re.MULTILINE)
+    }
+    metrics = declared_metrics.busy()
+    families = {}
+    for family in metrics.registry.collect():
         name = family.name + ("_total" if family.type == "counter" else "")
-        families[name] = {label for each in family.samples for label in each.labels} - {"le"}
-    assert {
-        name: set(filter(None, labels.split(", "))) for name, labels in rows.items()
-    } == families
+        labels = {label for each in family.samples for label in each.labels} - {"le"}
+        families[name] = (family.type, labels, family.documentation)
+    assert rows == families
+    served = re.findall(r"^# TYPE (\w+) (\w+)$", metrics.render().decode(), re.MULTILINE)
+    assert sorted(served) == sorted((name, kind) for name, (kind, *_) in rows.items())
 
 
 # Alert → what causes it (series and their values, one each minute), and its labels beside name and severity.
