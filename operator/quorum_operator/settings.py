@@ -8,6 +8,7 @@ from quorum_operator.kube.rate_limit import USUAL_LIMITS, CallLimits, Limit
 from quorum_operator.live_page import PagePlace
 
 _PREFIX = "METADATAQUORUM_OPERATOR_"
+_ALL_ADDRESSES = frozenset({"0.0.0.0", "::"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +57,12 @@ def from_environment(environment: Mapping[str, str]) -> Settings:
         log_level=environment.get("METADATAQUORUM_OPERATOR_LOG_LEVEL", "INFO").upper(),
         lease=(space, name) if lease else None,
         home=environment.get("METADATAQUORUM_OPERATOR_NAMESPACE") or space,
-        page=_page(environment),
+        page=_page(environment, served),
         identity=environment.get("METADATAQUORUM_OPERATOR_IDENTITY", ""),
     )
 
 
-def _page(environment: Mapping[str, str]) -> PagePlace | None:
+def _page(environment: Mapping[str, str], served: HostPort) -> PagePlace | None:
     listen = environment.get("METADATAQUORUM_OPERATOR_PAGE", "")
     if not listen:
         return None
@@ -73,7 +74,16 @@ def _page(environment: Mapping[str, str]) -> PagePlace | None:
             f"METADATAQUORUM_OPERATOR_PAGE={listen}: this address is reachable from other hosts, so set "
             "METADATAQUORUM_OPERATOR_PAGE_TOKEN_FILE, or listen on 127.0.0.1 and use kubectl port-forward"
         )
+    if address.port == served.port != 0 and _overlap(address.host, served.host):
+        raise ValueError(
+            f"METADATAQUORUM_OPERATOR_PAGE={listen}: /healthz and /metrics are served at this port "
+            f"(METADATAQUORUM_OPERATOR_LISTEN={served}), so choose another one"
+        )
     return place
+
+
+def _overlap(one: str, other: str) -> bool:
+    return one == other or not _ALL_ADDRESSES.isdisjoint((one, other))
 
 
 def _place(name: str, value: str) -> HostPort:

@@ -56,14 +56,3 @@ subjects:
     name: {{ .account }}
     namespace: {{ .namespace }}
 {{- end }}
-
-{{- /* Deployments and network policies select pods by these labels: with others the API server would refuse the
-       Deployment, and quorums the operator. */ -}}
-{{- define "mq.refuseSelectorLabels" -}}
-{{- $field := .field }}
-{{- range $name, $_ := .labels }}
-{{- if has $name (list "app.kubernetes.io/name" "app.kubernetes.io/instance") }}
-{{- fail (printf "%s: %s is set by the chart, which selects the pods by it: remove it" $field $name) }}
-{{- end }}
-{{- end }}
-{{- end }}

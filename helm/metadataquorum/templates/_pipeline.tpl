@@ -24,7 +24,6 @@ metadataquorum.dev/role: client
 
 {{- /* Labels of driver and executors; those in the values take precedence. */ -}}
 {{- define "mq.pipeline.podLabels" -}}
-{{- include "mq.refuseSelectorLabels" (dict "field" "pipeline.podLabels" "labels" .Values.pipeline.podLabels) }}
 {{- merge (dict) .Values.pipeline.podLabels (include "mq.pipeline.labels" . | fromYaml) (include "mq.pipeline.clientLabels" . | fromYaml) | toYaml }}
 {{- end }}
 

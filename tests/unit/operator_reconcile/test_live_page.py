@@ -192,6 +192,15 @@ def test_live_page_is_disabled_by_default_and_needs_a_token_on_other_addresses()
             from_environment({page: wrong})
 
 
+def test_page_at_the_port_of_the_probes_is_refused() -> None:
+    page, listen = "METADATAQUORUM_OPERATOR_PAGE", "METADATAQUORUM_OPERATOR_LISTEN"
+    with pytest.raises(ValueError, match=f"{page}=127.0.0.1:8080: .*choose another one"):
+        from_environment({page: "127.0.0.1:8080"})
+    separate = from_environment({page: "127.0.0.1:8080", listen: "10.0.0.1:8080"}).page
+    assert separate == PagePlace("127.0.0.1", 8080)
+    assert from_environment({page: "127.0.0.1:0", listen: "127.0.0.1:0"}).page is not None
+
+
 def test_start_reports_a_missing_or_empty_token_file(tmp_path: Path) -> None:
     file = tmp_path / "token"
     place = PagePlace("127.0.0.1", 0, str(file))
