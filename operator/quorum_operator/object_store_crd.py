@@ -14,6 +14,14 @@ CA_KEY = "ca.crt"
 """Key of the Secret with the CA certificates."""
 _NAME = "^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$"
 _HTTP, _HTTPS = 80, 443
+_PORT = (
+    "(6553[0-5]|655[0-2][0-9]|65[0-4][0-9][0-9]|6[0-4][0-9][0-9][0-9]|[1-5][0-9][0-9][0-9][0-9]"
+    "|[1-9][0-9]?[0-9]?[0-9]?)"
+)
+ENDPOINT = (
+    f"^https?://([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?|[[][0-9A-Fa-f:.]+[]])(:{_PORT})?/?$"
+)
+"""A host or an IPv6 address in brackets, with a port if any. Without backslashes and braces, for CEL."""
 
 
 class ObjectStoreSpec(CrdModel):
@@ -26,10 +34,10 @@ class ObjectStoreSpec(CrdModel):
                 "objectStore.prefix is relative to the bucket, without '..': such as backups/production",
             ),
             (
-                "!has(self.endpoint) || self.endpoint.matches('^https?://[^/@?#]+/?$')",
+                f"!has(self.endpoint) || self.endpoint.matches('{ENDPOINT}')",
                 (
-                    "objectStore.endpoint must be a URL of a host without a path and without credentials, such as "
-                    "https://s3.example.com:9000. Leave it out for Amazon S3"
+                    "objectStore.endpoint must be a URL of a host without a path and without credentials, with a port "
+                    "up to 65535 if any, such as https://s3.example.com:9000. Leave it out for Amazon S3"
                 ),
             ),
             (
@@ -99,4 +107,5 @@ class ObjectStoreSpec(CrdModel):
 
 def _given_port(host: str) -> int | None:
     number = host.rpartition(":")[2]
+    # Stored objects may be older than the rule for the port.
     return int(number) if number.isdecimal() and 0 < int(number) < 65_536 else None

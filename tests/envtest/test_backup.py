@@ -114,6 +114,15 @@ def test_object_store_cron_job_is_accepted_and_a_missing_secret_is_reported(
             "without credentials",
         ),
         (
+            {
+                "backup": {
+                    "schedule": "@daily",
+                    "objectStore": {**_STORE, "endpoint": "https://store:65536"},
+                }
+            },
+            "with a port up to 65535 if any",
+        ),
+        (
             {"backup": {"schedule": "@daily", "objectStore": {**_STORE, "caSecretName": "ca"}}},
             "is only for an endpoint with https",
         ),

@@ -1,5 +1,6 @@
 """The CronJob and the founder of a restored quorum, as they are made."""
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +16,7 @@ from quorum_operator.desired import backup, network_policy, stateful_set
 from quorum_operator.desired.names import LABEL_INSTANCE, LABEL_NAME, Owner
 from quorum_operator.desired.stateful_set import Member
 from quorum_operator.kube.pod_template import with_template
-from quorum_operator.object_store_crd import ObjectStoreSpec
+from quorum_operator.object_store_crd import ENDPOINT, ObjectStoreSpec
 from quorum_operator.planner.observed import Identity, PodFacts
 from quorum_operator.planner.tls_stage import TlsStage
 from quorum_operator.pod_template_crd import PodTemplateSpec
@@ -259,3 +260,30 @@ def test_network_policy_lets_the_founder_reach_the_store_during_the_restore() ->
 )
 def test_object_store_port_is_that_of_its_url(endpoint: str | None, port: int) -> None:
     assert STORE.model_copy(update={"endpoint": endpoint}).port == port
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "accepted"),
+    [
+        ("https://s3.example.com", True),
+        ("http://minio_1:9000/", True),
+        ("http://10.0.0.1:65535", True),
+        ("https://[fd00::1]:8443", True),
+        ("https://s:65536", False),
+        ("https://s:70000", False),
+        ("https://s:0", False),
+        ("https://s:", False),
+        ("https://s:9000x", False),
+        ("https://s s", False),
+        ("https://s/path", False),
+        ("https://user@s", False),
+        ("https://", False),
+        ("ftp://s", False),
+    ],
+)
+def test_object_store_endpoint_is_a_url_with_a_possible_port(endpoint: str, accepted: bool) -> None:
+    """The definition has this pattern; tests/envtest shows that the API server uses it."""
+    pattern = ENDPOINT.replace("[[]", r"\[")  # Python warns of a class that begins like a set.
+    assert (re.fullmatch(pattern, endpoint) is not None) == accepted
+    rules = ObjectStoreSpec.model_json_schema()["x-kubernetes-validations"]
+    assert any(f"self.endpoint.matches('{ENDPOINT}')" in rule["rule"] for rule in rules)

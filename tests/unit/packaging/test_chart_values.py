@@ -13,7 +13,16 @@ import yaml
 from support import chart
 
 VALUES: dict[str, Any] = yaml.safe_load((chart.CHART / "values.yaml").read_text())
-FREE = ("resources", "annotations", "labels", "sparkConf", "Annotations", "Labels", "nodeSelector", "affinity")
+FREE = (
+    "resources",
+    "annotations",
+    "labels",
+    "sparkConf",
+    "Annotations",
+    "Labels",
+    "nodeSelector",
+    "affinity",
+)
 """Mappings whose keys are the user's."""
 PIPELINE = "pipeline.enabled=true,pipeline.bootstrap=q-bootstrap.ns.svc:9093"
 TO = r"pipeline.to=s3a://bucket/archive"
@@ -81,7 +90,10 @@ def test_defaults_without_an_effect_may_be_removed(helm: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
-        ("page.enabled=true,page.port=8080", "page.port: 8080 is the port of the operator's probes"),
+        (
+            "page.enabled=true,page.port=8080",
+            "page.port: 8080 is the port of the operator's probes",
+        ),
         ("env[0].name=WATCH_NAMESPACE,env[0].value=a", "env: WATCH_NAMESPACE is set by the chart"),
         (
             "page.enabled=true,env[0].name=METADATAQUORUM_OPERATOR_PAGE,env[0].value=a:1",
