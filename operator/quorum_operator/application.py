@@ -9,6 +9,7 @@ import socket
 import ssl
 import time
 from collections.abc import Awaitable, Callable
+from http import HTTPStatus
 from typing import Any
 
 import httpx
@@ -247,13 +248,13 @@ class Application:
                     since = since or time.monotonic()
                     if time.monotonic() - since > DEFINITION_GRACE_S:
                         _log.warning(
-                            f"{REASSIGNMENT_PLURAL} are not watched: apply their definition and restart the operator"
+                            f"{REASSIGNMENT_PLURAL} are not watched: apply crds/{REASSIGNMENT_PLURAL}.yaml and restart the operator"
                         )
                         return
                 files = " and ".join(f"crds/{each}.yaml" for each in sorted(missing))
                 _log.warning(f"the custom resource definitions are missing: apply {files}")
             except ApiError as error:
-                _log.warning("the API server can't be reached yet", error=str(error))
+                _log.warning(_unusable(error), error=str(error))
             await asyncio.sleep(DEFINITION_RETRY_S)
 
     async def _serve(self) -> int:
@@ -289,6 +290,13 @@ class Application:
 
     async def _metrics(self, _: web.BaseRequest) -> web.Response:
         return web.Response(body=self._scraped(), headers={"Content-Type": EXPOSITION})
+
+
+def _unusable(error: ApiError) -> str:
+    """Why the operator can't start yet."""
+    if error.status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+        return "the API server rejects the operator: check its service account and rights (docs/how-to/rights.md)"
+    return "the API server can't be reached yet"
 
 
 def _checking(gate: Leadership | Always) -> Callable[[httpx.Request], Awaitable[None]]:

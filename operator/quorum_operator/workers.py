@@ -170,6 +170,8 @@ class Workers:
         failures, now = 0, asyncio.get_running_loop().time
         _, namespace, name = resource
         call_for(f"{self._kind}/{namespace}/{name}")
+        # In every log line of this task: quorums of several namespaces may have the same name.
+        structlog.contextvars.bind_contextvars(namespace=namespace)
         limit = TokenBucket(RECONCILES_PER_S, RECONCILES_AT_ONCE, now)
         ended_at = due_at = now()
         rests = False

@@ -158,7 +158,7 @@ def _findings(
     )
     yield _unreachable(at)
     yield _disk_full(members)
-    yield _even(at)
+    yield _even(at, step)
     yield _alteration(at)
     wrong = at.seen.invalid
     yield Finding(
@@ -243,14 +243,17 @@ def _disk_full(members: list[MemberStatus]) -> Finding:
     return Finding(DISK_FULL, bool(full), "DiskFull" if full else "EnoughSpace", message)
 
 
-def _even(at: Situation) -> Finding:
+def _even(at: Situation, step: Step) -> Finding:
     size = len(at.voters)
     even = size % 2 == 0 and size > 0 and size != at.target
-    message = (
-        f"{size} voters tolerate no more failures than {size - 1}: the next step makes the number odd"
-        if even
-        else f"{size} voters"
-    )
+    message = f"{size} voters"
+    if even:
+        waits = isinstance(step, Wait | Nothing)
+        message += f" tolerate no more failures than {size - 1}: " + (
+            "the next change makes the number odd; the condition Progressing says what it waits for"
+            if waits
+            else "the next step makes the number odd"
+        )
     return Finding(EVEN_VOTERS, even, "BetweenMoves" if even else "AsWanted", message)
 
 
@@ -387,7 +390,8 @@ def backup_current(seen: BackupsSeen | None, now: float) -> Finding:
         message = "spec.backup is not set: the metadata exists only on the members' volumes"
         return Finding(BACKUP_CURRENT, False, "Disabled", message)
     status = seen.status
-    last = f"the last successful backup is {status.name or 'of'} {status.last_success_at}"
+    named = f"{status.name} of" if status.name else "of"
+    last = f"the last successful backup is {named} {status.last_success_at}"
     if status.last_success_at is None:
         last = "there is no successful backup yet"
     failed = f"; the last run failed at {status.last_failure_at}: {status.last_failure}"

@@ -106,11 +106,22 @@ def _backups(status: MetadataQuorumStatus, earlier: MetadataQuorumStatus) -> lis
         return []
     found = []
     if now.last_success_at is not None and now.last_success_at != before.last_success_at:
-        text = f"backup {now.name}: up to offset {now.end_offset}, {now.size_bytes} bytes"
-        found.append(News("Normal", "BackupWritten", text))
+        found.append(News("Normal", "BackupWritten", _written(now)))
     if now.last_failure_at is not None and now.last_failure_at != before.last_failure_at:
         found.append(News("Warning", "BackupFailed", now.last_failure or ""))
     return found
+
+
+def _written(backup: BackupStatus) -> str:
+    """What is known of it: the output of its pod is gone if the pod was deleted early."""
+    parts = [
+        f"backup {backup.name}" if backup.name else "a backup, of whose output nothing is left"
+    ]
+    if backup.end_offset is not None:
+        parts.append(f"up to offset {backup.end_offset}")
+    if backup.size_bytes is not None:
+        parts.append(f"{backup.size_bytes} bytes")
+    return ", ".join(parts)
 
 
 def _blocked(status: MetadataQuorumStatus, earlier: MetadataQuorumStatus) -> list[News]:

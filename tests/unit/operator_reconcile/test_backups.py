@@ -136,6 +136,22 @@ def test_successful_and_failed_backups_are_reported(api: InMemoryKubeApi) -> Non
     assert reasons(api) == ["BackupWritten", "BackupFailed", "BackupWritten"]
 
 
+def test_backup_whose_output_is_gone_is_reported_without_it(api: InMemoryKubeApi) -> None:
+    """Its pod was deleted before the operator has read the output."""
+    ended(api, "demo-backup-1", True, 3600, None)
+    reconcile(api)
+    status, reason, message = condition_of(api)
+    assert (status, reason) == ("True", "BackupRecent")
+    assert "backup is of 20" in message
+    (event,) = (each for each in api.events if each["reason"] == "BackupWritten")
+    assert event["message"] == "a backup, of whose output nothing is left"
+    ended(api, "demo-backup-2", True, 60, {"name": "backup-2", "endOffset": 50, "bytes": 1})
+    reconcile(api)
+    assert "backup is backup-2 of 20" in condition_of(api)[2]
+    *_, event = (each for each in api.events if each["reason"] == "BackupWritten")
+    assert event["message"] == "backup backup-2, up to offset 50, 1 bytes"
+
+
 @pytest.mark.requirement("OP-10")
 def test_outdated_backup_is_reported(api: InMemoryKubeApi) -> None:
     ended(api, "demo-backup-1", True, 7200, {"name": "backup-1"})
