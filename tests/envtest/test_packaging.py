@@ -292,6 +292,22 @@ def test_upgrade_leaves_no_quorum_without_an_operator(empty: Empty) -> None:
 
 
 @pytest.mark.long
+def test_upgrade_that_would_delete_the_definitions_is_refused(empty: Empty) -> None:
+    """Helm deletes what is no longer in the chart, and with the definitions every quorum."""
+    empty.install("crds.keep=false")
+    empty.add_quorum()
+    with pytest.raises(TestbedError, match=r"crds.install: .* first upgrade with crds.keep=true"):
+        empty.install("crds.install=false", "crds.keep=true")
+    assert empty.has_quorum()
+    empty.install("crds.keep=true")
+    empty.install("crds.install=false")
+    empty.wait_listed()
+    assert empty.has_quorum()
+    for definition in _DEFINITIONS:
+        assert "deletionTimestamp" not in empty.api.get(definition)["metadata"]
+
+
+@pytest.mark.long
 @pytest.mark.requirement("OP-10")
 def test_monitors_and_rules_appear_with_their_definitions_and_not_before(empty: Empty) -> None:
     empty.install()

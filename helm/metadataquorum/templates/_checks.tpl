@@ -95,6 +95,21 @@ pipeline.executors.memory pipeline.serviceAccount pipeline.serviceAccount.create
 {{- end }}
 {{- end }}
 
+{{- /* Helm deletes definitions that were in the release and are not any more, unless the ones in the cluster say that they
+       are kept. Only with rights on objects without a namespace, which rbac.create needs too. */ -}}
+{{- define "mq.refuseToDelete" -}}
+{{- if and .Release.IsUpgrade .Values.rbac.create (not .Values.crds.install) }}
+{{- range $path, $_ := .Files.Glob "files/*.yaml" }}
+{{- $name := ($.Files.Get $path | fromYaml).metadata.name }}
+{{- $notes := dig "metadata" "annotations" (dict) (lookup "apiextensions.k8s.io/v1" "CustomResourceDefinition" "" $name) }}
+{{- $ours := and (eq (get $notes "meta.helm.sh/release-name") $.Release.Name) (eq (get $notes "meta.helm.sh/release-namespace") $.Release.Namespace) }}
+{{- if and $ours (ne (get $notes "helm.sh/resource-policy") "keep") }}
+{{- fail (printf "crds.install: false would delete the definition %s, and with it all of its resources, because this release was installed with crds.keep=false: first upgrade with crds.keep=true" $name) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
 {{- define "mq.refusePipeline" -}}
 {{- $pipeline := .Values.pipeline }}
 {{- include "mq.refuseLabels" (dict "field" "pipeline.podLabels" "labels" $pipeline.podLabels "reserved" (list "app.kubernetes.io/name" "app.kubernetes.io/instance" "app.kubernetes.io/component")) }}
