@@ -10,9 +10,9 @@ resyncSeconds apiCalls apiCalls.perSecond apiCalls.burst apiCalls.perSecondOfRes
 page page.enabled page.port
 metrics metrics.service metrics.monitors metrics.monitors.enabled metrics.monitors.interval
 metrics.rules metrics.rules.enabled metrics.rules.runbooks metrics.dashboard metrics.dashboard.enabled
-networkPolicy networkPolicy.enabled
+networkPolicy networkPolicy.enabled networkPolicy.apiServerPorts
 pipeline pipeline.enabled pipeline.image pipeline.image.repository pipeline.image.pullPolicy pipeline.tls
-pipeline.volume pipeline.volume.size pipeline.everySeconds pipeline.master pipeline.driver pipeline.driver.memory
+pipeline.volume pipeline.volume.size pipeline.volume.accessModes pipeline.everySeconds pipeline.master pipeline.driver pipeline.driver.memory
 pipeline.executors pipeline.executors.count pipeline.executors.cores pipeline.executors.requestCpu
 pipeline.executors.memory pipeline.serviceAccount pipeline.serviceAccount.create
 {{- end }}
