@@ -7,12 +7,14 @@ import select
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from typing import NoReturn
 
 from quorum_node.command_line import Parser
 from quorum_node.core_dumps import forbid_core_dumps
 from quorum_node.missing_extra import brought_by
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.kept_loops import use_kept_loops
+from quorum_pipeline.redaction import redacted, remember_secrets
 
 _COMMANDS = {
     "archive": "every record of a log, once, in Parquet",
@@ -40,16 +42,25 @@ _INTERRUPTED, _CLOSED = 130, 141
 _OBJECTS_BETWEEN_COLLECTIONS = 1_000_000
 
 
+class _Parser(Parser):
+    """Also of the commands. A usage error may repeat an argument with credentials."""
+
+    def error(self, message: str) -> NoReturn:
+        """See Parser."""
+        super().error(redacted(message))
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code."""
     forbid_core_dumps()
-    parser = Parser(
+    given = sys.argv[1:] if arguments is None else arguments
+    remember_secrets(given)
+    parser = _Parser(
         prog="quorum-pipeline",
         description="The history of a metadata quorum as tables.",
         epilog="exit codes: " + "; ".join(f"{code} {text}" for code, text in EXIT_CODES.items()),
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    given = sys.argv[1:] if arguments is None else arguments
     use_kept_loops()
     for name, text in _COMMANDS.items():
         found = commands.add_parser(name, help=text, description=text)
@@ -68,7 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (PipelineError, OSError) as error:
         if isinstance(error, BrokenPipeError) and _nobody_reads():
             return _CLOSED
-        print(f"quorum-pipeline {parsed.command}: {error}", file=sys.stderr)
+        print(f"quorum-pipeline {parsed.command}: {redacted(error)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print(f"quorum-pipeline {parsed.command}: interrupted", file=sys.stderr)

@@ -1,5 +1,10 @@
 """Errors that the user can act on. Every command reports them as one line and an exit code."""
 
+from quorum_pipeline.redaction import redacted
+
 
 class PipelineError(Exception):
-    """Invalid input or detected damage; the text contains the place and the remedy."""
+    """Invalid input or detected damage; the text contains the place and the remedy, and no credentials."""
+
+    def __init__(self, text: object = "") -> None:
+        super().__init__(redacted(text))

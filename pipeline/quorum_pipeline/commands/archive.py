@@ -23,6 +23,7 @@ from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.local_files import local_path
 from quorum_pipeline.files.log_directory import LogDirectory, open_log
 from quorum_pipeline.live.controllers import Controllers
+from quorum_pipeline.redaction import redacted
 
 _SWITCH_SECONDS = 0.0005
 _MOST_PLACES = 5
@@ -134,12 +135,12 @@ def _run(arguments: argparse.Namespace, stopped: Event) -> int:
             after = archive.contents()
         if after.quarantined:
             for place in archive.quarantined_places(_MOST_PLACES):
-                print(f"quarantine: {place}")
+                print(f"quarantine: {redacted(place)}")
     finally:
         end_session(session)
     added = after.end - max(before.end, after.start)
     print(
-        f"archive {arguments.to}: offsets {after.start} to {after.end}, {added:,} of them new,"
+        f"archive {redacted(arguments.to)}: offsets {after.start} to {after.end}, {added:,} of them new,"
         f" {after.quarantined} in quarantine; {progress.seconds:.1f} s"
     )
     return 1 if after.quarantined else 0

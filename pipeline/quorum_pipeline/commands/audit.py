@@ -17,6 +17,7 @@ from quorum_pipeline.commands.histories import (
 from quorum_pipeline.commands.progress import Progress
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.local_files import size_of
+from quorum_pipeline.redaction import redacted
 from quorum_pipeline.spark.audit_job import (
     LogAudit,
     Replica,
@@ -62,7 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
         place = stages.place
     findings = (*logs.findings, *snapshots.findings)
     for found in findings:
-        print(json.dumps(asdict(found)) if arguments.json else f"FOUND {found}")
+        print(redacted(json.dumps(asdict(found)) if arguments.json else f"FOUND {found}"))
     if not arguments.json:
         _tell(replicas, logs, snapshots)
         print(f"  {how(logs, place)}; {progress.seconds:.1f} s")
@@ -85,7 +86,7 @@ def _check_different(replicas: list[Replica]) -> None:
 
 def _tell(replicas: list[Replica], logs: LogAudit, snapshots: SnapshotAudit) -> None:
     for tail in logs.matching.tails:
-        print(f"note: {tail}; it was not committed there")
+        print(f"note: {redacted(tail)}; it was not committed there")
     size_bytes = sum(each.size_bytes for each in replicas)
     print(
         f"{len(replicas)} logs, {size_bytes:,} bytes, {logs.batches:,} batches, {logs.matching.compared:,} of them"

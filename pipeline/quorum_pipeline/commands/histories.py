@@ -301,7 +301,6 @@ def opened_stages(
                 RemoteStages,
                 open_remote,
                 shown_url,
-                without_parameters,
             )
 
             shown = shown_url(arguments.remote)
@@ -312,8 +311,7 @@ def opened_stages(
         try:
             yield RemoteStages(remote, arguments.remote)
         except SparkError as error:
-            why = without_parameters(arguments.remote, reason_of(error))
-            raise PipelineError(f"Spark at {shown}: {why}") from None
+            raise PipelineError(f"Spark at {shown}: {reason_of(error)}") from None
         finally:
             remote.stop()
         return

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Event, Thread
 
+from quorum_pipeline.redaction import redacted
+
 _EVERY_SECONDS = 3.0
 
 
@@ -40,8 +42,8 @@ class Progress:
             self.say(f"{self._what}: {count:,} {self._unit}{self._rate(now, count)}")
 
     def say(self, text: str) -> None:
-        """Print a line with the elapsed time."""
-        print(f"[{self.seconds:6.1f} s] {text}", file=sys.stderr, flush=True)
+        """Print a line with the elapsed time, without credentials."""
+        print(f"[{self.seconds:6.1f} s] {redacted(text)}", file=sys.stderr, flush=True)
 
     @contextmanager
     def watching(self, look: Callable[[], str | None]) -> Iterator[None]:

@@ -31,6 +31,7 @@ from quorum_pipeline.files.archive_lock import only_writer
 from quorum_pipeline.files.local_files import local_path, size_of
 from quorum_pipeline.files.log_directory import open_log
 from quorum_pipeline.files.version_files import VersionStore, counts_of
+from quorum_pipeline.redaction import redacted
 from quorum_pipeline.spark.stages import Stages
 from quorum_pipeline.spark.versions_job import (
     ArchiveVersions,
@@ -105,9 +106,11 @@ def run(arguments: argparse.Namespace) -> int:
     for name, count in counts_of(found):
         print(f"{name:12} {count:12,} versions")
     start, end = found[0].offsets.start, found[-1].offsets.end
-    print(f"{arguments.to}: offsets {start} to {end}, {added.versions:,} versions of them new")
+    print(
+        f"{redacted(arguments.to)}: offsets {start} to {end}, {added.versions:,} versions of them new"
+    )
     if arguments.to_delta is not None:
-        print(f"{arguments.to_delta}: Delta tables of all these versions")
+        print(f"{redacted(arguments.to_delta)}: Delta tables of all these versions")
     if added.open_at is not None:
         print(
             f"  a metadata transaction is open at offset {added.open_at}: what follows is left out"

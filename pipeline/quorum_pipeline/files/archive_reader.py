@@ -32,6 +32,7 @@ from quorum_pipeline.files.fetched import ArchiveTask, Fetched
 from quorum_pipeline.files.local_files import StoredFile
 from quorum_pipeline.files.sealed_file import is_parquet, read_footer
 from quorum_pipeline.files.snapshot_file import SnapshotFile, open_snapshot
+from quorum_pipeline.redaction import redacted
 
 _TRIES = 5
 """Number of reads of the content: each further one means that a merge was completed since the last one."""
@@ -83,6 +84,11 @@ class ArchiveReader:
     def uri(self) -> str:
         """URI of the archive."""
         return self._uri
+
+    @property
+    def name(self) -> str:
+        """Place of the archive, as it is shown: without credentials."""
+        return redacted(self._local or self._uri)
 
     @property
     def mounted(self) -> Path | None:

@@ -249,7 +249,7 @@ class ArchiveSource:
             tasks += self._between(parts, at, end, moment.time_ms, groups)
             cuts.append(len(tasks))
             at = max(at, end)
-        name = f"the archive at {reader.mounted or reader.uri}"
+        name = f"the archive at {reader.name}"
         return ArchiveTasks(name, found.start, tuple(tasks), tuple(cuts), reader, snapshot_name)
 
     def _between(

@@ -34,6 +34,7 @@ from quorum_pipeline.files.archive_reader import ArchiveReader
 from quorum_pipeline.files.archived_batch import BatchIdentity, identity
 from quorum_pipeline.files.sealed_file import seal_all, sync_directory, write_marker_text
 from quorum_pipeline.files.snapshot_file import SnapshotFile
+from quorum_pipeline.redaction import redacted
 from quorum_pipeline.rows.column_types import arrow_schema
 from quorum_pipeline.rows.table import table_columns, table_ddl
 from quorum_pipeline.spark.hadoop_files import HadoopFiles
@@ -186,7 +187,7 @@ class Archive(ArchiveReader):
         assert self._origin is not None, "the archive has begun"
         what = f"offsets {wanted.start} to {wanted.end} are not archived in {self._uri}"
         named = f"archive offsets {wanted.start} to {wanted.end} of {self._origin.name}"
-        self._session.sparkContext.setJobGroup(_GROUP, named)
+        self._session.sparkContext.setJobGroup(_GROUP, redacted(named))
         with _in_words(what):
             self._write_range(self._origin, wanted)
 

@@ -31,6 +31,7 @@ from quorum_pipeline.files.fetched import Fetched
 from quorum_pipeline.files.log_directory import LogDirectory, open_log
 from quorum_pipeline.files.log_span import lost_records
 from quorum_pipeline.files.span_tasks import LEAST_BYTES, MOST_BYTES, TASKS_PER_SLOT
+from quorum_pipeline.redaction import redacted
 from quorum_pipeline.spark.state_job import where
 
 if TYPE_CHECKING:
@@ -111,7 +112,9 @@ def archive_replica(name: str, reader: ArchiveReader) -> Replica:
     found = reader.contents()
     tasks = tuple(_archive_tasks(reader, found.ranges))
     size_bytes = reader.size_bytes()
-    return Replica(name, found.start, tasks, size_bytes, reader=reader, ranges=found.ranges)
+    return Replica(
+        redacted(name), found.start, tasks, size_bytes, reader=reader, ranges=found.ranges
+    )
 
 
 def _archive_tasks(reader: ArchiveReader, ranges: tuple[OffsetRange, ...]) -> Iterator[Any]:

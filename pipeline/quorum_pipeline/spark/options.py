@@ -7,6 +7,7 @@ from pathlib import Path
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.local_files import local_path
 from quorum_pipeline.live.controllers import Controllers, controllers_of
+from quorum_pipeline.redaction import remember_secrets
 from quorum_pipeline.state.moment import Moment, parsed_time_ms
 from quorum_pipeline.state.tables import StateTable, table_named
 
@@ -190,6 +191,7 @@ def changes_options(given: Mapping[str, str], *, anywhere: bool = False) -> Tabl
 def _known(given: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
     """Return the options by name in lower case. Raises PipelineError if one is unknown."""
     options = {name.lower(): value for name, value in given.items()}
+    remember_secrets(options.values())
     known = {name.lower(): name for name in names}
     if unknown := sorted(options.keys() - known.keys()):
         raise PipelineError(f"unknown option {unknown[0]!r}; there are {', '.join(known.values())}")

@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from socket import create_connection
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 from zlib import crc32
 
 from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.redaction import redacted, remember_secrets
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -58,7 +59,7 @@ class RemoteStages:
     def describe(self, text: str) -> None:
         """See Stages. The text is a tag of the operations in the server's UI; a tag must not contain a comma."""
         self._session.clearTags()
-        self._session.addTag(text.replace(",", ";"))
+        self._session.addTag(redacted(text).replace(",", ";"))
 
     def doing(self) -> str | None:
         """See Stages. A client does not learn how many tasks are done."""
@@ -153,30 +154,20 @@ def open_remote(url: str) -> SparkSession:
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
+    remember_secrets([url])
     try:
         _knock(url)
         session = SparkSession.builder.remote(url).getOrCreate()
         _ = session.version  # the first call opens the connection
     except (PySparkException, ValueError, OSError) as error:
-        why = without_parameters(url, " ".join(str(error).split()))
+        why = " ".join(str(error).split())
         raise PipelineError(f"Spark Connect at {shown_url(url)} can't be used: {why}") from None
     return session
 
 
 def shown_url(url: str) -> str:
-    """Return the URL without its parameters: one of them may be a token."""
-    return url.partition(";")[0].rstrip("/")
-
-
-def without_parameters(url: str, text: str) -> str:
-    """Return a message without the parameters of the URL, which errors of Spark and of Python repeat."""
-    _, found, rest = url.partition(";")
-    parts = [each for each in rest.split(";") if found and each]
-    tokens = [each.partition("=")[2] for each in parts if each.startswith("token=")]
-    secrets = {*parts, *tokens, *map(unquote, tokens)}
-    for each in sorted(filter(None, {rest, *secrets}), key=len, reverse=True):
-        text = text.replace(each, "...")
-    return text
+    """Return the URL without its parameters and credentials."""
+    return redacted(url.partition(";")[0].rstrip("/"))
 
 
 def _knock(url: str) -> None:

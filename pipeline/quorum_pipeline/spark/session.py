@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.local_files import is_local
+from quorum_pipeline.redaction import USER
 from quorum_pipeline.spark.kept_classes import classes_file, options_to_make, options_to_use
 from quorum_pipeline.spark.reason import SparkError, reason_of
 from quorum_pipeline.spark.workers import start_workers
@@ -34,6 +35,7 @@ _ALWAYS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.parquet.compression.codec": "zstd",
+    "spark.redaction.string.regex": f"(?<=://){USER}",
     "spark.python.daemon.module": "quorum_pipeline.spark.worker_daemon",
 }
 _ALWAYS_REPORTED = (

@@ -14,6 +14,7 @@ from threading import Lock
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol
 
+from quorum_pipeline.redaction import redacted
 from quorum_pipeline.spark.fetched_rows import fetched_in, fetched_rows
 
 if TYPE_CHECKING:
@@ -56,9 +57,9 @@ class Step:
         self._began = monotonic()
 
     def describe(self, text: str) -> None:
-        """Begin a step."""
+        """Begin a step. The text is shown without credentials."""
         with self._lock:
-            self._text, self._began, self._tasks, self._done = text, monotonic(), 0, 0
+            self._text, self._began, self._tasks, self._done = redacted(text), monotonic(), 0, 0
 
     def begin(self, tasks: int) -> None:
         """Begin a part of the step."""
@@ -88,7 +89,7 @@ class SparkStages:
     def __init__(self, context: SparkContext) -> None:
         self.context = context
         self.slots = max(context.defaultParallelism, 1)
-        self.place = f"on Spark ({context.master})"
+        self.place = redacted(f"on Spark ({context.master})")
         self._step = Step()
 
     def rows(self, items: list[Any]) -> Rows:
@@ -119,7 +120,7 @@ class SparkStages:
     def describe(self, text: str) -> None:
         """See Stages. Spark's UI shows the text."""
         self._step.describe(text)
-        self.context.setJobDescription(text)
+        self.context.setJobDescription(redacted(text))
 
     def doing(self) -> str | None:
         """See Stages."""

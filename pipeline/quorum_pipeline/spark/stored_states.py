@@ -68,8 +68,7 @@ def keep_state(
             state = history.at(Moment(offset=found.end))
             if history.one_by_one or state.in_transaction:
                 return None
-            place = reader.mounted or reader.uri
-            stages.describe(f"write the state at offset {state.end_offset} of {place}")
+            stages.describe(f"write the state at offset {state.end_offset} of {reader.name}")
             parts = _parts(state, stages.slots)
             if reader.mounted is not None:
                 return _write(state, parts, reader.mounted)

@@ -143,7 +143,7 @@ def archive_source(reader: ArchiveReader, scratch: Path) -> TimelineSource:
     tasks = [task for _, task in spans]
     snapshot = reader.snapshot(scratch)
     reader.check_beginning(found, 0 if snapshot is None else snapshot.id.end_offset)
-    name = str(reader.mounted or reader.uri)
+    name = reader.name
     if snapshot is None:
         return TimelineSource(name, found.start, tuple(tasks))
     place = sum(start < snapshot.id.end_offset for start, _ in spans)

@@ -100,7 +100,7 @@ class ArchiveVersions:
     """An archive. Executors that do not mount it get the files of their tasks."""
 
     def __init__(self, reader: ArchiveReader, scratch: Path) -> None:
-        self.name = f"the archive at {reader.mounted or reader.uri}"
+        self.name = f"the archive at {reader.name}"
         self.states: Source = ArchiveSource(reader, scratch)
         self._reader, self._scratch = reader, scratch
         self._groups: Groups = {}

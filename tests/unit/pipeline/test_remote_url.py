@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from quorum_pipeline.__main__ import main
-from quorum_pipeline.spark.remote_stages import without_parameters
 from support.ports import free_ports
 from support.written_log import LogWriter, write_history
 
@@ -35,9 +34,3 @@ def test_token_is_not_in_what_the_command_reports(
     assert "can't be used" in written
     for secret in (TOKEN, "s3cr et", "user_id=me"):
         assert secret not in written, written
-
-
-def test_parameters_are_removed_from_a_message() -> None:
-    text = f"parameter 's3cr et' of sc://h/;{AFTER}: {TOKEN}"
-    assert without_parameters(f"sc://h/;{AFTER}", text) == "parameter '...' of sc://h/;...: ..."
-    assert without_parameters("sc://h:1", "h:1 is not reached") == "h:1 is not reached"
