@@ -76,15 +76,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
         run: Callable[[argparse.Namespace], int] = command.run
         code = run(parsed)
         sys.stdout.flush()
-    except (PipelineError, OSError) as error:
-        if isinstance(error, BrokenPipeError) and _nobody_reads():
-            return _CLOSED
-        print(f"quorum-pipeline {parsed.command}: {redacted(error)}", file=sys.stderr)
-        return 2
     except KeyboardInterrupt:
         print(f"quorum-pipeline {parsed.command}: interrupted", file=sys.stderr)
         return _INTERRUPTED
+    except Exception as error:
+        if isinstance(error, BrokenPipeError) and _nobody_reads():
+            return _CLOSED
+        why = _reason(error)
+        if why is None:
+            raise
+        print(f"quorum-pipeline {parsed.command}: {redacted(why)}", file=sys.stderr)
+        return 2
     return code
+
+
+def _reason(error: Exception) -> str | None:
+    """Return one line for an error that the user can act on, or that Spark has caused; None for a defect of this program."""
+    if not isinstance(error, PipelineError) and "pyspark" in sys.modules:
+        from quorum_pipeline.spark.reason import failure_of
+
+        found = failure_of(error)
+        if found is not None:
+            return f"Spark: {found}"
+    return str(error) if isinstance(error, PipelineError | OSError) else None
 
 
 def _nobody_reads() -> bool:

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from support.pipeline_process import run_pipeline
 from support.written_log import LogWriter, write_history
@@ -78,3 +79,15 @@ def test_prepared_classes_are_used_and_optional(
         assert shared == (not damage)
         for path in tmp_path.glob("loaded-*.txt"):
             path.unlink()
+
+
+@pytest.mark.long
+def test_plans_in_the_ui_show_no_credentials(spark: SparkSession) -> None:
+    """Spark's UI and event log have the text of every query."""
+    shown = spark.sql("SELECT 's3a://KEY:SEC/RET@bucket/a' AS a, 'hdfs://nn:8020/b@c' AS b")
+    plan = shown._jdf.queryExecution().toString()
+    assert "s3a://" in plan
+    assert "bucket/a" in plan
+    assert "KEY" not in plan
+    assert "SEC/RET" not in plan
+    assert "hdfs://nn:8020/b@c" in plan

@@ -63,6 +63,13 @@ class PipelineProcess:
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait(30)
 
+    def kill_java(self) -> None:
+        """kill -9 of its Java process alone, as by a system without memory."""
+        lists = Path(f"/proc/{self._process.pid}/task").glob("*/children")
+        children = [int(each) for file in lists for each in file.read_text().split()]
+        (java,) = (n for n in children if Path(f"/proc/{n}/comm").read_text() == "java\n")
+        os.kill(java, signal.SIGKILL)
+
     def interrupt(self, timeout_seconds: float = 120.0) -> int:
         """Ctrl-C in a terminal, which reaches the virtual machine, too; the exit code."""
         os.killpg(self._process.pid, signal.SIGINT)

@@ -323,7 +323,7 @@ def opened_stages(
             yield here
         return
     from quorum_pipeline.spark.reason import SparkError, reason_of
-    from quorum_pipeline.spark.session import open_session
+    from quorum_pipeline.spark.session import open_session, stop_session
 
     progress.say("starting Spark")
     session = open_session("quorum-pipeline", arguments.master, rows_in_jvm=False, delta=delta)
@@ -334,4 +334,4 @@ def opened_stages(
     except SparkError as error:
         raise PipelineError(f"Spark at {session.sparkContext.master}: {reason_of(error)}") from None
     finally:
-        session.stop()
+        stop_session(session)

@@ -41,7 +41,7 @@ from quorum_pipeline.spark.hadoop_files import HadoopFiles
 from quorum_pipeline.spark.options import log_options
 from quorum_pipeline.spark.origins import Origin, check_history, check_start, origin_of
 from quorum_pipeline.spark.part_writer import Stage, stages, store_tasks, write_tasks
-from quorum_pipeline.spark.reason import SparkError, reason_of
+from quorum_pipeline.spark.reason import SparkError, failure_of
 from quorum_pipeline.spark.stages import SparkStages
 from quorum_pipeline.spark.stored_files import FileStore
 from quorum_pipeline.spark.stored_states import STATE_ROWS, compose_deltas, keep_state, thin_states
@@ -129,10 +129,10 @@ class Archive(ArchiveReader):
 
     def quarantined_places(self, most: int) -> Iterator[str]:
         """Describe the newest `most` records in quarantine: file, byte, offset and problem. Raises PipelineError."""
-        frame = self.quarantine()
-        if frame is None:
-            return
         with _in_words(f"the quarantine of {self._uri} can't be read"):
+            frame = self.quarantine()
+            if frame is None:
+                return
             columns = frame.select("source", "position", "offset", "problem")
             rows = columns.orderBy(sf.desc("offset")).limit(most).collect()
         for row in reversed(rows):
@@ -146,8 +146,8 @@ class Archive(ArchiveReader):
     def _batch_in(self, range: OffsetRange, offset: int) -> BatchIdentity | None:
         if self._local is not None:
             return super()._batch_in(range, offset)
-        rows = self._rows(self._directory(RECORDS, range)).where(sf.col("offset") == offset)
         with _in_words(f"offset {offset} of {self._uri} can't be read"):
+            rows = self._rows(self._directory(RECORDS, range)).where(sf.col("offset") == offset)
             return next(
                 (identity(*row) for row in rows.select("epoch", "batch_crc").collect()), None
             )
@@ -317,10 +317,10 @@ class Archive(ArchiveReader):
             if table == RECORDS or marker.quarantined
         ]
         if paths:
-            frame = self._rows(*paths).coalesce(1).sortWithinPartitions("offset")
             unfinished = self._unfinished(merged)
             target = unfinished if table == RECORDS else self._directory(table, merged)
             with _in_words(f"{merged.directory} of {self._uri} is not merged"):
+                frame = self._rows(*paths).coalesce(1).sortWithinPartitions("offset")
                 frame.write.mode("overwrite").parquet(target)
             local = self._files.local_path(target)
             if self._local is not None and local is not None:
@@ -360,10 +360,8 @@ def _in_words(what: str) -> Iterator[None]:
     """Convert Spark's and the system's errors to a PipelineError of one line: `what`, then the cause."""
     try:
         yield
-    except SparkError as error:
-        raise PipelineError(f"{what}: {reason_of(error)}") from None
-    except OSError as error:
-        raise PipelineError(f"{what}: {error}") from None
+    except (*SparkError, OSError, EOFError) as error:
+        raise PipelineError(f"{what}: {failure_of(error) or error}") from None
 
 
 _NONE_ARCHIVED = (

@@ -4,6 +4,7 @@ Owns the settings that all jobs share. Settings of `spark-submit` or `spark-defa
 precedence, the master included, so the same command runs on a cluster unchanged.
 """
 
+import logging
 import os
 import shutil
 import sys
@@ -14,13 +15,14 @@ from typing import Any
 
 import pyspark
 from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.local_files import is_local
 from quorum_pipeline.redaction import USER
 from quorum_pipeline.spark.kept_classes import classes_file, options_to_make, options_to_use
-from quorum_pipeline.spark.reason import SparkError, reason_of
+from quorum_pipeline.spark.reason import SparkError, java_has_ended, reason_of
 from quorum_pipeline.spark.workers import start_workers
 
 _LOCAL = {
@@ -77,7 +79,7 @@ def open_session(
     keep_classes: Path | None = None,
     delta: bool = False,
 ) -> SparkSession:
-    """Open a session; settings in `more` take precedence. Raises PipelineError if there is no Java.
+    """Open a session; settings in `more` take precedence. Raises PipelineError if Java does not start, or Spark in it.
 
     Without `rows_in_jvm` the driver's JVM handles no rows: it only schedules, so no code in it needs optimized compilation.
     `workers_at_once`: Python workers start while the session is created. `keep_classes` is a file that the JVM writes when it
@@ -106,6 +108,7 @@ def open_session(
     except SparkError as error:
         why = reason_of(error)
         raise PipelineError(f"Spark can't start with the master {chosen}: {why}") from None
+    _print_no_stacks(context)
     if workers_at_once:
         start_workers(context)
     return SparkSession.builder.config(conf=conf).getOrCreate()
@@ -116,7 +119,24 @@ def end_session(session: SparkSession) -> None:
 
     `SparkSession.stop` would wait up to a second for a thread that polls once a second whether it should end.
     """
-    session._jsparkSession.stop()  # noqa: SLF001 - there is no public way
+    with _unless_java_has_ended():
+        session._jsparkSession.stop()  # noqa: SLF001 - there is no public way
+
+
+def stop_session(session: SparkSession) -> None:
+    """Stop a session; the process may open another one. Raises Spark's errors."""
+    with _unless_java_has_ended():
+        session.stop()
+
+
+@contextmanager
+def _unless_java_has_ended() -> Iterator[None]:
+    """Ignore that nothing can be stopped any more: the error that a command reports is the one before."""
+    try:
+        yield
+    except (*SparkError, OSError):
+        if not java_has_ended():
+            raise
 
 
 def _given(more: Mapping[str, str], java_options: str, master: str | None) -> SparkConf:
@@ -135,7 +155,13 @@ def _given(more: Mapping[str, str], java_options: str, master: str | None) -> Sp
         "QUORUM_PIPELINE_PYTHON": sys.executable,
     }
     with _environment(at_birth):
-        SparkContext._ensure_initialized(conf=first)  # noqa: SLF001 - there is no public way
+        try:
+            SparkContext._ensure_initialized(conf=first)  # noqa: SLF001 - there is no public way
+        except PySparkRuntimeError:
+            raise PipelineError(
+                "Spark's Java process did not start; its messages are above. It needs Java 17, and packages and jars that"
+                " spark-defaults.conf names"
+            ) from None
     conf = SparkConf()
     for key, value in more.items():
         conf.set(key, value)
@@ -178,6 +204,21 @@ def _log_no_stacks() -> None:
     log4j = jvm.org.apache.logging.log4j
     for name in _ALWAYS_REPORTED:
         log4j.core.config.Configurator.setLevel(name, log4j.Level.OFF)
+
+
+def _print_no_stacks(context: SparkContext) -> None:
+    """Silence what prints the stack of an error that is also raised, when Java ends: the client of Java, and the thread that
+    receives accumulators from it.
+    """
+    logging.getLogger().addFilter(_is_not_of_the_client)
+    server: Any = context._accumulatorServer  # noqa: SLF001 - as above
+    if server is not None:
+        server.handle_error = lambda request, address: None
+
+
+def _is_not_of_the_client(record: logging.LogRecord) -> bool:
+    """Return whether a message to the root logger is not of py4j, which uses no other logger for this one."""
+    return Path(record.pathname).parent.name != "py4j"
 
 
 def _java_home_works() -> bool:

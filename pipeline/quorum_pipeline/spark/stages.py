@@ -123,9 +123,14 @@ class SparkStages:
         self.context.setJobDescription(redacted(text))
 
     def doing(self) -> str | None:
-        """See Stages."""
+        """See Stages. None if Java has ended: the job reports that."""
+        from quorum_pipeline.spark.reason import SparkError
+
         tracker = self.context.statusTracker()
-        found = [tracker.getStageInfo(each) for each in tracker.getActiveStageIds()]
+        try:
+            found = [tracker.getStageInfo(each) for each in tracker.getActiveStageIds()]
+        except (*SparkError, OSError):
+            return None
         stages = [each for each in found if each is not None]
         tasks = sum(each.numTasks for each in stages)
         return self._step.told(tasks, sum(each.numCompletedTasks for each in stages))
