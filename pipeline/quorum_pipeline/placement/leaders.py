@@ -14,9 +14,18 @@ Bucket = dict[int, dict[int, list[int]]]
 
 
 def balance_leaders(placement: Placement) -> None:
-    """Reorder replicas until every broker leads an even share, or no chain is left."""
+    """Reorder replicas until every broker leads an even share, or no chain is left. It is repeated as for replicas (`replicas.py`)."""
+    while _balance(placement):
+        pass
+
+
+def _balance(placement: Placement) -> bool:
+    """Reorder replicas; return whether any partition got another leader."""
     counts = placement.leader_count
     wanted = targets(counts, placement)
+    if all(count <= most for count, most in zip(counts, wanted, strict=True)):
+        return False
+    went = False
     buckets: Bucket = defaultdict(lambda: defaultdict(list))
     for index, replicas in enumerate(placement.replicas):
         for follower in replicas[1:]:
@@ -26,6 +35,8 @@ def balance_leaders(placement: Placement) -> None:
             chain = _chain(placement, buckets, wanted, broker)
             if chain is None or not _hand_over(placement, buckets, wanted, chain):
                 break
+            went = True
+    return went
 
 
 def _chain(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from quorum_pipeline.placement.cluster import Broker, Partition, Placement
 from quorum_pipeline.placement.leaders import balance_leaders
-from quorum_pipeline.placement.replicas import balance_replicas, move_forced
+from quorum_pipeline.placement.replicas import settle_replicas
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +76,7 @@ def make_plan(
         )
     placement = Placement(brokers, partitions)
     before, fewest = _balance(placement), _fewest(placement)
-    move_forced(placement)
-    balance_replicas(placement)
+    settle_replicas(placement)
     if leaders:
         balance_leaders(placement)
     changed = tuple(_changes(placement, partitions))

@@ -2,6 +2,7 @@
 
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
 from uuid import UUID
 
@@ -152,6 +153,51 @@ def test_invariants_hold_for_any_cluster(
         assert set(now) <= usable
     assert plan.after.misplaced == 0
     assert plan.after.crowded <= plan.before.crowded + plan.before.misplaced
+
+
+def random_cluster(seed: int) -> tuple[list[Broker], list[Partition]]:
+    """Few brokers in racks of different sizes, some of them drained or fenced; replicas are placed without regard to racks."""
+    rng = random.Random(seed)
+    count, racks = rng.randint(1, 12), rng.randint(1, 5)
+    brokers = [
+        Broker(n, f"r{rng.randrange(racks)}", rng.random() > 0.1, "fenced" * (rng.random() < 0.1))
+        for n in range(count)
+    ]
+    partitions = [
+        Partition(
+            "t",
+            number,
+            tuple(rng.sample(range(count), rng.randint(1, min(count, 4)))),
+            rng.randrange(1000) if seed % 2 else None,
+        )
+        for number in range(rng.randint(0, 60))
+    ]
+    return brokers, partitions
+
+
+def check_second_plan_is_empty(seeds: range) -> None:
+    planned = 0
+    for seed in seeds:
+        brokers, partitions = random_cluster(seed)
+        try:
+            first = make_plan(brokers, partitions)
+        except (NoRoom, ValueError):
+            continue
+        placed = zip(partitions, after(first, partitions), strict=True)
+        second = make_plan(brokers, [replace(each, replicas=now) for each, now in placed])
+        assert second.reassignments == (), f"seed {seed}"
+        assert second.before == first.after, f"seed {seed}"
+        planned += 1
+    assert planned > len(seeds) / 2
+
+
+def test_plan_over_the_result_of_a_plan_is_empty() -> None:
+    check_second_plan_is_empty(range(400))
+
+
+@pytest.mark.long
+def test_plan_over_the_result_of_a_plan_is_empty_for_many_clusters() -> None:
+    check_second_plan_is_empty(range(400, 20_000))
 
 
 def test_no_plan_without_enough_brokers() -> None:
