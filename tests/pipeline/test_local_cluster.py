@@ -8,6 +8,7 @@ import pytest
 from quorum_pipeline.state.difference import differences
 from quorum_pipeline.state.moment import Moment
 from support.audited import audit
+from support.long_log import write_long_log
 from support.replayed_directory import replay_directory
 from support.state_on_cluster import SPAN_BYTES, run_on
 from support.timelines import read_timeline
@@ -61,3 +62,23 @@ def test_killed_executor_changes_no_result(writer: LogWriter, kill: str) -> None
     """While it reduces a span, and when the reduced spans that it holds are to be merged: others do its work again."""
     run = run_on("local-cluster[2,1,1024]", writer.directory, kill)
     assert run.snapshot_sha256 == hashlib.sha256(writer.image_bytes()).hexdigest()
+
+
+LONG_RECORDS, TASKS_OF_A_SLOT = 640_000, 4
+
+
+@pytest.mark.parametrize("executors", [1, 2, 4])
+def test_tasks_and_executors_read_equal_parts_of_a_long_log(executors: int, tmp_path: Path) -> None:
+    """Four tasks a slot, all executors registered first. No batch is decoded by the driver."""
+    end = write_long_log(tmp_path / "log", LONG_RECORDS)
+    size_bytes = sum(each.stat().st_size for each in (tmp_path / "log").iterdir())
+    span_bytes = -(-size_bytes // (executors * TASKS_OF_A_SLOT))
+    run = run_on(f"local-cluster[{executors},1,1024]", tmp_path / "log", span_bytes=span_bytes)
+    batches = audit([tmp_path / "log"]).batches
+    print(run.records, run.executors)
+    for job, records in run.records.items():
+        total = batches if job == "audit" else end
+        shares = run.executors[job]
+        assert sum(records) == sum(shares) == total, job
+        assert max(records) <= 1.1 * total / (executors * TASKS_OF_A_SLOT), f"{job}: {records}"
+        assert max(shares) <= 1.5 * total / executors, f"{job}: {shares}"

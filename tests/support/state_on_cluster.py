@@ -1,4 +1,4 @@
-"""All jobs on the executors of a Spark cluster, in a process of its own: `python -m support.state_on_cluster MASTER LOG [KILL]`.
+"""All jobs on the executors of a Spark cluster, in a process of its own: `python -m support.state_on_cluster MASTER LOG KILL BYTES`.
 
 A process has one Spark context, so each master needs a process. Prints one JSON object (`ClusterRun`). The driver decodes no record,
 otherwise it fails. KILL: `reduce` kills the first executor that reduces a span of the log, `merge` kills an executor whose spans are reduced.
@@ -28,6 +28,7 @@ from quorum_pipeline.state.moment import Moment
 from support.driver_only import nothing_decoded_here
 
 SPAN_BYTES = 900
+"""Bytes of the log that a task reads, by default."""
 _RUN_S = 280.0
 _ALL_EXECUTORS_FIRST = {
     "spark.scheduler.minRegisteredResourcesRatio": "1.0",
@@ -105,11 +106,11 @@ def executors_of(pid: int) -> list[int]:
     return sorted(found)
 
 
-def run_on(master: str, log: Path, kill: str = "") -> ClusterRun:
+def run_on(master: str, log: Path, kill: str = "", span_bytes: int = SPAN_BYTES) -> ClusterRun:
     """Start the process. Raises RuntimeError if it fails, TimeoutExpired."""
     path = os.pathsep.join(entry for entry in sys.path if entry)
     done = subprocess.run(
-        [sys.executable, "-m", "support.state_on_cluster", master, str(log), kill],
+        [sys.executable, "-m", "support.state_on_cluster", master, str(log), kill, str(span_bytes)],
         capture_output=True,
         text=True,
         timeout=_RUN_S,
@@ -120,10 +121,10 @@ def run_on(master: str, log: Path, kill: str = "") -> ClusterRun:
     return ClusterRun(**json.loads(done.stdout.splitlines()[-1]))
 
 
-def _run(master: str, log: Path, kill: str) -> ClusterRun:
+def _run(master: str, log: Path, kill: str, span_bytes: int) -> ClusterRun:
     session = open_session("jobs on a cluster", master, _ALL_EXECUTORS_FIRST)
     context = session.sparkContext
-    stages, source = SparkStages(context), DirectorySource(log, SPAN_BYTES, worth_bytes=0)
+    stages, source = SparkStages(context), DirectorySource(log, span_bytes, worth_bytes=0)
     if kill:
         snapshot, differences = _state_with_a_kill(stages, source, kill, context), 0
         end_session(session)
@@ -136,8 +137,8 @@ def _run(master: str, log: Path, kill: str) -> ClusterRun:
         with JobHistory(stages, source) as history:
             differences = sum(1 for _ in history.differences(end // 2, end))
             diff = [(each.executor, each.summary.records) for each in history.done]
-        timeline = read_timeline(stages, log_source(log, stages.slots, SPAN_BYTES))
-        audited = audit_logs(stages, [log_replica(log, stages.slots, SPAN_BYTES)])
+        timeline = read_timeline(stages, log_source(log, stages.slots, span_bytes))
+        audited = audit_logs(stages, [log_replica(log, stages.slots, span_bytes)])
     found = context._jsc.sc().statusStore().executorList(True)
     executors = [found.apply(number) for number in range(found.size())]
     tasks = {each.id(): each.completedTasks() for each in executors if each.id() != "driver"}
@@ -190,4 +191,4 @@ def _sha256(data: bytes) -> str:
 
 
 if __name__ == "__main__":
-    print(json.dumps(asdict(_run(sys.argv[1], Path(sys.argv[2]), "".join(sys.argv[3:])))))
+    print(json.dumps(asdict(_run(sys.argv[1], Path(sys.argv[2]), sys.argv[3], int(sys.argv[4])))))

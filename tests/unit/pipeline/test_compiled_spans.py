@@ -163,9 +163,10 @@ def test_controller_records_are_handled_by_compiled_loops(
     assert as_a_node(values, cuts, block, count, 1, shard_partitions)
 
 
-def test_hot_partition_is_one_row_and_heartbeats_are_none() -> None:
+@pytest.mark.parametrize("changes", [150_000, pytest.param(1_000_000, marks=pytest.mark.long)])
+def test_hot_partition_is_one_row_and_heartbeats_are_none(changes: int) -> None:
     change = md.PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, isr=(1, 2), leader=1)
-    values = [md.encode_metadata(change, 2), md.encode_metadata(md.NoOpRecord(), 0)] * 150_000
+    values = [md.encode_metadata(change, 2), md.encode_metadata(md.NoOpRecord(), 0)] * changes
     span = CompiledSpan()
     span.add(run_of_values(values), np.arange(len(values)))
     ((_, left),) = span.pieces()

@@ -193,8 +193,16 @@ def large_log(partitions: int) -> list[bytes]:
 def test_partitions_of_one_large_topic_are_merged_by_all_tasks(
     monkeypatch: pytest.MonkeyPatch, buckets: int, compiled: bool
 ) -> None:
-    count = 49 * 20 - 3
     monkeypatch.setattr(shards, "SHARD_PARTITIONS", 20)
+    check_all_tasks_merge(49 * 20 - 3, buckets, compiled=compiled)
+
+
+@pytest.mark.long
+def test_two_hundred_thousand_partitions_of_a_topic_are_merged_by_all_tasks() -> None:
+    check_all_tasks_merge(200_000, 8, compiled=True)
+
+
+def check_all_tasks_merge(count: int, buckets: int, *, compiled: bool) -> None:
     values = large_log(count)
     plan = plan_of(values, [100, 1000], len(values))
     with (SqueezedLog if compiled else ReducedLog)(STAGES, plan, buckets) as log:
