@@ -37,7 +37,7 @@ def write_long_log(directory: Path, records: int, *, batch_records: int = _AT_ON
     return end
 
 
-def _batch(records: list[md.AnyMetadata]) -> tuple[int, bytes]:
+def _batch(records: list[md.MetadataMessage]) -> tuple[int, bytes]:
     values = [
         encode_metadata(each, md.record_version(type(each), md.LATEST_LEVEL)) for each in records
     ]
@@ -47,14 +47,14 @@ def _batch(records: list[md.AnyMetadata]) -> tuple[int, bytes]:
     return len(values), data
 
 
-def _beginning() -> Iterator[list[md.AnyMetadata]]:
+def _beginning() -> Iterator[list[md.MetadataMessage]]:
     yield [broker(number, f"r{number}") for number in (1, 2, 3)]
     yield [md.TopicRecord(name="t", topic_id=TOPIC_ID)]
     for start in range(0, _PARTITIONS, _AT_ONCE):
         yield [partition(number, (1, 2, 3)) for number in range(start, start + _AT_ONCE)]
 
 
-def _changes(batch_records: int) -> Iterator[list[md.AnyMetadata]]:
+def _changes(batch_records: int) -> Iterator[list[md.MetadataMessage]]:
     for number in range(_DIFFERENT):
         isr = (1, 2) if number % 3 else (1, 2, 3)
         yield [

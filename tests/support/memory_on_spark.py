@@ -11,7 +11,9 @@ import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from quorum_pipeline.files.log_directory import open_log
@@ -65,14 +67,15 @@ def _run(job: str, log: Path, span_bytes: int | None) -> Memory:
     reads = _archived(session, log) if job == "archive" else _reads(job, context, log, span_bytes)
     asked = context.parallelize(range(_QUESTIONS), _QUESTIONS)
     worker_kib = max(asked.map(_peak_kib).collect())
-    heap_bytes = context._jvm.java.lang.Runtime.getRuntime().maxMemory()
+    jvm: Any = context._jvm
+    heap_bytes = jvm.java.lang.Runtime.getRuntime().maxMemory()
     end_session(session)
     return Memory(sum(reads), len(reads), worker_kib, heap_bytes, _peak_kib(0))
 
 
-def _reads(job: str, context: object, log: Path, span_bytes: int | None) -> list[int]:
+def _reads(job: str, context: SparkContext, log: Path, span_bytes: int | None) -> list[int]:
     """Run a job; return how many records each task read."""
-    stages = SparkStages(context)  # type: ignore[arg-type]
+    stages = SparkStages(context)
     if job == "state":
         with JobHistory(stages, DirectorySource(log, span_bytes, worth_bytes=0)) as history:
             history.at(Moment())
