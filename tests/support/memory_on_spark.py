@@ -26,7 +26,7 @@ from quorum_pipeline.spark.stages import SparkStages
 from quorum_pipeline.spark.timeline_job import log_source, read_timeline
 from quorum_pipeline.state.moment import Moment
 
-_RUN_SECONDS = 1_500.0
+_RUN_SECONDS = 3_000.0
 _HEAP = "1g"
 _QUESTIONS = 16
 """Tasks that ask for the peak: more than there are workers, each of which gets some."""
