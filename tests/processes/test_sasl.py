@@ -1,6 +1,8 @@
 """Real processes with clients that log in by SASL/SCRAM: which logins succeed, as which principal, and which requests are rejected."""
 
+import base64
 import contextlib
+import re
 import socket
 import ssl
 from collections.abc import Iterator
@@ -20,11 +22,16 @@ from quorum_node.client.connections import Connections
 from quorum_node.client_tls import ClientTls, ClientTlsError, security_of_command_config
 from quorum_node.protocol import apis, elections
 from quorum_node.protocol.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from quorum_node.protocol.frames import encode_request
-from quorum_node.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
+from quorum_node.protocol.frames import decode_response, encode_request, read_frame
+from quorum_node.protocol.sasl import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+    SaslHandshakeRequest,
+)
 from quorum_node.security.scram.mechanism import ScramMechanism
 from support.client_properties import by_password
 from support.local_quorum import wait_until
+from support.one_request import opened
 from support.sasl_quorum import (
     PASSWORD,
     READER,
@@ -33,6 +40,7 @@ from support.sasl_quorum import (
     SaslQuorum,
     login_of,
 )
+from support.scram_client import first_message
 
 SHA_256, SHA_512 = ScramMechanism.SHA_256, ScramMechanism.SHA_512
 
@@ -94,6 +102,35 @@ def test_wrong_password_and_unknown_user_get_the_same_error(
     texts = "".join(node.log_text for node in quorum.nodes.values())
     assert f"is refused at listener {listener}: '{user}' for SCRAM-SHA-512: " in texts
     assert "a-wrong-one" not in texts
+
+
+def challenge_of(quorum: SaslQuorum, mechanism: ScramMechanism, user: str) -> tuple[bytes, int]:
+    """Salt and iterations that node 1 tells a client that says it is this user."""
+    shake = SaslHandshakeRequest(mechanism=mechanism.sasl_name)
+    token = SaslAuthenticateRequest(auth_bytes=first_message(user))
+    with opened(("127.0.0.1", quorum.ports[1]["BARE"])) as connection:
+        connection.sendall(encode_request(apis.SASL_HANDSHAKE, 1, 1, "x", shake))
+        assert decode_response(apis.SASL_HANDSHAKE, 1, read_frame(connection.recv, 1000))
+        connection.sendall(encode_request(apis.SASL_AUTHENTICATE, 2, 2, "x", token))
+        answer = decode_response(apis.SASL_AUTHENTICATE, 2, read_frame(connection.recv, 1000))
+    assert isinstance(answer, SaslAuthenticateResponse)
+    fields = dict(each.split(b"=", 1) for each in bytes(answer.auth_bytes).split(b","))
+    return base64.b64decode(fields[b"s"]), int(fields[b"i"])
+
+
+def test_challenge_does_not_reveal_whether_a_user_exists(quorum: SaslQuorum) -> None:
+    """Users from the first file, users that were set later and unknown ones: the same form of salt, and the same iterations."""
+    set_password(quorum, "emil", "emils")
+    with QuorumAdminClient(quorum.servers("BARE"), 20_000, None, login_of()) as client:
+        client.set_password("emil", "emils", SHA_256, iterations=8192)
+    form = re.compile(rb"[0-9a-z]{20,26}")
+    for mechanism, iterations in ((SHA_512, 4096), (SHA_256, 8192)):
+        known = [challenge_of(quorum, mechanism, user) for user in (USER, "emil")]
+        unknown = [challenge_of(quorum, mechanism, user) for user in ("nobody", "nobody", "none")]
+        found = [*known, *unknown]
+        assert [form.fullmatch(salt) is None for salt, _ in found] == [False] * 5, found
+        assert [each for _, each in found] == [iterations] * 5
+        assert unknown[0] == unknown[1] != unknown[2]
 
 
 @pytest.mark.requirement("K631-12")

@@ -40,6 +40,7 @@ from quorum_node.protocol.discover_brokers import (
 from quorum_node.protocol.errors import ErrorCode, name_of
 from quorum_node.records.identity import Endpoint, ReplicaKey
 from quorum_node.schema.schema import Message
+from quorum_node.security.scram.credential import SALT_BITS, salt_from
 from quorum_node.security.scram.mechanism import MIN_ITERATIONS, ScramMechanism
 
 M = TypeVar("M", bound=Message)
@@ -47,7 +48,6 @@ R = TypeVar("R")
 
 METADATA_TOPIC = "__cluster_metadata"
 _PAUSE_SECONDS = 0.1
-_SALT_BYTES = 24
 _ATTEMPT_SECONDS = 5.0
 _RETRIED = frozenset(
     {
@@ -129,7 +129,7 @@ class QuorumAdminClient:
 
         The password does not leave this process. Existing connections of the user are closed.
         """
-        salt = secrets.token_bytes(_SALT_BYTES)
+        salt = salt_from(secrets.randbits(SALT_BITS))
         change = scram.ScramCredentialUpsertion(
             name=user,
             mechanism=mechanism.number,

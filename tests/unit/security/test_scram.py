@@ -122,18 +122,31 @@ def test_unknown_user_is_indistinguishable_from_a_wrong_password(
         for decoy in (DECOY, Decoy(b"another secret"))
     }
     assert len(salts) == 4
-    usual = challenge(mechanism, b"n,,n=x,r=abc", users, Decoy(b"s", 8192), NONCE)
+    usual = challenge(mechanism, b"n,,n=x,r=abc", users, Decoy(b"s", {mechanism: 8192}), NONCE)
     assert usual.answer.endswith(b",i=8192")
 
 
 def test_decoy_credential_has_the_most_common_iteration_count() -> None:
-    assert usual_iterations([]) == 4096
+    """For each mechanism: users whose passwords have 8192 for one and 4096 for the other are usual."""
+    assert usual_iterations([]) == {}
     records = [
         record
         for iterations in (8192, 8192, 4096, 16384, 16384)
         for record in Users(iterations=iterations).records.values()
     ]
-    assert usual_iterations(records) == 8192
+    assert usual_iterations(records) == {SHA_256: 8192, SHA_512: 8192}
+    of_two_kinds = [
+        Users(user, iterations=iterations).records[mechanism, user]
+        for user in ("alice", "bob")
+        for mechanism, iterations in ((SHA_256, 8192), (SHA_512, 4096))
+    ]
+    of_newer_version = replace(of_two_kinds[0], mechanism=9)
+    too_few = [replace(each, iterations=1) for each in of_two_kinds * 2]
+    usual = usual_iterations([*of_two_kinds, of_newer_version, *too_few])
+    assert usual == {SHA_256: 8192, SHA_512: 4096}
+    for mechanism, iterations in usual.items():
+        given = challenge(mechanism, b"n,,n=nobody,r=abc", Users(), Decoy(b"s", usual), NONCE)
+        assert given.credential.iterations == iterations
 
 
 @BOTH

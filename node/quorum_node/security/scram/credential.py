@@ -1,12 +1,14 @@
 """SCRAM credentials: from a password, from a record, and made up for unknown users. PURE."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from quorum_node.records.metadata import UserScramCredentialRecord
 from quorum_node.security.scram.mechanism import MIN_ITERATIONS, ScramMechanism
 
+SALT_BITS = 130
+"""Random bits of a salt, as Kafka takes them."""
 _BASE_36 = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
@@ -66,12 +68,12 @@ class Decoy:
     """Parameters of made-up credentials for unknown users.
 
     `secret`: the same on all nodes and after restarts, as a changed salt would reveal an unknown
-    user; not known to clients. `iterations`: the usual number of the quorum, so that real users
-    don't differ.
+    user; not known to clients. `iterations`: for each mechanism the usual number of the quorum, so
+    that real users don't differ; `MIN_ITERATIONS` for a mechanism that is not in it.
     """
 
     secret: bytes = field(repr=False)
-    iterations: int = MIN_ITERATIONS
+    iterations: Mapping[ScramMechanism, int] = field(default_factory=dict)
 
 
 def fake_credential(mechanism: ScramMechanism, user: str, decoy: Decoy) -> ScramCredential:
@@ -81,27 +83,40 @@ def fake_credential(mechanism: ScramMechanism, user: str, decoy: Decoy) -> Scram
     """
     secret = decoy.secret
     name = mechanism.sasl_name.encode() + b"\0" + user.encode()
-    salt = _as_kafka_makes_salts(mechanism.keyed(secret, b"salt\0" + name))
+    digest = mechanism.keyed(secret, b"salt\0" + name)
+    salt = salt_from(int.from_bytes(digest, "big") >> 8 * len(digest) - SALT_BITS)
     stored = mechanism.keyed(secret, b"stored\0" + name)
-    return ScramCredential(
-        salt, stored, mechanism.keyed(secret, b"server\0" + name), decoy.iterations
-    )
+    iterations = decoy.iterations.get(mechanism, MIN_ITERATIONS)
+    return ScramCredential(salt, stored, mechanism.keyed(secret, b"server\0" + name), iterations)
 
 
-def usual_iterations(records: Iterable[UserScramCredentialRecord]) -> int:
-    """Number of iterations that most credentials have, the lower of two equally common ones.
+def usual_iterations(
+    records: Iterable[UserScramCredentialRecord],
+) -> Mapping[ScramMechanism, int]:
+    """For each mechanism the number of iterations that most of its credentials have, the lower of
+    two equally common ones.
 
-    Reads all credentials, so it is called after changes and not for every client.
+    Not one number for all: Kafka's documentation gives a user 8192 iterations for SCRAM-SHA-256 and
+    the default for SCRAM-SHA-512. Reads all credentials, so it is called after changes and not for
+    every client.
     """
-    counts = Counter(record.iterations for record in records)
-    if not counts:
-        return MIN_ITERATIONS
-    return min(counts, key=lambda iterations: (-counts[iterations], iterations))
+    counts = Counter(
+        (record.mechanism, record.iterations)
+        for record in records
+        if record.iterations >= MIN_ITERATIONS
+    )
+    usual_last = sorted(counts, key=lambda each: (counts[each], -each[1]))
+    found = dict(usual_last)
+    return {each: found[each.number] for each in ScramMechanism if each.number in found}
 
 
-def _as_kafka_makes_salts(digest: bytes) -> bytes:
-    """130 bits as a number in base 36: the form of salts of `kafka-configs` and `--add-scram`."""
-    number, digits = int.from_bytes(digest[:17], "big") >> 6, ""
+def salt_from(number: int) -> bytes:
+    """The salt of a number with `SALT_BITS` random bits: its digits in base 36.
+
+    The form of stock `kafka-configs` and `--add-scram`. All salts have to have it, or an unknown
+    user could be recognized by its salt.
+    """
+    digits = ""
     while number:
         number, digit = divmod(number, 36)
         digits = _BASE_36[digit] + digits

@@ -13,10 +13,10 @@ from quorum_node.records.metadata import UserScramCredentialRecord, encode_metad
 from quorum_node.schema.decoder import MAX_STRING_BYTES
 from quorum_node.security.errors import SecuritySettingError
 from quorum_node.security.scram.add_scram import parse_add_scram
+from quorum_node.security.scram.credential import SALT_BITS, salt_from
 from quorum_node.server.partition.port import MAX_BATCH_BYTES
 from quorum_node.storage.directory import OpenDirectory
 
-_SALT_BYTES = 24
 _MAX_BYTES = MAX_BATCH_BYTES - (64 << 10)
 """The rest of the batch is for the other first records."""
 
@@ -42,7 +42,7 @@ def first_credentials(
         if not line.strip() or line.lstrip().startswith("#"):
             continue
         try:
-            found += parse_add_scram((line,), lambda: secrets.token_bytes(_SALT_BYTES))
+            found += parse_add_scram((line,), lambda: salt_from(secrets.randbits(SALT_BITS)))
         except SecuritySettingError as error:
             raise ConfigError(f"{key}={path}: line {number}: {error.why}") from None
         if len(found[-1].name.encode()) > MAX_STRING_BYTES:
