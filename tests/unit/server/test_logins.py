@@ -23,7 +23,7 @@ from quorum_node.security.scram.sasl_session import Credentials
 from quorum_node.server.listener.fair_turns import FairTurns
 from quorum_node.server.listener.kafka_connection import KafkaConnection
 from quorum_node.server.listener.kafka_listener import KafkaListener, LoopShares
-from quorum_node.server.listener.logins import Logins
+from quorum_node.server.listener.logins import MAX_VERSIONS_REQUESTS, Logins
 from quorum_node.server.listener.port import InboundRequest
 from quorum_node.server.observing.metrics import Metrics
 from support.listener_settings import listener_settings
@@ -225,6 +225,21 @@ async def test_only_small_login_requests_are_read_before_the_login() -> None:
     later.send(apis.SASL_AUTHENTICATE, 2, long)
     assert not later.is_closed
     assert len(env.served) == 1
+
+
+async def test_only_a_few_api_versions_requests_are_served_before_the_login() -> None:
+    """Each is answered with half a kibibyte, and a client may send thousands of them at once."""
+    env = Env()
+    flooding, other = env.client(), env.client()
+    frames = encode_request(apis.API_VERSIONS, 3, 1, "me", VERSIONS) * 50
+    flooding.connection.data_received(frames)
+    assert flooding.is_closed
+    assert len(env.served) == MAX_VERSIONS_REQUESTS
+    assert env.told == ["it sent more than 4 ApiVersions requests before it logged in"]
+    other.log_in()
+    other.connection.data_received(frames)
+    assert not other.is_closed
+    assert len(env.served) == MAX_VERSIONS_REQUESTS + 50
 
 
 async def test_login_that_takes_too_long_times_out() -> None:

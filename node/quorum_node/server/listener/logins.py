@@ -28,6 +28,8 @@ from quorum_node.security.scram.sasl_session import Credentials, Ended, LoggedIn
 from quorum_node.server.listener.port import Handler, InboundRequest
 
 _BEFORE_LOGIN = frozenset({API_VERSIONS.key, SASL_HANDSHAKE.key, SASL_AUTHENTICATE.key})
+MAX_VERSIONS_REQUESTS = 4
+"""ApiVersions requests of a connection before its client has logged in. Clients send one, and another one if its version is too new."""
 _OTHER_USER = "re-authentication must use the same user"
 
 
@@ -162,6 +164,7 @@ class Login:
         self._mechanism: ScramMechanism | None = None
         self._ends = float("inf")
         self._is_over = False
+        self._versions_requests = 0
 
     @property
     def max_request_bytes(self) -> int:
@@ -193,7 +196,12 @@ class Login:
             assert self._mechanism is not None
             session = SaslSession((self._mechanism,))
         elif session.passes(body):
-            logins.handler(inbound)
+            self._versions_requests += 1
+            if self._versions_requests <= MAX_VERSIONS_REQUESTS:
+                logins.handler(inbound)
+            else:
+                why = f"it sent more than {MAX_VERSIONS_REQUESTS} ApiVersions requests before it logged in"
+                logins.refuse(self._connection, why)
             return
         if not logins.stored.are_loaded:
             # No answer: its password may be correct.
