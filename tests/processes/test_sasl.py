@@ -2,6 +2,7 @@
 
 import base64
 import contextlib
+import copy
 import re
 import socket
 import ssl
@@ -29,6 +30,7 @@ from quorum_node.protocol.sasl import (
     SaslHandshakeRequest,
 )
 from quorum_node.security.scram.mechanism import ScramMechanism
+from support.attacked_writes import Writer, measure
 from support.client_properties import by_password
 from support.local_quorum import wait_until
 from support.one_request import opened
@@ -266,6 +268,23 @@ def test_invalid_handshakes_and_logins_affect_no_other_client(
     assert (node.is_running, node.process.pid) == (True, pid)
     assert "internal error" not in node.log_text
     assert "Traceback" not in node.log_text
+
+
+@pytest.mark.long
+def test_commits_continue_under_a_flood_of_failed_logins(quorum: SaslQuorum) -> None:
+    """The calmest of three rounds counts: other work on the machine only adds to a round."""
+    quorum.put("flooded", "v")
+    leader = quorum.leader
+    listener = copy.copy(leader)
+    listener.port = quorum.ports[leader.id]["BARE"]
+    writer = Writer(f"{leader.admin_url}/v1/configs/topic/t/z", quorum.client)
+    ratios: list[float] = []
+    while len(ratios) < 3 and not any(each <= 2 for each in ratios):
+        measured = measure("failed-logins", listener, writer)
+        print(measured)
+        ratios.append(measured.ratio)
+    assert writer.failed == []
+    assert min(ratios) <= 2
 
 
 def test_members_elect_and_users_log_in_after_a_restart_of_all_members(quorum: SaslQuorum) -> None:

@@ -5,6 +5,7 @@ line once it is running, and reopens connections that are closed. They run with 
 not measured.
 """
 
+import base64
 import os
 import socket
 import ssl
@@ -27,11 +28,18 @@ from quorum_node.protocol.alter_quorum import (
 from quorum_node.protocol.api_versions import ApiVersionsRequest
 from quorum_node.protocol.configs import DescribeConfigsRequest, DescribeConfigsResource
 from quorum_node.protocol.create_topics import CreatableTopic, CreateTopicsRequest
-from quorum_node.protocol.frames import encode_request
+from quorum_node.protocol.frames import decode_response, encode_request, read_frame
+from quorum_node.protocol.sasl import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+    SaslHandshakeRequest,
+)
+from support.scram_client import first_message
 from support.tls_quorum import client_context
 
 Address = tuple[str, int]
 _FRAME_BYTES = 8 << 20
+_ANSWER_BYTES = 1 << 16
 _PAUSE_SECONDS = 0.05
 NOT_NOW = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 """The operation would block."""
@@ -254,6 +262,33 @@ def pour(attack: Attack, address: Address, data: bytes, seconds: float = 2.0) ->
                 continue
 
 
+def failed_logins(attack: Attack) -> None:
+    """Whole exchanges of SASL with a wrong proof, and abandoned ones, as fast as connections are accepted. For a listener with SASL."""
+    shake = encode_request(
+        apis.SASL_HANDSHAKE, 1, 1, "x", SaslHandshakeRequest(mechanism="SCRAM-SHA-512")
+    )
+
+    def token(data: bytes) -> bytes:
+        body = SaslAuthenticateRequest(auth_bytes=data)
+        return encode_request(apis.SASL_AUTHENTICATE, 2, 1, "x", body)
+
+    def attempt(*, is_abandoned: bool) -> None:
+        with attack.connect(attack.kafka) as connection:
+            connection.sendall(shake + token(first_message("alice")))
+            read_frame(connection.recv, _ANSWER_BYTES)
+            challenge = read_frame(connection.recv, _ANSWER_BYTES)
+            if not is_abandoned:
+                answer = decode_response(apis.SASL_AUTHENTICATE, 2, challenge)
+                assert isinstance(answer, SaslAuthenticateResponse)
+                nonce = bytes(answer.auth_bytes).split(b",")[0]
+                proof = base64.b64encode(bytes(64))
+                connection.sendall(token(b"c=biws," + nonce + b",p=" + proof))
+                connection.recv(_ANSWER_BYTES)
+
+    attack.many(4, partial(attempt, is_abandoned=False))
+    attack.many(2, partial(attempt, is_abandoned=True))
+
+
 ATTACKS: dict[str, Callable[[Attack], None]] = {
     "idle": idle,
     "unfinished": unfinished,
@@ -273,13 +308,17 @@ ATTACKS: dict[str, Callable[[Attack], None]] = {
 }
 
 
+LOGIN_ATTACKS: dict[str, Callable[[Attack], None]] = {"failed-logins": failed_logins}
+"""Those for a listener with SASL."""
+
+
 def main() -> None:
     name, host, kafka_port, admin_port, *folder = sys.argv[1:]
     os.nice(10)
     shown = Path(folder[0]) if folder else None
     tls = None if shown is None else client_context(shown, shown / "ca.crt")
     attack = Attack((host, int(kafka_port)), (host, int(admin_port)), tls, shown)
-    ATTACKS[name](attack)
+    (ATTACKS | LOGIN_ATTACKS)[name](attack)
     # gives the threads time to start; the measurement begins when this line is read
     time.sleep(0.3)
     print("under way", flush=True)
