@@ -1,7 +1,7 @@
 """Index of access control entries by resource, principal and host. PURE.
 
-A check of one resource reads the literal name, `*`, and prefixes of the lengths that occur; for each of them two
-principals with two hosts. Its cost does not depend on entries for other resources, principals and hosts.
+A check of one resource reads the literal name, `*`, and the prefixes of the name; for each of them two principals with two hosts. Its
+cost does not depend on entries for other resources, principals and hosts, nor on the number and lengths of other prefixes.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from immutables import Map
 
 from quorum_node.image.host_text import host_text
+from quorum_node.image.prefix_tree import PrefixTree
 from quorum_node.records.metadata import AccessControlEntryRecord
 
 LITERAL, PREFIXED = 3, 4
@@ -23,7 +24,7 @@ EntriesOfResource = Mapping[_Who, _Entries]
 
 _NO_ENTRIES: _Entries = Map()
 _NOBODY: Map[_Who, _Entries] = Map()
-_NO_LENGTHS: Map[int, int] = Map()
+_NO_PREFIXES: PrefixTree[Map[_Who, _Entries]] = PrefixTree()
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,28 +32,22 @@ class AclIndex:
     """Persistent, like the image: a change does not affect earlier values."""
 
     by_resource: Map[_Resource, Map[_Who, _Entries]] = Map()
-    prefix_lengths: Map[int, Map[int, int]] = Map()
-    """By resource type: number of prefixes with entries, by length."""
+    prefixes: Map[int, PrefixTree[Map[_Who, _Entries]]] = Map()
+    """By resource type: the values of `by_resource` for prefixes."""
 
     def added(self, record: AccessControlEntryRecord) -> "AclIndex":
         """The index with a new entry."""
         resource, who = _keys(record)
-        people = self.by_resource.get(resource)
-        lengths = self.prefix_lengths
-        if people is None:
-            people, lengths = _NOBODY, self._counted(resource, 1)
+        people = self.by_resource.get(resource, _NOBODY)
         entries = people.get(who, _NO_ENTRIES).set(record.id.int, record)
-        return AclIndex(self.by_resource.set(resource, people.set(who, entries)), lengths)
+        return self._with(resource, people.set(who, entries))
 
     def removed(self, record: AccessControlEntryRecord) -> "AclIndex":
         """The index without an existing entry. Empty nodes are removed."""
         resource, who = _keys(record)
         people = self.by_resource[resource]
         entries = people[who].delete(record.id.int)
-        people = people.set(who, entries) if entries else people.delete(who)
-        if people:
-            return AclIndex(self.by_resource.set(resource, people), self.prefix_lengths)
-        return AclIndex(self.by_resource.delete(resource), self._counted(resource, -1))
+        return self._with(resource, people.set(who, entries) if entries else people.delete(who))
 
     def equal_to(
         self, resource_type: int, pattern_type: int, name: str, principal: str, host: str
@@ -69,22 +64,17 @@ class AclIndex:
         everywhere = self.by_resource.get((resource_type, LITERAL, WILDCARD))
         if everywhere is not None and name != WILDCARD:
             yield everywhere
-        for length in self.prefix_lengths.get(resource_type, _NO_LENGTHS):
-            if length <= len(name):
-                found = self.by_resource.get((resource_type, PREFIXED, name[:length]))
-                if found is not None:
-                    yield found
+        yield from self.prefixes.get(resource_type, _NO_PREFIXES).prefixes_of(name)
 
-    def _counted(self, resource: _Resource, change: int) -> Map[int, Map[int, int]]:
+    def _with(self, resource: _Resource, people: Map[_Who, _Entries]) -> "AclIndex":
+        by_resource, prefixes = self.by_resource, self.prefixes
+        by_resource = by_resource.set(resource, people) if people else by_resource.delete(resource)
         kind, pattern, name = resource
-        if pattern != PREFIXED:
-            return self.prefix_lengths
-        lengths = self.prefix_lengths.get(kind, _NO_LENGTHS)
-        count = lengths.get(len(name), 0) + change
-        lengths = lengths.set(len(name), count) if count else lengths.delete(len(name))
-        if lengths:
-            return self.prefix_lengths.set(kind, lengths)
-        return self.prefix_lengths.delete(kind)
+        if pattern == PREFIXED:
+            tree = prefixes.get(kind, _NO_PREFIXES)
+            tree = tree.set(name, people) if people else tree.delete(name)
+            prefixes = prefixes.set(kind, tree) if tree else prefixes.delete(kind)
+        return AclIndex(by_resource, prefixes)
 
 
 def _keys(record: AccessControlEntryRecord) -> tuple[_Resource, _Who]:

@@ -7,7 +7,6 @@ Before the entries are loaded only super users are allowed, so members of a quor
 users or have a role.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -100,8 +99,13 @@ def authorize(
     people = [(who, at) for who in {caller.principal, ANYBODY} for at in (host, WILDCARD)]
     for entries_of_resource in acls.index.about(resource, name):
         said = True
+        # Most entries of a resource are for others, and a name may have many prefixes: do little for those.
+        entries_of = entries_of_resource.get
         for who in people:
-            for entry in entries_of_resource.get(who, _NO_ENTRIES).values():
+            entries = entries_of(who)
+            if entries is None:
+                continue
+            for entry in entries.values():
                 exact = entry.operation in (operation, AclOperation.ALL)
                 if entry.permission_type != AclPermission.ALLOW:
                     if exact:
@@ -113,9 +117,6 @@ def authorize(
     if said:
         return _NOTHING_ALLOWS
     return Ruling(settings.allow_if_no_acl_found, Reason.NO_ENTRY)
-
-
-_NO_ENTRIES: Mapping[int, AccessControlEntryRecord] = {}
 
 
 def parse_super_users(text: str) -> frozenset[str]:

@@ -155,7 +155,7 @@ def test_index_keeps_nothing_of_deleted_entries(
         image = image.replay_remove(RemoveAccessControlEntryRecord(id=UUID(int=number + 1)))
     assert image == AclsImage()
     assert not image.index.by_resource
-    assert not image.index.prefix_lengths
+    assert not image.index.prefixes
 
 
 @pytest.mark.requirement("K631-12")
