@@ -34,20 +34,27 @@ class AclIndex:
     by_resource: Map[_Resource, Map[_Who, _Entries]] = Map()
     prefixes: Map[int, PrefixTree[Map[_Who, _Entries]]] = Map()
     """By resource type: the values of `by_resource` for prefixes."""
+    by_caller: Map[tuple[int, str, str], _Entries] = Map()
+    """By resource type, principal and host."""
 
     def added(self, record: AccessControlEntryRecord) -> "AclIndex":
         """The index with a new entry."""
         resource, who = _keys(record)
         people = self.by_resource.get(resource, _NOBODY)
         entries = people.get(who, _NO_ENTRIES).set(record.id.int, record)
-        return self._with(resource, people.set(who, entries))
+        caller = (record.resource_type, *who)
+        of_caller = self.by_caller.get(caller, _NO_ENTRIES).set(record.id.int, record)
+        return self._with(resource, people.set(who, entries), caller, of_caller)
 
     def removed(self, record: AccessControlEntryRecord) -> "AclIndex":
         """The index without an existing entry. Empty nodes are removed."""
         resource, who = _keys(record)
         people = self.by_resource[resource]
         entries = people[who].delete(record.id.int)
-        return self._with(resource, people.set(who, entries) if entries else people.delete(who))
+        people = people.set(who, entries) if entries else people.delete(who)
+        caller = (record.resource_type, *who)
+        of_caller = self.by_caller[caller].delete(record.id.int)
+        return self._with(resource, people, caller, of_caller)
 
     def equal_to(
         self, resource_type: int, pattern_type: int, name: str, principal: str, host: str
@@ -55,6 +62,12 @@ class AclIndex:
         """All entries with this resource and pattern, and this principal and host. One address may be written in several ways."""
         people = self.by_resource.get((resource_type, pattern_type, name), _NOBODY)
         return people.get((principal, host_text(host)), _NO_ENTRIES).values()
+
+    def of_caller(
+        self, resource_type: int, principal: str, host: str
+    ) -> Iterable[AccessControlEntryRecord]:
+        """All entries with this principal and host (in canonical form), for resources of the type."""
+        return self.by_caller.get((resource_type, principal, host), _NO_ENTRIES).values()
 
     def about(self, resource_type: int, name: str) -> Iterator[EntriesOfResource]:
         """All entries that match one resource: by its name, for all names, and by prefixes of its name."""
@@ -66,15 +79,22 @@ class AclIndex:
             yield everywhere
         yield from self.prefixes.get(resource_type, _NO_PREFIXES).prefixes_of(name)
 
-    def _with(self, resource: _Resource, people: Map[_Who, _Entries]) -> "AclIndex":
-        by_resource, prefixes = self.by_resource, self.prefixes
+    def _with(
+        self,
+        resource: _Resource,
+        people: Map[_Who, _Entries],
+        caller: tuple[int, str, str],
+        of_caller: _Entries,
+    ) -> "AclIndex":
+        by_resource, prefixes, by_caller = self.by_resource, self.prefixes, self.by_caller
         by_resource = by_resource.set(resource, people) if people else by_resource.delete(resource)
+        by_caller = by_caller.set(caller, of_caller) if of_caller else by_caller.delete(caller)
         kind, pattern, name = resource
         if pattern == PREFIXED:
             tree = prefixes.get(kind, _NO_PREFIXES)
             tree = tree.set(name, people) if people else tree.delete(name)
             prefixes = prefixes.set(kind, tree) if tree else prefixes.delete(kind)
-        return AclIndex(by_resource, prefixes)
+        return AclIndex(by_resource, prefixes, by_caller)
 
 
 def _keys(record: AccessControlEntryRecord) -> tuple[_Resource, _Who]:

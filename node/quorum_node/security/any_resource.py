@@ -54,15 +54,9 @@ def _about(
     acls: AclsImage, caller: Caller, resource: AclResource
 ) -> Iterator[AccessControlEntryRecord]:
     """The entries of all resources of the type that are for this caller."""
-    people = [
-        (who, at)
-        for who in {caller.principal, ANYBODY}
-        for at in (host_text(caller.host), WILDCARD)
-    ]
-    for (kind, _, _), entries_of_resource in acls.index.by_resource.items():
-        if kind == resource:
-            for who in people:
-                yield from entries_of_resource.get(who, {}).values()
+    for who in {caller.principal, ANYBODY}:
+        for at in (host_text(caller.host), WILDCARD):
+            yield from acls.index.of_caller(resource, who, at)
 
 
 def _is_covered(pattern: _Pattern, denied: set[_Pattern]) -> bool:

@@ -156,6 +156,7 @@ def test_index_keeps_nothing_of_deleted_entries(
     assert image == AclsImage()
     assert not image.index.by_resource
     assert not image.index.prefixes
+    assert not image.index.by_caller
 
 
 @pytest.mark.requirement("K631-12")
