@@ -97,7 +97,7 @@ def handle_fetch_response(replica: ReplicaState, correlation: int, response: Fet
     follower.introduced = follower.introduced or follower.introducing
     before = replica.log_end
     try:
-        appended = _take_records(replica, response.records)
+        appended = _take_records(replica, follower, response.records)
     except (CorruptBatch, MalformedRecord) as error:
         _damaged(replica, follower, before, error)
         return True
@@ -178,6 +178,8 @@ def _truncate_to_leader(
     """Truncate to the last offset where both logs can agree, and fetch from there."""
     epoch, end = replica.epochs.end_of(diverging.epoch, replica.start.end_offset, replica.log_end)
     target = min(end, diverging.end_offset) if epoch == diverging.epoch else end
+    if diverging.end_offset < replica.start.end_offset:
+        target = diverging.end_offset  # not even the records of the snapshot are the leader's
     if target < replica.high_watermark:
         detail = f"the leader of epoch {replica.epoch} requires a truncation to offset {target}, but this replica knows a high watermark of {replica.high_watermark}"
         replica.halt(HaltReason.CORRUPTION, detail)
@@ -206,10 +208,13 @@ def _damaged(
     follower.retry_deadline_ms = replica.now_ms + replica.backoff_ms(times)
 
 
-def _take_records(replica: ReplicaState, records: bytes) -> bool:
+def _take_records(replica: ReplicaState, follower: Follower, records: bytes) -> bool:
     if not records:
         return False
     batches, trailing = split_batches(records)
     if not batches and trailing:
         raise CorruptBatch(0, f"{trailing} bytes that are not a whole batch")
+    if snapshot_following.is_contradicted(replica, batches):
+        follower.retry_deadline_ms = replica.now_ms + replica.config.fetch_timeout_ms / 4
+        return False
     return append_fetched(replica, batches)

@@ -12,9 +12,13 @@ itself.
 3. Parts of two leaders belong to one snapshot only if both reported the same size and checksum. A
 stock leader sends no checksum: then the download restarts with each leader.
 4. The whole file is verified in the background. Meanwhile fetches keep the link to the leader open.
+Records that contradict the snapshot are not taken before that is over. They are those of a quorum that
+was recovered without it: otherwise the older quorum's snapshot would replace them in the end.
 5. Only then the log is dropped and restarts at the end of the snapshot. Its whole content is
 committed.
 """
+
+from collections.abc import Sequence
 
 from quorum_node.raft import election
 from quorum_node.raft.errors import RaftError
@@ -42,7 +46,8 @@ from quorum_node.raft.replica_state import ReplicaState
 from quorum_node.raft.roles import Follower, Prospective
 from quorum_node.raft.unfinished import Partial
 from quorum_node.raft.voters import snapshot_entry
-from quorum_node.records.control import VotersRecord
+from quorum_node.records.batches import Batch, decode_records
+from quorum_node.records.control import VotersRecord, decode_control
 from quorum_node.records.snapshot_id import SnapshotId
 
 _LEAST_PART_BYTES = 64 * 1024
@@ -68,6 +73,23 @@ def begin(replica: ReplicaState, follower: Follower, id: SnapshotId, log_start_o
         drop(replica)
         replica.partial = Partial(id, replica.config.snapshot_part_bytes)
     follower.downloading = True
+
+
+def is_contradicted(replica: ReplicaState, batches: Sequence[Batch]) -> bool:
+    """Whether a leader has other records than the ones that a snapshot under verification replaces.
+
+    The snapshot can't be given up any more: its file may be complete already, and a restart would
+    use it.
+    """
+    partial = replica.partial
+    if partial is None or not partial.finishing:
+        return False
+    id = partial.id
+    return any(
+        replica.log_end <= batch.header.base_offset < id.end_offset
+        and (batch.header.leader_epoch > id.epoch or _has_new_recovery(replica, batch))
+        for batch in batches
+    )
 
 
 def request_part(replica: ReplicaState, follower: Follower, partial: Partial) -> None:
@@ -240,6 +262,16 @@ def _finished(replica: ReplicaState, id: SnapshotId) -> None:
         follower.retry_deadline_ms = None
         # The response to a fetch from the old offset does not apply to the new one.
         follower.fetching = None
+
+
+def _has_new_recovery(replica: ReplicaState, batch: Batch) -> bool:
+    if not batch.header.is_control:
+        return False
+    controls = (decode_control(record) for record in decode_records(batch))
+    return any(
+        isinstance(each, VotersRecord) and each.recovered_epoch > replica.recovered_epoch
+        for each in controls
+    )
 
 
 def _log_holds(replica: ReplicaState, id: SnapshotId) -> bool:

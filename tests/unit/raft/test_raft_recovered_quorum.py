@@ -15,13 +15,14 @@ from quorum_node.raft.messages import (
     VoteResponse,
     voter_entry,
 )
-from quorum_node.raft.outputs import AppendBatch, OlderQuorum, Output, Superseded
+from quorum_node.raft.outputs import AppendBatch, HaltReason, OlderQuorum, Output, Superseded
 from quorum_node.raft.transitions import observe_leader
 from quorum_node.raft.voters import VoterSet, tombstones_after
 from quorum_node.records.batches import encode_batch
 from quorum_node.records.control import LeaderChange, VotersRecord, decode_control, encode_control
 from quorum_node.records.identity import ReplicaKey
 from support.raft.cores import CLUSTER_ID, Cores, Node, endpoints_of, key_of
+from support.raft.snapshot_env import delete_prefix, release_finish, take_snapshot, until
 
 pytestmark = pytest.mark.requirement("OP-07")
 DISTANCE = 1 << 16
@@ -396,3 +397,33 @@ def test_recovery_record_is_in_the_log_and_stock_kafka_skips_it() -> None:
     )
     ((decoded,),) = [decode_records(batch) for batch in split_batches(data)[0]]
     assert decode_control(decoded) == record
+
+
+def test_recovery_is_not_taken_while_a_snapshot_of_the_old_majority_is_verified() -> None:
+    """The snapshot would replace it in the end. Seed 30031 of the distant epochs showed this."""
+    cores = Split()
+    four, two = cores.four, cores.nodes["2"]
+    cores.partition(["1"], ["2", "3"], ["4"])
+    cores.advance(20_000)
+    old = next(cores.nodes[name] for name in "23" if cores.nodes[name].is_leader)
+    for number in range(8):
+        cores.propose(old, f"old {number}")
+    cores.advance(600)
+    for node in (two, cores.nodes["3"]):
+        take_snapshot(cores, node)
+        delete_prefix(cores, node)
+    four.hold_finish = True
+    cores.partition(["1"], ["2", "3", "4"])
+    until(cores, lambda: four.finished is not None, 20_000)
+    cores.partition(["1", "4"], ["2", "3"])
+    cores.recover(cores.founder)
+    cores.advance(20_000)
+    cores.propose(cores.founder, "after")
+    cores.advance(1_000)
+    assert four.replica.leader_id == cores.founder.key.id
+    assert recovered_epoch(cores.founder) > recovered_epoch(four) == 0
+    release_finish(cores, four)
+    assert four.replica.snapshot == two.snapshots.latest
+    cores.advance(5_000)
+    assert four.halted is not None, "it has committed records that the recovered quorum lacks"
+    assert four.halted.reason is HaltReason.CORRUPTION
