@@ -84,10 +84,10 @@ def is_contradicted(replica: ReplicaState, batches: Sequence[Batch]) -> bool:
     partial = replica.partial
     if partial is None or not partial.finishing:
         return False
-    id = partial.id
+    end_offset, epoch = partial.id.end_offset, partial.id.epoch
     return any(
-        replica.log_end <= batch.header.base_offset < id.end_offset
-        and (batch.header.leader_epoch > id.epoch or _has_new_recovery(replica, batch))
+        replica.log_end <= batch.header.base_offset < end_offset
+        and (batch.header.leader_epoch > epoch or _has_new_recovery(replica, batch))
         for batch in batches
     )
 
