@@ -176,10 +176,8 @@ def _truncate_to_leader(
     replica: ReplicaState, follower: Follower, diverging: DivergingEpoch
 ) -> None:
     """Truncate to the last offset where both logs can agree, and fetch from there."""
-    epoch, end = replica.epochs.end_of(diverging.epoch, replica.start.end_offset, replica.log_end)
-    target = min(end, diverging.end_offset) if epoch == diverging.epoch else end
-    if diverging.end_offset < replica.start.end_offset:
-        target = diverging.end_offset  # not even the records of the snapshot are the leader's
+    _, end = replica.epochs.end_of(diverging.epoch, replica.start.end_offset, replica.log_end)
+    target = min(end, diverging.end_offset)
     if target < replica.high_watermark:
         detail = f"the leader of epoch {replica.epoch} requires a truncation to offset {target}, but this replica knows a high watermark of {replica.high_watermark}"
         replica.halt(HaltReason.CORRUPTION, detail)
@@ -215,6 +213,6 @@ def _take_records(replica: ReplicaState, follower: Follower, records: bytes) -> 
     if not batches and trailing:
         raise CorruptBatch(0, f"{trailing} bytes that are not a whole batch")
     if snapshot_following.is_contradicted(replica, batches):
-        follower.retry_deadline_ms = replica.now_ms + replica.config.fetch_timeout_ms / 4
+        snapshot_following.await_verification(replica, follower)
         return False
     return append_fetched(replica, batches)

@@ -65,7 +65,7 @@ def begin(replica: ReplicaState, follower: Follower, id: SnapshotId, log_start_o
         return
     partial = replica.partial
     if partial is not None and partial.finishing:
-        follower.retry_deadline_ms = replica.now_ms + replica.config.fetch_timeout_ms / 4
+        await_verification(replica, follower)
         return
     if partial is None or (
         partial.id != id and not _still_of_use(replica, partial, id, log_start_offset)
@@ -73,6 +73,11 @@ def begin(replica: ReplicaState, follower: Follower, id: SnapshotId, log_start_o
         drop(replica)
         replica.partial = Partial(id, replica.config.snapshot_part_bytes)
     follower.downloading = True
+
+
+def await_verification(replica: ReplicaState, follower: Follower) -> None:
+    """Fetch again soon enough to keep the link to the leader open; the end of the verification comes first, as a rule."""
+    follower.retry_deadline_ms = replica.now_ms + replica.config.fetch_timeout_ms / 4
 
 
 def is_contradicted(replica: ReplicaState, batches: Sequence[Batch]) -> bool:
