@@ -24,9 +24,9 @@ _RAISED = re.compile(r"[\w.]*(Error|Exception)\b")
 
 def failure_of(error: BaseException) -> str | None:
     """Return one line with the cause if Spark has failed; None for other errors."""
-    if _is_lost(error) and java_has_ended():
-        return _ENDED
-    return reason_of(error) if isinstance(error, SparkError) else None
+    if isinstance(error, SparkError):
+        return reason_of(error)
+    return _ENDED if _is_lost(error) and java_has_ended() else None
 
 
 def _is_lost(error: BaseException) -> bool:
