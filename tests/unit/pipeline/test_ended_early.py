@@ -4,12 +4,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from quorum_node.image.resource_types import TOPIC
+from support.local_quorum import wait_until
 from support.metadata_records import config
 from support.written_log import LogWriter, broker, write_history
 
@@ -40,14 +40,6 @@ def test_output_that_nobody_reads_ends_the_command(tmp_path: Path, rows: int) ->
     assert "Broken pipe" not in told
 
 
-def _await_read(process_id: int) -> None:
-    """Until its main thread waits for the content of a pipe. A signal just before that call would be handled only after it."""
-    deadline = time.monotonic() + SECONDS
-    while "pipe_read" not in Path(f"/proc/{process_id}/wchan").read_text():
-        assert time.monotonic() < deadline, "the command reads nothing"
-        time.sleep(0.005)
-
-
 def test_interrupted_command_says_so(tmp_path: Path) -> None:
     writer = LogWriter(tmp_path / "node")
     writer.append(broker(1))
@@ -58,7 +50,9 @@ def test_interrupted_command_says_so(tmp_path: Path) -> None:
     options = ["--log", tmp_path / "node", "--sizes", sizes, "--output", tmp_path / "plan.json"]
     with started("plan", *options) as process:
         with sizes.open("w"):  # the command has opened it, too
-            _await_read(process.pid)
+            # A signal just before that call would be handled only after it.
+            waits = Path(f"/proc/{process.pid}/wchan")
+            wait_until(lambda: "pipe_read" in waits.read_text(), "the command reads", SECONDS)
             process.send_signal(signal.SIGINT)
             _, told = process.communicate(timeout=SECONDS)
         assert process.returncode == 130
