@@ -8,7 +8,7 @@ from quorum_simulation.invariants.one_quorum_per_cluster_id import OneQuorumPerC
 from quorum_simulation.run import Failure, run_seed
 from support.break_table import SIMULATION, load
 
-SEEDS = (1088, *range(120, 140))
+SEEDS = (2037, *range(120, 140))
 
 
 breaks = load(SIMULATION / "recovery_breaks.py")

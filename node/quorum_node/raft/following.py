@@ -96,10 +96,12 @@ def no_answer(replica: ReplicaState, correlation: int, reason: FailureReason) ->
 
 def suspect(replica: ReplicaState, follower: Follower) -> None:
     """The leader seems to have failed: start an election soon, unless it responds before."""
-    if replica.ids_only or (not replica.is_voter and not replica.may_campaign()):
+    searches = replica.ids_only and follower.link is Link.OPEN
+    if searches or (not replica.is_voter and not replica.may_campaign()):
         # A voter whose removal is not committed may start an election: its log may be the only one
-        # that is up to date. A replica that knows its voters by id alone first looks for a leader:
-        # the quorum may have formed.
+        # that is up to date. A replica that knows its voters by id alone first looks for a leader,
+        # as the quorum may have formed. If the same one is named again, it requests votes: the
+        # refusal says why no quorum can form.
         become_unattached(replica, replica.epoch)
         return
     if follower.link in (Link.OPEN, Link.SILENT):

@@ -36,6 +36,7 @@ def become_unattached(
     persist: bool = True,
 ) -> None:
     """No leader is known in `epoch` (>= the current one). `election_delay_ms` None: a random one."""
+    named_in_vain = replica.follows_hearsay() and epoch == replica.epoch
     _leave_role(replica, CurrentLeader(NO_LEADER, epoch))
     newer = enter_epoch(replica, epoch)
     if not replica.is_voter:
@@ -47,7 +48,12 @@ def become_unattached(
         if election_delay_ms is None:
             election_delay_ms = replica.config.election_timeout_ms * (1 + replica.jitter())
         deadline = replica.now_ms + election_delay_ms
-    replica.discovery.restart(replica.now_ms)
+    if named_in_vain:
+        # The peer may name it again. Without a growing delay this would repeat as fast as the network
+        # allows, for as long as the quorum has no other leader.
+        replica.discovery.resume()
+    else:
+        replica.discovery.restart(replica.now_ms)
     replica.set_role(Unattached(deadline))
     if newer and persist:
         replica.persist()

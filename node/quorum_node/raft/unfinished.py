@@ -41,6 +41,10 @@ class Discovery:
         """Restart the search at `at_ms` with the next target: the last one may have given a wrong answer."""
         self.failures, self.outstanding, self.deadline_ms = 0, None, at_ms
 
+    def resume(self) -> None:
+        """Continue with the next target at the present pace: the last one named a leader that did not respond as such."""
+        self.outstanding = None
+
 
 @dataclass(slots=True)
 class Claim:
