@@ -39,6 +39,9 @@ IMPATIENT = ClientTimeouts(500, avoids=True)
 PATIENT = ClientTimeouts(3000, avoids=False)
 """Waits for a frozen node until it continues, because its answer then is what is checked."""
 
+RETURNING = ClientTimeouts(500, avoids=False)
+"""Returns to a frozen node: its last request there is from after the writes of the next leader, unlike that of a patient client."""
+
 
 @dataclass(slots=True)
 class SharedState:

@@ -37,6 +37,24 @@ def freeze_leader(quorum: FilteredQuorum, rng: random.Random) -> ActiveFault:
     return thaw
 
 
+def freeze_leader_behind_a_cut(quorum: FilteredQuorum, rng: random.Random) -> ActiveFault:
+    """SIGSTOP, and packets of the other voters are dropped: when it continues, requests of clients reach it first.
+
+    Without the cut, the other voters' Vote requests lie before these in its receive buffers.
+    """
+    epoch, leader = quorum.newest_leader()
+    majority = [node for node in quorum.voters() if node is not leader]
+    quorum.network.cut(leader.id, [node.id for node in majority])
+    thaw = _freeze(quorum, leader)
+    quorum.await_newer_leader(epoch, majority)
+
+    def end() -> None:
+        thaw()
+        quorum.network.heal()
+
+    return end
+
+
 def freeze_another(quorum: FilteredQuorum, rng: random.Random) -> ActiveFault:
     """SIGSTOP for any node but the leader."""
     _, leader = quorum.newest_leader()
@@ -132,6 +150,7 @@ def change_voters(quorum: FilteredQuorum, rng: random.Random) -> ActiveFault:
 KINDS: tuple[FaultKind, ...] = (
     kill_leader,
     freeze_leader,
+    freeze_leader_behind_a_cut,
     split_leader_off,
     hand_over,
     reset_leader,
