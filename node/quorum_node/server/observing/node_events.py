@@ -3,6 +3,8 @@
 Owns the texts, and which events are logged only once. Called after the event was handled; no other code depends on it.
 """
 
+from collections import Counter
+
 import structlog
 
 from quorum_node.raft.messages import NO_LEADER
@@ -23,6 +25,8 @@ from quorum_node.raft.roles import CorruptFetch
 _LOG = structlog.get_logger("quorum_node")
 _MAX_MALFORMED_LINES = 100
 _MAX_REPORTS = 100
+_MANY_TIMES = 8
+_NO_MAJORITY = "no leader can be elected or reached; check that a majority of the voters runs and that they reach each other"
 
 
 class _LoggedOnce:
@@ -39,6 +43,22 @@ class _LoggedOnce:
         return True
 
 
+class _RolesOfEpoch:
+    """How often each role was taken in the current epoch. Without a majority, roles alternate until there is one again."""
+
+    def __init__(self) -> None:
+        self._epoch = -1
+        self._times: Counter[RoleChanged] = Counter()
+
+    def count(self, event: RoleChanged) -> int:
+        """How often this role was taken in this epoch, this time included."""
+        if event.leader_epoch != self._epoch:
+            self._epoch = event.leader_epoch
+            self._times.clear()
+        self._times[event] += 1
+        return self._times[event]
+
+
 class ReplicaEvents:
     """Logs the events of one replica (`ReplicaReporter`). `prefix` names its partition, or is empty."""
 
@@ -46,18 +66,23 @@ class ReplicaEvents:
         self._prefix = prefix
         self._partition = partition
         self._last_role: RoleChanged | None = None
+        self._roles = _RolesOfEpoch()
         self._delays, self._ahead = _LoggedOnce(), _LoggedOnce()
         self._older, self._superseded, self._reported = _LoggedOnce(), _LoggedOnce(), _LoggedOnce()
 
     def role_changed(self, event: RoleChanged) -> None:
-        """Role, leader or epoch changed."""
+        """Role, leader or epoch changed; logged more and more rarely while the same roles return in one epoch."""
         if event == self._last_role:
             return
         self._last_role = event
+        times = self._roles.count(event)
+        if times & (times - 1):
+            return
         leader = "no known leader" if event.leader_id == NO_LEADER else f"leader {event.leader_id}"
         role = event.role.value if event.is_voter else f"{event.role.value} (observer)"
+        repeated = "" if times < _MANY_TIMES else f", {times} times by now: {_NO_MAJORITY}"
         _LOG.info(
-            f"{self._prefix}{role} in epoch {event.leader_epoch}, {leader}",
+            f"{self._prefix}{role} in epoch {event.leader_epoch}, {leader}{repeated}",
             partition=self._partition,
             role=event.role.value,
             leaderId=event.leader_id,
