@@ -3,7 +3,9 @@
 Owns the texts, and which events are logged only once. Called after the event was handled; no other code depends on it.
 """
 
+import time
 from collections import Counter
+from collections.abc import Callable
 
 import structlog
 
@@ -24,6 +26,7 @@ from quorum_node.raft.roles import CorruptFetch
 
 _LOG = structlog.get_logger("quorum_node")
 _MAX_MALFORMED_LINES = 100
+_MALFORMED_PERIOD_SECONDS = 3600.0
 _MAX_REPORTS = 100
 _MANY_TIMES = 8
 _NO_MAJORITY = "no leader can be elected or reached; check that a majority of the voters runs and that they reach each other"
@@ -201,10 +204,12 @@ class ReplicaEvents:
 
 
 class MalformedBytes:
-    """Logs invalid requests and responses, up to a number of lines."""
+    """Logs invalid requests and responses, up to a number of lines in an hour. `clock`: in seconds."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
         self._lines = 0
+        self._since_s = clock()
 
     def from_client(self, why: str, detail: str, peer: str) -> None:
         """A connection to the Kafka listener sent invalid bytes."""
@@ -215,9 +220,12 @@ class MalformedBytes:
         self._tell(f"closed the connection to {peer}: malformed response: {detail}")
 
     def _tell(self, text: str) -> None:
-        # The counter continues; a port scan must not flood the log.
+        # A port scan must not flood the log, and must not hide what comes long after it.
+        now_s = self._clock()
+        if now_s - self._since_s >= _MALFORMED_PERIOD_SECONDS:
+            self._lines, self._since_s = 0, now_s
         self._lines += 1
         if self._lines <= _MAX_MALFORMED_LINES:
             _LOG.warning(text)
         if self._lines == _MAX_MALFORMED_LINES:
-            _LOG.warning("further malformed requests are counted, not logged")
+            _LOG.warning("further malformed requests of this hour are counted, not logged")
