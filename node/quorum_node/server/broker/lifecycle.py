@@ -27,6 +27,7 @@ from quorum_node.raft.events import FailureReason
 from quorum_node.schema.schema import Message
 from quorum_node.server.broker.controller_channel import ControllerChannel
 from quorum_node.server.broker.events import BrokerEvents
+from quorum_node.server.broker.registration_refusals import reason_of
 
 _FIRST_PAUSE_SECONDS = 0.1
 _LONGEST_PAUSE_SECONDS = 5.0
@@ -107,6 +108,7 @@ class Lifecycle:
         self._timer: asyncio.TimerHandle | None = None
         self._in_flight = False
         self._refusals = 0
+        self._reason = ""
         self._left: Callable[[], None] | None = None
         self._closed = False
         self._is_caught_up = False
@@ -166,10 +168,16 @@ class Lifecycle:
             self._beat_now()
             return
         self._refusals += 1
-        if self._refusals >= _REPORTED_AFTER:
-            self._events.not_registered(_reason(outcome))
+        self._report(reason_of(outcome))
         pause = _FIRST_PAUSE_SECONDS * 2.0 ** min(self._refusals - 1, 16)
         self._timer = self._loop.call_later(min(pause, _LONGEST_PAUSE_SECONDS), self._register)
+
+    def _report(self, reason: str) -> None:
+        """Log why it is not registered: each new reason, and the same one more and more rarely."""
+        times = self._refusals - _REPORTED_AFTER + 1
+        if times >= 1 and (reason != self._reason or not times & (times - 1)):
+            self._reason = reason
+            self._events.not_registered(reason)
 
     # -- heartbeats
 
@@ -276,11 +284,3 @@ class Lifecycle:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-
-
-def _reason(outcome: Message | FailureReason) -> str:
-    if isinstance(outcome, FailureReason):
-        return f"the request to the active controller ended: {outcome.value}"
-    code = getattr(outcome, "error_code", 0)
-    known = code in ErrorCode.__members__.values()
-    return f"the active controller answered {ErrorCode(code).name if known else code}"
