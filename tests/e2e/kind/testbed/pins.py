@@ -7,7 +7,6 @@ NEWER_KUBERNETES = {"1.35": "v1.35.4", "1.36": "v1.36.3", "1.37": "v1.37.2"}
 """By minor version: control planes that the harness is run against in the long set; `programs/control_plane` has their modules."""
 
 KIND_VERSION = "v0.33.0"
-HELM_VERSION = "v3.19.0"
 
 PULLED_NODE_IMAGE = (
     "kindest/node:v1.34.11@sha256:44e222ee2132dab25ff87301682f89eb82c7880ea3a1bf543bfe9708fd08d67d"

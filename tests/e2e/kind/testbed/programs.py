@@ -1,7 +1,9 @@
 """kind, helm, kubectl and the Kubernetes programs: found on PATH where they fit, else compiled.
 
-What is compiled comes from pinned Go modules: two of the tools by `go install`, and the modules in
-`programs/` of this folder by `go build`. Each result lies in the cache under a hash of its inputs.
+What is compiled comes from pinned Go modules: kind by `go install`, and the modules in `programs/` of
+this folder by `go build`. Each result lies in the cache under a hash of its inputs. helm and CoreDNS
+take the libraries that they share with Kubernetes in the versions of `programs/kube`, so that the
+compiler's cache has them already.
 """
 
 import functools
@@ -18,7 +20,6 @@ from pathlib import Path
 from testbed import fingerprint
 from testbed.commands import TestbedError, run
 from testbed.pins import (
-    HELM_VERSION,
     KIND_VERSION,
     KUBERNETES_VERSION,
     MINIMUM_GO,
@@ -30,6 +31,8 @@ from testbed.progress import say, step
 _MODULES = KIND_DIRECTORY / "programs"
 _BUILD_TIMEOUT_S = 3600.0
 _STRIP = "-s -w"
+_NO_DEBUGGING = "-gcflags=all=-dwarf=false"
+"""Debugging information costs a fifth of the compilation, and `_STRIP` removes it. The same for all, as it is part of the cache's keys."""
 _CERT_MANAGER = "github.com/cert-manager/cert-manager"
 
 
@@ -66,8 +69,17 @@ def kind() -> Path:
 @functools.cache
 def helm() -> Path:
     on_path = _on_path("helm", ["version", "--short"], lambda v: (3, 14) <= v[:2] < (4, 0))
-    flags = f"{_STRIP} -X helm.sh/helm/v3/internal/version.version={HELM_VERSION}"
-    return on_path or _installed("helm", "helm.sh/helm/v3/cmd/helm", HELM_VERSION, flags)
+    module = _MODULES / "helm"
+    version = re.search(
+        r"^\s*helm\.sh/helm/v3 (v\S+)", (module / "go.mod").read_text(), re.MULTILINE
+    )
+    assert version is not None
+    flags = f"{_STRIP} -X helm.sh/helm/v3/internal/version.version={version[1]}"
+    package = "helm.sh/helm/v3/cmd/helm"
+    options = [f"-ldflags={flags}"]
+    return on_path or _built(
+        "helm", "helm", options, "1 to 2 minutes, only the first time", package=package
+    )
 
 
 @functools.cache
@@ -190,7 +202,14 @@ def _on_path(name: str, ask: list[str], fits: Callable[[tuple[int, ...]], bool])
 
 def _installed(name: str, package: str, version: str, flags: str) -> Path:
     def build(directory: Path) -> None:
-        command = ["go", "install", "-trimpath", "-buildvcs=false", f"-ldflags={flags}"]
+        command = [
+            "go",
+            "install",
+            "-trimpath",
+            "-buildvcs=false",
+            _NO_DEBUGGING,
+            f"-ldflags={flags}",
+        ]
         run(
             [*command, f"{package}@{version}"],
             timeout_s=_BUILD_TIMEOUT_S,
@@ -208,13 +227,22 @@ def _built(
     options: list[str],
     awaiting: str,
     inputs: Sequence[Path] = (),
+    package: str = ".",
 ) -> Path:
-    """Compiled from the module; `inputs` are the files that it depends on, the whole folder if empty."""
+    """`package`, compiled from the module; `inputs` are the files that it depends on, the whole folder if empty."""
 
     def build(directory: Path) -> None:
-        command = ["go", "build", "-mod=readonly", "-trimpath", "-buildvcs=false", *options]
+        command = [
+            "go",
+            "build",
+            "-mod=readonly",
+            "-trimpath",
+            "-buildvcs=false",
+            _NO_DEBUGGING,
+            *options,
+        ]
         run(
-            [*command, "-o", directory / name, "."],
+            [*command, "-o", directory / name, package],
             timeout_s=_BUILD_TIMEOUT_S,
             directory=_MODULES / module,
             environment=_go_environment(),
