@@ -193,15 +193,11 @@ def cut(whole: OffsetRun, count: int) -> tuple[list[OffsetRun], list[OffsetRun]]
     run = whole.run
     numbers = np.empty(len(run), np.int64)
     bucket_numbers(run.data, run.begins, run.ends, run.kinds, count, numbers)
-    if (numbers == EVERYWHERE).any():
-        found = [
-            np.flatnonzero((numbers == n) | ((numbers == EVERYWHERE) & (n < count)))
-            for n in range(2 * count)
-        ]
-    else:
-        order = np.argsort(numbers, kind="stable")
-        borders = np.searchsorted(numbers[order], np.arange(1, 2 * count))
-        found = np.split(order, borders)
+    order = np.argsort(numbers, kind="stable")
+    borders = np.searchsorted(numbers[order], np.arange(EVERYWHERE + 1, 2 * count))
+    everywhere, *found = np.split(order, borders)
+    if len(everywhere):
+        found[:count] = [np.sort(np.concatenate([everywhere, each])) for each in found[:count]]
     parts = [whole.some(each) for each in found]
     return parts[:count], parts[count:]
 

@@ -3,9 +3,11 @@ PURE, compiled.
 
 Owns what can be combined without the state: changes of a partition without another record about it in between
 (including previously combined ones: `sums.py`), config values between two transaction boundaries, records without
-effect. A change that depends on the state (only replicas, or only directories) is kept as a record. Anything unusual
-raises Unusual; then records are reduced one by one. Source: KIP-631, "PartitionChangeRecord"; KIP-858 (directories);
-KIP-966 (eligible leader replicas).
+effect. A change that depends on the state (only replicas, or only directories) is kept as a record. A change is moved
+to the first one that it is combined with. It may pass a ClearElr record, of whichever topic, unless it sets what that
+clears: eligible leader replicas. So the name in a ClearElr needs no topic here, where it may be unknown. Anything
+unusual raises Unusual; then records are reduced one by one. Source: KIP-631, "PartitionChangeRecord"; KIP-858
+(directories); KIP-966 (eligible leader replicas).
 """
 
 import numpy as np
@@ -47,9 +49,10 @@ _LEADER_UNCHANGED, _RECOVERY_UNCHANGED = md.LEADER_UNCHANGED, md.RECOVERY_UNCHAN
 
 FIRST, KEY_AT, COUNT, LEADERS, LEADER, RECOVERY = range(6)
 ISR, REPLICAS, REMOVING, ADDING, DIRECTORIES, ELR, LAST_KNOWN_ELR = range(6, 13)
-PERIOD, SUM_COLUMNS = 13, 14
+PERIOD, CLEARS, SUM_COLUMNS = 13, 14, 15
 """Columns of combined changes: number of the first record, position of the key, number of changes, number of those with a leader, the last
-leader and recovery state, positions of the last arrays or ABSENT, and the period between two transaction boundaries."""
+leader and recovery state, positions of the last arrays or ABSENT, the period between two transaction boundaries, and the number of earlier
+ClearElr records."""
 LEFT_OUT, KEPT, SUMMED = 0, 1, 2
 """Result for a record: it has no lasting effect, it is kept, or it is a combination of changes."""
 
@@ -139,6 +142,22 @@ def _add(sums: Numbers, told: Numbers) -> None:
 
 
 @inner
+def _begin_sum(sums: Numbers, index: int, key_at: int, period: int, clears: int) -> None:
+    """Fill in the row of no changes."""
+    sums[FIRST], sums[KEY_AT], sums[COUNT], sums[LEADERS] = index, key_at, 0, 0
+    sums[LEADER], sums[RECOVERY] = _LEADER_UNCHANGED, _RECOVERY_UNCHANGED
+    sums[ISR:PERIOD] = ABSENT
+    sums[PERIOD], sums[CLEARS] = period, clears
+
+
+@inner
+def _continues(sums: Numbers, told: Numbers, period: int, clears: int) -> bool:
+    """Whether a change has the same effect where `sums` began."""
+    sets_cleared = told[ELR] >= 0 or told[LAST_KNOWN_ELR] >= 0
+    return bool(sums[PERIOD] == period and (sums[CLEARS] == clears or not sets_cleared))
+
+
+@inner
 def _row_of_partition(data: Bytes, begin: int, topics: Table, partitions: Table) -> int:
     """Return the row of a partition; a new one is added to the list of its topic."""
     known = partitions.rows[0, 0]
@@ -192,7 +211,7 @@ def squeeze(
 ) -> int:
     """Fill in `kept` and the rows of `sums`. Raises Unusual. The return value has no meaning (`looking_ahead.py`)."""
     told = np.zeros(SUM_COLUMNS, np.int64)
-    period, count, seen = int64(1), int64(0), int64(0)
+    period, clears, count, seen = int64(1), int64(0), int64(0), int64(0)
     for index in range(len(begins)):
         if index % AHEAD == 0:
             seen += look_ahead(data, begins, ends, kinds, index, partitions)
@@ -211,17 +230,13 @@ def squeeze(
                 partitions.rows[row, c.THERE] = NONE
                 continue
             known = partitions.rows[row, c.THERE]
-            if known and sums.rows[known, PERIOD] == period:
+            if known and _continues(sums.rows[known], told, period, clears):
                 kept[index] = LEFT_OUT
             else:
                 count += 1
                 known = count
                 partitions.rows[row, c.THERE] = count
-                fresh = sums.rows[known]
-                fresh[FIRST], fresh[KEY_AT], fresh[COUNT], fresh[LEADERS] = index, begin, 0, 0
-                fresh[LEADER], fresh[RECOVERY] = _LEADER_UNCHANGED, _RECOVERY_UNCHANGED
-                fresh[ISR:PERIOD] = ABSENT
-                fresh[PERIOD] = period
+                _begin_sum(sums.rows[known], index, begin, period, clears)
                 kept[index] = SUMMED
             _add(sums.rows[known], told)
         elif kind == _PARTITION:
@@ -242,7 +257,7 @@ def squeeze(
             no_tags(data, begin + UUID_BYTES, end)
         elif kind == _CLEAR_ELR:
             no_tags(data, text_end(data, begin, end, False), end)
-            period += 1
+            clears += 1
         elif kind in (_BEGIN, _END, _ABORT):
             period += 1
     return seen

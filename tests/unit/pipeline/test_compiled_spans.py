@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quorum_node.image.cluster_image import ClusterImage
+from quorum_node.image.resource_types import TOPIC
 from quorum_node.records import metadata as md
 from quorum_pipeline.compaction.compaction import decoded, run_of_values
-from quorum_pipeline.compaction.offset_runs import cut, squeezed, unpacked
+from quorum_pipeline.compaction.offset_runs import OffsetRun, cut, squeezed, unpacked
 from quorum_pipeline.compaction.sharding import by_shard, large_topics, partitions_of
 from quorum_pipeline.deltas.pieces import counted
 from quorum_pipeline.deltas.shards import (
@@ -22,8 +23,10 @@ from quorum_pipeline.deltas.shards import (
 from quorum_pipeline.plain_form import Unusual
 from quorum_pipeline.state.compiled_span import CompiledSpan, check_aborted
 from quorum_pipeline.state.merged_buckets import StateBucket, names_bucket, topics_bucket
+from quorum_pipeline.state.squeezed import squeezed as as_objects
 from support.delta_checks import CUTS, SHORT
 from support.delta_records import SHARDED_LOGS, node_state
+from support.elr_histories import elr_histories
 from support.metadata_histories import histories
 from support.written_log import TOPIC_ID
 
@@ -161,6 +164,69 @@ def test_controller_records_are_handled_by_compiled_loops(
     values: list[bytes], cuts: list[int], block: int, count: int, shard_partitions: int
 ) -> None:
     assert as_a_node(values, cuts, block, count, 1, shard_partitions)
+
+
+@SHORT
+@given(elr_histories(), CUTS, st.integers(1, 70), st.integers(1, 4), st.integers(0, 2), SHARD_SIZES)
+def test_cleared_eligible_leader_replicas_are_those_of_a_node(
+    values: list[bytes],
+    cuts: list[int],
+    block: int,
+    count: int,
+    rounds: int,
+    shard_partitions: int,
+) -> None:
+    assert as_a_node(values, cuts, block, count, rounds, shard_partitions)
+
+
+@settings(SHORT, max_examples=4_000)
+@given(elr_histories(), CUTS, st.integers(1, 70), st.integers(1, 4), st.integers(0, 2), SHARD_SIZES)
+@pytest.mark.long
+def test_cleared_eligible_leader_replicas_are_those_of_a_node_for_many_examples(
+    values: list[bytes],
+    cuts: list[int],
+    block: int,
+    count: int,
+    rounds: int,
+    shard_partitions: int,
+) -> None:
+    assert as_a_node(values, cuts, block, count, rounds, shard_partitions)
+
+
+def left(records: list[md.MetadataMessage]) -> tuple[int, int]:
+    """The number of rows that remain, as encoded records and as objects."""
+    run = run_of_values([md.encode_metadata(each, each.HIGHEST_VERSION) for each in records])
+    kept = squeezed([OffsetRun(run, np.arange(len(run)))])
+    return len(kept), sum(1 for _ in as_objects(run))
+
+
+def change(partition_id: int, **fields: tuple[int, ...]) -> md.MetadataMessage:
+    return md.PartitionChangeRecord(partition_id=partition_id, topic_id=TOPIC_ID, **fields)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["t", ""])
+def test_changes_are_combined_across_clear_elr(name: str) -> None:
+    records: list[md.MetadataMessage] = []
+    for _ in range(10):
+        records += [change(each, isr=(1, 2)) for each in range(50)]
+        records.append(md.ClearElrRecord(topic_name=name))
+    assert left(records) == (60, 60), "a row for each partition and each ClearElr"
+
+
+def test_only_a_change_of_what_is_cleared_begins_a_new_row() -> None:
+    others = [change(each, isr=(1, 2)) for each in range(3)]
+    electable = [change(0, eligible_leader_replicas=(1,)), change(1, last_known_elr=(1,))]
+    clear = md.ClearElrRecord(topic_name="t")
+    assert left([*others, *electable, clear, *others]) == (4, 4)
+    assert left([*others, clear, *electable, *others]) == (6, 6)
+
+
+def test_replaced_config_is_left_out_across_clear_elr() -> None:
+    first, last = (
+        md.ConfigRecord(resource_type=TOPIC, resource_name="t", name="k", value=each)
+        for each in ("first", "last")
+    )
+    assert left([first, md.ClearElrRecord(topic_name="t"), last]) == (2, 2)
 
 
 @pytest.mark.parametrize("changes", [150_000, pytest.param(1_000_000, marks=pytest.mark.long)])

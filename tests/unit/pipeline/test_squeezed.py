@@ -14,6 +14,7 @@ from quorum_pipeline.plain_form import Unusual
 from quorum_pipeline.state.squeezed import Changed, squeezed
 from support.delta_checks import CUTS, SHORT, assert_as_a_node, reduced
 from support.delta_records import BEGUN, LOGS
+from support.elr_histories import elr_histories
 from support.metadata_histories import histories
 from support.written_log import TOPIC_ID
 
@@ -38,6 +39,12 @@ def compiled(values: list[bytes], start: int, borders: list[int]) -> Span:
     return found
 
 
+def is_cut(span: Span) -> bool:
+    """Whether a delta ends where a topic is named that is not known. Loops may combine changes across it, which a record can't."""
+    chains = (span.head, span.body, span.tail)
+    return any(chain is not None and chain.names for chain in chains)
+
+
 @SHORT
 @given(LOGS, CUTS, CUTS)
 @pytest.mark.requirement("SP-03")
@@ -51,7 +58,7 @@ def test_compiled_loops_records_and_node_agree(
     ]
     for fast, slow in spans:
         assert fast.malformed == slow.malformed
-        if fast.malformed is None:
+        if fast.malformed is None and not is_cut(slow):
             assert fast == slow
     whole = Span()
     for fast, _ in spans:
@@ -64,6 +71,14 @@ def test_compiled_loops_records_and_node_agree(
 @pytest.mark.long
 @pytest.mark.requirement("SP-03")
 def test_compiled_loops_records_and_node_agree_for_many_examples(
+    values: list[bytes], cuts: list[int], borders: list[int]
+) -> None:
+    test_compiled_loops_records_and_node_agree.hypothesis.inner_test(values, cuts, borders)  # type: ignore[attr-defined]
+
+
+@SHORT
+@given(elr_histories(), CUTS, CUTS)
+def test_cleared_eligible_leader_replicas_are_those_of_a_node(
     values: list[bytes], cuts: list[int], borders: list[int]
 ) -> None:
     test_compiled_loops_records_and_node_agree.hypothesis.inner_test(values, cuts, borders)  # type: ignore[attr-defined]

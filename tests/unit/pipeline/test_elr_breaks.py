@@ -1,0 +1,106 @@
+"""Rules of ClearElr records in compiled loops, broken one by one: the comparison with a node notices each of them.
+
+The loops run without compilation here, as compiling each broken form would take longer than all comparisons.
+"""
+
+import functools
+import itertools
+from importlib import import_module
+from types import ModuleType
+
+import numba
+import numpy as np
+import pytest
+from hypothesis import Phase, given, settings
+
+from quorum_node.image.cluster_image import ClusterImage
+from quorum_node.records import metadata as md
+from quorum_pipeline.plain_form import Unusual
+from support.broken_source import broken
+from support.delta_checks import CUTS, SHORT
+from support.delta_records import node_state
+from support.elr_histories import elr_histories
+
+_PACKAGE = "quorum_pipeline.compaction"
+_BUCKETS = 2
+_SETS_CLEARED = "told[ELR] >= 0 or told[LAST_KNOWN_ELR] >= 0"
+NO_BREAK = ("squeezing", "clears += 1", "clears += 1")
+BREAKS = (
+    ("squeezing", "clears += 1", "pass"),
+    ("squeezing", _SETS_CLEARED, "told[ELR] >= 0"),
+    ("squeezing", _SETS_CLEARED, "told[LAST_KNOWN_ELR] >= 0"),
+    ("squeezing", "(sums[CLEARS] == clears or not sets_cleared)", "True"),
+    ("offset_runs", "np.sort(np.concatenate([everywhere, each]))", "np.concatenate([everywhere, each])"),
+    ("offset_runs", "for each in found[:count]]", "for each in found[:1]] + found[1:count]"),
+    ("merging", "    names.rows[name, c.TOPIC] = NONE\n", ""),
+    ("merging", "    elif stop == begin + 1:\n", "    else:\n"),
+    ("merging", "fields[c.ELR] >= 0 or fields[c.LAST_KNOWN_ELR] >= 0:", "True:"),
+)  # fmt: skip
+"""Module, a text in its source, and its replacement."""
+Example = tuple[list[bytes], list[int]]
+
+
+@functools.cache
+def examples() -> list[Example]:
+    """The same ones each time."""
+    found: list[Example] = []
+
+    @settings(SHORT, max_examples=150, phases=(Phase.generate,), database=None, derandomize=True)
+    @given(elr_histories(transactions=False), CUTS)
+    def draw(values: list[bytes], cuts: list[int]) -> None:
+        found.append((values, cuts))
+
+    draw()
+    return found
+
+
+def about_topics(image: ClusterImage) -> list[md.MetadataMessage]:
+    """The records of topics and partitions in a snapshot."""
+    kinds = (md.TopicRecord, md.PartitionRecord)
+    return [each for each in image.snapshot_messages() if isinstance(each, kinds)]
+
+
+def merged(loops: ModuleType, values: list[bytes], cuts: list[int]) -> ClusterImage:
+    """The topics of a log that is cut into spans, by the loops of a module `offset_runs`."""
+    compaction = import_module(f"{_PACKAGE}.compaction")
+    parts: list[list[object]] = [[] for _ in range(_BUCKETS)]
+    borders = sorted({0, len(values), *(each for each in cuts if each < len(values))})
+    for begin, end in itertools.pairwise(borders):
+        run = compaction.run_of_values(values[begin:end])
+        left = loops.squeezed([loops.OffsetRun(run, np.arange(begin, end))])
+        for bucket, part in enumerate(loops.cut(left, _BUCKETS)[0]):
+            parts[bucket].append(part)
+    image = ClusterImage()
+    for each in parts:
+        image = image.replay_all(compaction.decoded(loops.merged_topics(each).left.run))
+    return image
+
+
+def differs(loops: ModuleType, values: list[bytes], cuts: list[int]) -> bool:
+    """Whether loops have another result than a node, or none."""
+    try:
+        found = merged(loops, values, cuts)
+    except Unusual:
+        return True
+    return about_topics(found) != about_topics(node_state(values).image)
+
+
+def is_caught(module: str, line: str, instead: str) -> bool:
+    """Whether the defective package differs from a node for some log."""
+    with pytest.MonkeyPatch.context() as patch, broken(_PACKAGE, module, line, instead):
+        patch.setattr(numba.config, "DISABLE_JIT", 1)
+        loops = import_module(f"{_PACKAGE}.offset_runs")
+        with np.errstate(all="ignore"):
+            return any(differs(loops, *each) for each in examples())
+
+
+@pytest.mark.long
+def test_rules_without_defect_are_not_reported() -> None:
+    """Else it would not be the break that is caught."""
+    assert not is_caught(*NO_BREAK)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("each", BREAKS)
+def test_every_defective_rule_is_detected(each: tuple[str, str, str]) -> None:
+    assert is_caught(*each)
