@@ -168,8 +168,12 @@ def check_tags(data: Bytes, at: int, end: int) -> None:
 
 @inner
 def mixed(value: int) -> int:
-    """Mix all bits of a number into 31 bits."""
-    product = np.uint64(value) * _MULTIPLIER
+    """Mix all bits of a number into the low ones of 31 bits.
+
+    A product moves no bit downwards, so the upper half is folded into the lower one first.
+    """
+    folded = np.uint64(value) ^ (np.uint64(value) >> np.uint64(32))
+    product = folded * _MULTIPLIER
     return int64(product >> np.uint64(33))
 
 
