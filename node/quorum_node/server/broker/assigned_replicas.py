@@ -37,6 +37,7 @@ from quorum_node.server.broker.live_replicas import (
     log_directories,
 )
 from quorum_node.server.broker.log_deletions import LogDeletions
+from quorum_node.server.broker.log_openings import LogOpenings
 from quorum_node.server.broker.log_syncs import LogSyncs
 from quorum_node.server.broker.replica_moves import ReplicaMoves
 from quorum_node.server.broker.replication_throttles import ReplicationThrottles
@@ -94,6 +95,7 @@ class AssignedReplicas:
         self._syncs = LogSyncs(values.sync_check_ms)
         self._cleaner_values = values.cleaner(self._image.configs)
         self._deletions = LogDeletions(self._log_deleted)
+        self._openings = LogOpenings(self._open_later)
         self.moves = ReplicaMoves(
             directories, self._replicas.get, self._moved, self._deletions, events
         )
@@ -193,6 +195,7 @@ class AssignedReplicas:
         self._cleaning.close()
         self._syncs.close()
         self._deletions.close()
+        self._openings.close()
         self.moves.close()
         self._fetchers.close()
         self._isr_requests.close()
@@ -208,11 +211,14 @@ class AssignedReplicas:
         for key in changes.stopped:
             self._offline.discard(key)
             self._assignments.forget(key)
+            self._openings.forget(key)
             replica = self._replicas.pop(key, None)
             if replica is not None:
                 replica.take(ReplicaStopped(delete=True))
         for assigned in changes.changed:
-            self._replica_changed(assigned, image, active)
+            is_open = assigned.key in self._replicas or not self._is_started
+            if is_open or self._openings.may_open(assigned.key):
+                self._replica_changed(assigned, image, active)
         self._assignments.image_changed(image, changes.changed)
 
     def _replica_changed(
@@ -432,19 +438,24 @@ class AssignedReplicas:
 
     def _log_deleted(self, topic_name: str, partition_id: int) -> None:
         """Open the log of a topic that was created again meanwhile, or of a replica that was added again."""
+        topic = self._image.topics.named(topic_name)
+        if topic is not None:
+            self._open_later(PartitionKey(topic.topic_id, partition_id))
+
+    def _open_later(self, key: PartitionKey) -> None:
+        """Open a replica whose metadata was applied earlier, if it is still assigned to this broker."""
         image = self._image
-        topic = image.topics.named(topic_name)
-        partition = None if topic is None else topic.partitions.get(partition_id)
+        topic = image.topics.get(key.topic_id)
+        partition = image.topics.partition(*key)
         if topic is None or partition is None or self._broker_id not in partition.replicas:
             return
-        assigned = AssignedPartition(
-            PartitionKey(topic.topic_id, partition_id), topic_name, partition
-        )
-        if assigned.key not in self._replicas:
-            try:
-                self._replica_changed(assigned, image, active_brokers(image.brokers))
-            except (StorageFailure, DiskFull):
-                return  # the last directory has failed: the process ends
-            self._assignments.image_changed(image, [assigned])
-            for opened in self._watchers:
-                opened()
+        if key in self._replicas:
+            return
+        assigned = AssignedPartition(key, topic.name, partition)
+        try:
+            self._replica_changed(assigned, image, active_brokers(image.brokers))
+        except (StorageFailure, DiskFull):
+            return  # the last directory has failed: the process ends
+        self._assignments.image_changed(image, [assigned])
+        for opened in self._watchers:
+            opened()
