@@ -125,10 +125,12 @@ def with_a_flipped_bit(file: Path) -> bytes:
     return bytes(content)
 
 
+@pytest.mark.long
 @pytest.mark.requirement("SP-03")
 def test_deltas_and_states_of_a_copied_archive_are_used(
     spark: SparkSession, writer: LogWriter, root: Path, tmp_path: Path
 ) -> None:
+    """Of one that was written where it was mounted; the next test uses those that executors wrote."""
     images = write_history(writer)
     writer.close()
     end = writer.end_offset
