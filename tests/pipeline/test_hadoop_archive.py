@@ -241,6 +241,7 @@ def test_frames_of_states_and_changes_equal_the_data_sources(
             (state_options if frame is state_frame else changes_options)({"path": uri, **options})
 
 
+@pytest.mark.long
 @pytest.mark.requirement("SP-03")
 def test_damage_is_reported_with_the_uri(spark: SparkSession, root: Path, tmp_path: Path) -> None:
     writer = LogWriter(tmp_path / "node", segment_bytes=1)
