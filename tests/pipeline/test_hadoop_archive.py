@@ -125,10 +125,12 @@ def with_a_flipped_bit(file: Path) -> bytes:
     return bytes(content)
 
 
+@pytest.mark.long
 @pytest.mark.requirement("SP-03")
 def test_deltas_and_states_of_a_copied_archive_are_used(
     spark: SparkSession, writer: LogWriter, root: Path, tmp_path: Path
 ) -> None:
+    """Of one that was written where it was mounted; the next test uses those that executors wrote."""
     images = write_history(writer)
     writer.close()
     end = writer.end_offset
@@ -239,6 +241,7 @@ def test_frames_of_states_and_changes_equal_the_data_sources(
             (state_options if frame is state_frame else changes_options)({"path": uri, **options})
 
 
+@pytest.mark.long
 @pytest.mark.requirement("SP-03")
 def test_damage_is_reported_with_the_uri(spark: SparkSession, root: Path, tmp_path: Path) -> None:
     writer = LogWriter(tmp_path / "node", segment_bytes=1)

@@ -8,11 +8,8 @@ from io import BytesIO
 from pathlib import Path
 from uuid import UUID
 
-import matplotlib.image
-import nbformat
 import numpy as np
 import pytest
-from nbclient import NotebookClient
 
 from quorum_node.image.resource_types import BROKER, TOPIC
 from quorum_node.records import metadata as md
@@ -97,6 +94,11 @@ class FailingCluster:
 @pytest.mark.long
 @pytest.mark.timeout(RUN_SECONDS)
 def test_notebook_draws_a_history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Every worker of a parallel run would import these while it collects the tests.
+    import matplotlib.image
+    import nbformat
+    from nbclient import NotebookClient
+
     cluster = FailingCluster(tmp_path / "node")
     cluster.run(40)
     to = tmp_path / "versions"

@@ -1,4 +1,4 @@
-"""`make programs`: compiles or fetches the external programs of the tests once, before the tests run.
+"""`make programs`: compiles or fetches the external programs of the tests once, before the tests run, and compiles a new checkout.
 
 A test's time limit covers the test only. Compiling Kubernetes takes minutes on a new machine, and would count for the first test that
 needs it. If a program is not available, this is reported; the tests that need it report it again.
@@ -19,6 +19,7 @@ from testbed.commands import TestbedError
 from testbed.progress import say
 
 from support import kafka_class_archive, stock_kafka
+from support.compiled_checkout import compiled_meanwhile
 from support.java_clients import ClientFailed
 from support.linearizability import checker
 
@@ -41,6 +42,11 @@ NEEDED: dict[str, Callable[[], object]] = {
 
 def main() -> None:
     """One after the other: a compiler uses all cores by itself."""
+    with compiled_meanwhile():
+        _get_all()
+
+
+def _get_all() -> None:
     for name, get in NEEDED.items():
         begun = time.monotonic()
         try:
