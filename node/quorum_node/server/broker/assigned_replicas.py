@@ -37,9 +37,9 @@ from quorum_node.server.broker.live_replicas import (
     log_directories,
 )
 from quorum_node.server.broker.log_deletions import LogDeletions
-from quorum_node.server.broker.log_openings import LogOpenings
 from quorum_node.server.broker.log_syncs import LogSyncs
 from quorum_node.server.broker.replica_moves import ReplicaMoves
+from quorum_node.server.broker.replica_turns import ReplicaTurns
 from quorum_node.server.broker.replication_throttles import ReplicationThrottles
 from quorum_node.server.broker.topic_values import TopicValues
 from quorum_node.storage.errors import DiskFull, StorageFailure
@@ -95,7 +95,7 @@ class AssignedReplicas:
         self._syncs = LogSyncs(values.sync_check_ms)
         self._cleaner_values = values.cleaner(self._image.configs)
         self._deletions = LogDeletions(self._log_deleted)
-        self._openings = LogOpenings(self._open_later)
+        self._turns = ReplicaTurns(self._change_later, self._changed_later)
         self.moves = ReplicaMoves(
             directories, self._replicas.get, self._moved, self._deletions, events
         )
@@ -135,9 +135,9 @@ class AssignedReplicas:
             del self._preferred[next(iter(self._preferred))]
         self._preferred[topic_name, partition_id] = directory_id
 
-    def watch(self, opened: Callable[[], None]) -> None:
-        """Call `opened` when a replica was opened later than its metadata was applied."""
-        self._watchers.append(opened)
+    def watch(self, changed: Callable[[], None]) -> None:
+        """Call `changed` when replicas were opened or changed later than their metadata was applied."""
+        self._watchers.append(changed)
 
     # -- metadata
 
@@ -195,7 +195,7 @@ class AssignedReplicas:
         self._cleaning.close()
         self._syncs.close()
         self._deletions.close()
-        self._openings.close()
+        self._turns.close()
         self.moves.close()
         self._fetchers.close()
         self._isr_requests.close()
@@ -211,13 +211,12 @@ class AssignedReplicas:
         for key in changes.stopped:
             self._offline.discard(key)
             self._assignments.forget(key)
-            self._openings.forget(key)
+            self._turns.forget(key)
             replica = self._replicas.pop(key, None)
             if replica is not None:
                 replica.take(ReplicaStopped(delete=True))
         for assigned in changes.changed:
-            is_open = assigned.key in self._replicas or not self._is_started
-            if is_open or self._openings.may_open(assigned.key):
+            if not self._is_started or self._turns.may_change_now(assigned.key):
                 self._replica_changed(assigned, image, active)
         self._assignments.image_changed(image, changes.changed)
 
@@ -439,17 +438,16 @@ class AssignedReplicas:
     def _log_deleted(self, topic_name: str, partition_id: int) -> None:
         """Open the log of a topic that was created again meanwhile, or of a replica that was added again."""
         topic = self._image.topics.named(topic_name)
-        if topic is not None:
-            self._open_later(PartitionKey(topic.topic_id, partition_id))
+        if topic is not None and self.replica(topic.topic_id, partition_id) is None:
+            self._change_later(PartitionKey(topic.topic_id, partition_id))
+            self._changed_later()
 
-    def _open_later(self, key: PartitionKey) -> None:
-        """Open a replica whose metadata was applied earlier, if it is still assigned to this broker."""
+    def _change_later(self, key: PartitionKey) -> None:
+        """Apply the present metadata to a replica, if it is still assigned to this broker."""
         image = self._image
         topic = image.topics.get(key.topic_id)
         partition = image.topics.partition(*key)
         if topic is None or partition is None or self._broker_id not in partition.replicas:
-            return
-        if key in self._replicas:
             return
         assigned = AssignedPartition(key, topic.name, partition)
         try:
@@ -457,5 +455,7 @@ class AssignedReplicas:
         except (StorageFailure, DiskFull):
             return  # the last directory has failed: the process ends
         self._assignments.image_changed(image, [assigned])
-        for opened in self._watchers:
-            opened()
+
+    def _changed_later(self) -> None:
+        for changed in self._watchers:
+            changed()
