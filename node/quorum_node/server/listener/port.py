@@ -1,6 +1,6 @@
 """The port of this package: a request of the Kafka port, as its handlers see it, and the ASGI keys that describe an HTTP caller."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from time import perf_counter
 from typing import Protocol, TypeVar
@@ -35,6 +35,9 @@ class Answering(Protocol):
 
     def unencodable(self, request: Request, error: FieldNotInVersion) -> None:
         """Report an answer that can't be encoded: a bug of this node."""
+
+    def in_pieces(self, work: Iterator[object]) -> None:
+        """See `InboundRequest.in_pieces`."""
 
     @property
     def owner(self) -> object:
@@ -119,6 +122,15 @@ class InboundRequest:
     def use_thread(self) -> None:
         """Its pure work takes long, although it is short."""
         self.takes_long = True
+
+    def in_pieces(self, work: Iterator[object]) -> None:
+        """Do work that is not pure, and may take long, in turns of the loop of two milliseconds each.
+
+        To be called while the request is handled. `work` may be interrupted at every step, so between two of them others see what it has
+        done and change what it reads. The next requests of the connection wait for its end, so that their order stays. It is not
+        continued when the connection is closed.
+        """
+        self.connection.in_pieces(work)
 
     def prepare(self, work: Callable[[], _T], then: Callable[[_T], None]) -> None:
         """Do pure work for this request, then continue with its result: at once, or on the thread if it takes long."""
