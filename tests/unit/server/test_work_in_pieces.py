@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Iterator
 from time import perf_counter
 
+import pytest
+
 from quorum_node.protocol.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from quorum_node.protocol.apis import API_VERSIONS, CREATE_TOPICS
 from quorum_node.protocol.create_topics import (
@@ -21,6 +23,7 @@ from quorum_node.server.listener.kafka_listener import KafkaListener, LoopShares
 from quorum_node.server.listener.pieces import is_done
 from quorum_node.server.listener.port import InboundRequest
 from quorum_node.server.observing.metrics import Metrics
+from quorum_node.storage.errors import DiskFull
 from support.kept_bytes import Wire
 from support.listener_settings import listener_settings
 
@@ -48,6 +51,7 @@ class Env:
 
     def __init__(self) -> None:
         self.events: list[str] = []
+        self.fails_at: int | None = None
         turns = FairTurns(asyncio.get_running_loop(), turn_seconds=TURN_SECONDS)
         self.listener = KafkaListener(
             listener_settings(max_request_bytes=1 << 20),
@@ -70,7 +74,10 @@ class Env:
             inbound.reply(ANSWER)
 
     def _work(self, inbound: InboundRequest) -> Iterator[None]:
-        for _ in range(STEPS):
+        inbound.ending = (DiskFull,)
+        for number in range(STEPS):
+            if number == self.fails_at:
+                raise DiskFull("no space")
             self.events.append("step")
             spend(2 * TURN_SECONDS)
             yield
@@ -133,3 +140,16 @@ async def test_work_ends_with_the_connection() -> None:
     for _ in range(STEPS):
         await asyncio.sleep(0)
     assert s.events == ["step"]
+
+
+@pytest.mark.parametrize("fails_at", [0, 2])
+async def test_failure_that_the_handler_expects_ends_the_connection_in_any_piece(
+    fails_at: int,
+) -> None:
+    s = Env()
+    s.fails_at = fails_at
+    connection, wire = s.connect()
+    connection.data_received(request(2) + request(LONG))
+    await wire.until(lambda: wire.is_closed)
+    assert wire.correlation_ids() == [2]
+    assert s.events == ["other"] + ["step"] * fails_at

@@ -58,6 +58,7 @@ class InboundRequest:
         "answered",
         "connection",
         "encoded",
+        "ending",
         "ends_connection",
         "received",
         "request",
@@ -87,6 +88,8 @@ class InboundRequest:
         self.answered = 0.0
         self.encoded: list[bytes | memoryview] | None = None
         self.ends_connection = False
+        self.ending: tuple[type[Exception], ...] = ()
+        """Exceptions of work in pieces that end only this connection. Any other is a bug."""
         self._abandoned: Callable[[], None] | None = None
 
     @property
@@ -130,7 +133,13 @@ class InboundRequest:
         done and change what it reads. The next requests of the connection wait for its end, so that their order stays. It is not
         continued when the connection is closed.
         """
-        self.connection.in_pieces(work)
+        self.connection.in_pieces(self._unless_it_ends(work))
+
+    def _unless_it_ends(self, work: Iterator[object]) -> Iterator[object]:
+        try:
+            yield from work
+        except self.ending:
+            self.leave_unanswered(failed=True)
 
     def prepare(self, work: Callable[[], _T], then: Callable[[_T], None]) -> None:
         """Do pure work for this request, then continue with its result: at once, or on the thread if it takes long."""
