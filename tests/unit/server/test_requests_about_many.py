@@ -1,6 +1,8 @@
 """Requests about many partitions, groups or members: their work is done in pieces, so that others are served meanwhile."""
 
 import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Self, cast
 from uuid import UUID
@@ -33,6 +35,7 @@ from quorum_node.protocol.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersTopic,
 )
+from quorum_node.protocol.errors import ErrorCode
 from quorum_node.protocol.find_coordinator import FindCoordinatorRequest
 from quorum_node.protocol.frames import (
     SIZE_BYTES,
@@ -92,6 +95,18 @@ NUMBERS = tuple(range(MANY))
 NAMES = tuple(f"g{each}" for each in NUMBERS)
 
 
+class _Connection(OneConnection):
+    """Lets others work between all steps."""
+
+    meanwhile: Callable[[], None]
+
+    def in_pieces(self, work: Iterator[object]) -> None:
+        self.pieces = 0
+        for _ in work:
+            self.pieces += 1
+            self.meanwhile()
+
+
 class Broker:
     """Broker ME. It leads topic `t` of one partition, and coordinates all groups; topic `many` is on another broker."""
 
@@ -118,7 +133,7 @@ class Broker:
             GroupApi(hosted.replicas, self.groups),
             none,
         )
-        self.connection = OneConnection(ANONYMOUS)
+        self.connection = _Connection(ANONYMOUS)
 
     async def __aenter__(self) -> Self:
         """Until the coordinator has read its log."""
@@ -150,10 +165,18 @@ class Broker:
         self.led.log.append = counted  # type: ignore[method-assign]
         return found
 
-    def ask(self, api: Api, body: Message) -> Any:
-        """The answer, which is given at once."""
+    def has(self, topic: str) -> bool:
+        return self._hosted.cluster.image.topics.named(topic) is not None
+
+    def delete(self, topic: str) -> None:
+        self._hosted.delete(topic)
+        self.groups.image_changed()
+
+    def ask(self, api: Api, body: Message, meanwhile: Callable[[], None] = lambda: None) -> Any:
+        """The answer, which is given at once. `meanwhile`: is called between all steps."""
         version = api.max_version
         frame = encode_request(api, version, 1, "a client", body)[SIZE_BYTES:]
+        self.connection.meanwhile = meanwhile
         inbound = InboundRequest(self.connection, decode_request(frame, BROKER_APIS), 0.0)
         self._api.handle(inbound)
         assert inbound.encoded is not None
@@ -288,6 +311,97 @@ async def test_each_item_is_a_step_of_its_own(
     async with Broker(tmp_path) as broker:
         broker.ask(api, body)
         assert broker.connection.pieces >= pieces
+
+
+@pytest.mark.parametrize(
+    ("api", "body"),
+    [
+        (
+            broker_apis.LIST_OFFSETS,
+            ListOffsetsRequest(
+                replica_id=-1,
+                topics=tuple(ListOffsetsTopic(name=each, partitions=()) for each in NAMES),
+            ),
+        ),
+        (
+            broker_apis.OFFSET_FOR_LEADER_EPOCH,
+            OffsetForLeaderEpochRequest(
+                topics=tuple(OffsetForLeaderTopic(topic=each, partitions=()) for each in NAMES)
+            ),
+        ),
+        (
+            broker_apis.OFFSET_COMMIT,
+            OffsetCommitRequest(
+                group_id="g",
+                member_id="",
+                topics=tuple(
+                    CommittedTopic(topic_id=UUID(int=each + 1), partitions=()) for each in NUMBERS
+                ),
+            ),
+        ),
+        (
+            broker_apis.OFFSET_DELETE,
+            OffsetDeleteRequest(
+                group_id="g",
+                topics=tuple(OffsetDeleteTopic(name=each, partitions=()) for each in NAMES),
+            ),
+        ),
+        (
+            DESCRIBE_PRODUCERS,
+            DescribeProducersRequest(
+                topics=tuple(
+                    DescribeProducersTopic(name=each, partition_indexes=()) for each in NAMES
+                )
+            ),
+        ),
+        (
+            ALTER_REPLICA_LOG_DIRS,
+            AlterReplicaLogDirsRequest(
+                dirs=(
+                    AlterReplicaLogDir(
+                        path="nowhere",
+                        topics=tuple(
+                            AlterReplicaLogDirTopic(name=each, partitions=()) for each in NAMES
+                        ),
+                    ),
+                )
+            ),
+        ),
+    ],
+)
+async def test_each_topic_without_partitions_is_a_step(
+    tmp_path: Path, api: Api, body: Message
+) -> None:
+    async with Broker(tmp_path) as broker:
+        broker.ask(api, body)
+        assert broker.connection.pieces >= MANY
+
+
+async def test_no_offset_is_stored_for_a_topic_that_was_deleted_meanwhile(tmp_path: Path) -> None:
+    async with Broker(tmp_path) as broker:
+        body = commit(broker.topic_id("many"))
+
+        def meanwhile() -> None:
+            if broker.led.table.offsets.of("g") and broker.has("many"):
+                broker.delete("many")
+
+        answer = broker.ask(broker_apis.OFFSET_COMMIT, body, meanwhile)
+        codes = Counter(each.error_code for each in answer.topics[0].partitions)
+        assert codes == {0: MOST_RECORDS, ErrorCode.UNKNOWN_TOPIC_ID: MANY - MOST_RECORDS}
+        assert not broker.led.table.offsets.of("g")
+
+
+async def test_last_of_many_offsets_of_one_partition_counts(tmp_path: Path) -> None:
+    async with Broker(tmp_path) as broker:
+        asked = tuple(
+            CommittedPartition(partition_index=0, committed_offset=each, committed_metadata="")
+            for each in NUMBERS
+        )
+        topics = (CommittedTopic(topic_id=broker.topic_id("t"), partitions=asked),)
+        body = OffsetCommitRequest(group_id="g", member_id="", topics=topics)
+        broker.ask(broker_apis.OFFSET_COMMIT, body)
+        (found,) = broker.led.table.offsets.of("g").values()
+        assert found.offset == NUMBERS[-1]
 
 
 async def test_many_offsets_are_stored_and_deleted_in_small_batches(tmp_path: Path) -> None:

@@ -58,6 +58,10 @@ _END_OF_TIME_MS = (1 << 63) - 1
 """The largest timestamp that a record can contain."""
 
 
+_Asked = tuple[int, CommittedPartition]
+"""The index of a topic in the request, and one of its partitions."""
+
+
 class _Fetched(NamedTuple):
     """The answer for one partition."""
 
@@ -91,36 +95,43 @@ class GroupOffsetsApi:
         self, inbound: InboundRequest, body: OffsetCommitRequest, may: May
     ) -> Iterator[None]:
         collected = Stored(inbound, body)
-        offsets: dict[TopicPartition, Committed] = {}
+        part: list[_Asked] = []
         for number, topic in enumerate(body.topics):
-            found = self._committable(topic.topic_id, topic.name, may)
-            if isinstance(found, Topic):
-                collected.names[number] = found.name
+            yield
             for each in topic.partitions:
-                yield
-                index = each.partition_index
-                if isinstance(found, ErrorCode) or index not in found.partitions:
-                    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                    code = found if isinstance(found, ErrorCode) else unknown
-                    collected.refused[number, index] = code
-                    continue
-                offsets[TopicPartition(found.name, index)] = _committed(
-                    each, body.retention_time_ms, found.topic_id
-                )
-                if len(offsets) == _AT_ONCE:
-                    self._store(body, offsets, collected)
-                    offsets = {}
-        if offsets:
-            self._store(body, offsets, collected)
+                part.append((number, each))
+                if len(part) == _AT_ONCE:
+                    self._store(body, part, may, collected)
+                    part = []
+                    yield
+        self._store(body, part, may, collected)
         collected.end()
 
     def _store(
-        self,
-        body: OffsetCommitRequest,
-        offsets: Mapping[TopicPartition, Committed],
-        collected: Stored,
+        self, body: OffsetCommitRequest, part: Iterable[_Asked], may: May, collected: Stored
     ) -> None:
-        """Commit a part of the offsets. The parts are stored in their order, also if one of them fails."""
+        """Commit a part of the offsets. The parts are stored in their order, also if one of them fails.
+
+        The topics are looked up in the same step: an offset of a topic that was deleted meanwhile would stay.
+        """
+        offsets: dict[TopicPartition, Committed] = {}
+        topics: dict[int, Topic | ErrorCode] = {}
+        for number, each in part:
+            if number not in topics:
+                topic = body.topics[number]
+                topics[number] = self._committable(topic.topic_id, topic.name, may)
+            found, index = topics[number], each.partition_index
+            if isinstance(found, ErrorCode) or index not in found.partitions:
+                unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                code = found if isinstance(found, ErrorCode) else unknown
+                collected.refused[number, index] = code
+                continue
+            collected.names[number] = found.name
+            offsets[TopicPartition(found.name, index)] = _committed(
+                each, body.retention_time_ms, found.topic_id
+            )
+        if not offsets:
+            return
         request = CommitOffsets(
             self._coordinators.new_id(),
             body.group_id,
@@ -184,6 +195,7 @@ class GroupOffsetsApi:
             topics = yield from _once(asked.topics)
         answered = []
         for topic in topics:
+            yield
             partitions = []
             for each in self._fetched(topic, known, unstable, may, by_id=by_id):
                 partitions.append(
@@ -223,6 +235,7 @@ class GroupOffsetsApi:
             return OffsetFetchResponse(error_code=error)
         answered = []
         for topic in topics:
+            yield
             partitions = []
             for found in self._fetched(topic, known, unstable, may, by_id=False):
                 each = _Fetched(found.partition, error) if error != ErrorCode.NONE else found
@@ -329,6 +342,7 @@ class GroupOffsetsApi:
         collected = Deleted(inbound, body)
         there: dict[TopicPartition, None] = {}
         for topic in body.topics:
+            yield
             is_allowed = may(topic.name)
             for each in topic.partitions:
                 yield

@@ -92,6 +92,7 @@ class LogDirsApi:
         by_topic: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
         for directory in body.dirs:
             for topic in directory.topics:
+                yield
                 results = by_topic.setdefault(topic.name, [])
                 for index in topic.partitions:
                     error = self._altered(directory.path, topic.name, index)

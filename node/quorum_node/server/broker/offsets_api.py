@@ -61,11 +61,13 @@ class OffsetsApi:
         is_committed = body.isolation_level == _READ_COMMITTED
         counts: Counter[tuple[str, int]] = Counter()
         for topic in body.topics:
+            yield
             for each in topic.partitions:
                 counts[topic.name, each.partition_index] += 1
                 yield
         topics = []
         for topic in body.topics:
+            yield
             found = []
             for each in topic.partitions:
                 found.append(
@@ -186,6 +188,7 @@ class OffsetsApi:
     ) -> Iterator[None]:
         topics = []
         for topic in body.topics:
+            yield
             found = []
             for each in topic.partitions:
                 found.append(self._epoch_end(topic.topic, each, may))

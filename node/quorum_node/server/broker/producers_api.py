@@ -42,8 +42,10 @@ def _look_up(
     by_topic: dict[str, dict[int, None]] = {}
     for topic in body.topics:
         by_topic.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))
+        yield
     topics = []
     for name, indexes in by_topic.items():
+        yield
         fault, found = name_fault(name), []
         for each in indexes:
             found.append(

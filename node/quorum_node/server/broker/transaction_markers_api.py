@@ -72,8 +72,10 @@ class TransactionMarkersApi:
         collected = _Collected(inbound, body, count)
         if not count:
             _reply(collected)
+            return
         for number, marker in enumerate(body.markers):
             for place, topic in enumerate(marker.topics):
+                yield
                 for each in topic.partition_indexes:
                     done = partial(_done, collected, (number, place, each))
                     self._write(marker, topic.name, each, done)
