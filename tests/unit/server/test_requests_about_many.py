@@ -9,6 +9,7 @@ from uuid import UUID
 
 import pytest
 
+from quorum_node.coordinator.requests import DeleteGroup
 from quorum_node.protocol import broker_apis
 from quorum_node.protocol.alter_replica_log_dirs import (
     ALTER_REPLICA_LOG_DIRS,
@@ -424,6 +425,18 @@ async def test_all_groups_are_listed_in_pieces(tmp_path: Path) -> None:
         answer = broker.ask(broker_apis.LIST_GROUPS, ListGroupsRequest())
         assert sorted(each.group_id for each in answer.groups) == sorted(NAMES)
         assert broker.connection.pieces >= MANY
+
+
+async def test_group_that_was_removed_meanwhile_is_not_listed(tmp_path: Path) -> None:
+    async with Broker(tmp_path) as broker:
+        for name in ("a", "b"):
+            broker.ask(broker_apis.OFFSET_COMMIT, commit(broker.topic_id("t"), name, (0,)))
+
+        def meanwhile() -> None:
+            broker.groups.ask(DeleteGroup(broker.groups.new_id(), "b"), lambda answer: None)
+
+        answer = broker.ask(broker_apis.LIST_GROUPS, ListGroupsRequest(), meanwhile)
+        assert [each.group_id for each in answer.groups] == ["a"]
 
 
 async def test_records_of_a_repeated_partition_are_deleted_once(tmp_path: Path) -> None:

@@ -125,6 +125,8 @@ class GroupAdminApi:
                 continue
             for group in tuple(led.table.groups.values()):
                 yield
+                if led.table.groups.get(group.group_id) is not group:
+                    continue  # removed meanwhile
                 if states and group.state.value.lower() not in states:
                     continue
                 if types and _CLASSIC not in types:
