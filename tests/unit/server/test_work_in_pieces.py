@@ -6,6 +6,7 @@ from time import perf_counter
 
 import pytest
 
+from quorum_node.configuration.limits import ConnectionLimits
 from quorum_node.protocol.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from quorum_node.protocol.apis import API_VERSIONS, CREATE_TOPICS
 from quorum_node.protocol.create_topics import (
@@ -25,6 +26,7 @@ from quorum_node.server.listener.port import InboundRequest
 from quorum_node.server.observing.metrics import Metrics
 from quorum_node.storage.errors import DiskFull
 from support.kept_bytes import Wire
+from support.known_user import Known
 from support.listener_settings import listener_settings
 
 ANSWER = ApiVersionsResponse(error_code=0, api_keys=())
@@ -49,16 +51,20 @@ def spend(seconds: float) -> None:
 class Env:
     """A listener on which every step of work ends a piece. `events`: what was done, in its order."""
 
-    def __init__(self) -> None:
+    def __init__(self, principal_requests: int = 100) -> None:
         self.events: list[str] = []
         self.fails_at: int | None = None
         turns = FairTurns(asyncio.get_running_loop(), turn_seconds=TURN_SECONDS)
         self.listener = KafkaListener(
-            listener_settings(max_request_bytes=1 << 20),
+            listener_settings(
+                max_request_bytes=1 << 20,
+                limits=ConnectionLimits(principal_requests=principal_requests),
+            ),
             self._handle,
             Metrics(),
             lambda why, detail, peer: None,
             shares=LoopShares(turns),
+            authentication=Known("CONTROLLER"),
         )
 
     def connect(self) -> tuple[KafkaConnection, Wire]:
@@ -130,6 +136,13 @@ async def test_work_of_a_request_as_large_as_all_that_may_be_queued_is_finished(
     connection.data_received(encode_request(CREATE_TOPICS, 7, LONG, "me", body))
     await wire.until(lambda: wire.correlation_ids() == [LONG])
     s.listener.large_messages.close()
+
+
+async def test_work_of_the_only_request_that_a_principal_may_have_is_finished() -> None:
+    s = Env(principal_requests=1)
+    connection, wire = s.connect()
+    connection.data_received(request(LONG) + request(2))
+    await wire.until(lambda: wire.correlation_ids() == [LONG, 2])
 
 
 async def test_work_ends_with_the_connection() -> None:
