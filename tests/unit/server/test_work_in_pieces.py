@@ -80,7 +80,7 @@ class Env:
             inbound.reply(ANSWER)
 
     def _work(self, inbound: InboundRequest) -> Iterator[None]:
-        inbound.ending = (DiskFull,)
+        inbound.ends_on(DiskFull)
         for number in range(STEPS):
             if number == self.fails_at:
                 raise DiskFull("no space")

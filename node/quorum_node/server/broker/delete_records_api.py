@@ -22,8 +22,6 @@ from quorum_node.server.broker.assigned_replicas import AssignedReplicas
 from quorum_node.server.broker.hosted_replica import HostedReplica
 from quorum_node.server.broker.internal_topics import INTERNAL_TOPICS
 from quorum_node.server.broker.topic_lookup import May, anything, look_up
-from quorum_node.server.listener.fair_turns import TURN_SECONDS
-from quorum_node.server.listener.pieces import is_done
 from quorum_node.server.listener.port import InboundRequest
 
 NO_LOW_WATERMARK = -1
@@ -151,17 +149,14 @@ class _Waiting:
         if not self._missing:
             self._reply()
             return
-        parts = (each for found in self._parts.values() for each in found)
-        self._timer = self._loop.call_later(seconds, self._end, parts)
+        self._timer = self._loop.call_later(seconds, self._end)
 
-    def _end(self, parts: Iterator[_Part]) -> None:
+    def _end(self) -> None:
         """The time is over. Look at all parts again: no watcher is called when a follower no longer counts because its broker has ended."""
-        if self._is_over:
-            return
-        if is_done((part.look() for part in parts), TURN_SECONDS):
-            self._reply()
-        else:
-            self._loop.call_soon(self._end, parts)
+        for found in self._parts.values():
+            for part in found:
+                part.look()
+        self._reply()
 
     def _look(self, part: _Part) -> None:
         if self._is_over or part.replica is None or not part.look():

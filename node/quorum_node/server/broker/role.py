@@ -119,10 +119,10 @@ class HostedBroker(NoRole):
         """Handle a request of a listener; listeners are open only when the replicas are created."""
         assert self._api is not None, "the listeners are opened when the broker is ready"
         # The log's directory is offline now. The client repeats the request on another connection.
-        inbound.ending = (StorageFailure, DiskFull)
+        inbound.ends_on(StorageFailure, DiskFull)
         try:
             self._api.handle(inbound)
-        except inbound.ending:
+        except (StorageFailure, DiskFull):
             inbound.leave_unanswered(failed=True)
 
     def leave(self, left: Callable[[], None]) -> None:

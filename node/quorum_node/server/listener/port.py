@@ -55,10 +55,10 @@ class InboundRequest:
 
     __slots__ = (
         "_abandoned",
+        "_ending",
         "answered",
         "connection",
         "encoded",
-        "ending",
         "ends_connection",
         "received",
         "request",
@@ -88,8 +88,7 @@ class InboundRequest:
         self.answered = 0.0
         self.encoded: list[bytes | memoryview] | None = None
         self.ends_connection = False
-        self.ending: tuple[type[Exception], ...] = ()
-        """Exceptions of work in pieces that end only this connection. Any other is a bug."""
+        self._ending: tuple[type[Exception], ...] = ()
         self._abandoned: Callable[[], None] | None = None
 
     @property
@@ -126,6 +125,10 @@ class InboundRequest:
         """Its pure work takes long, although it is short."""
         self.takes_long = True
 
+    def ends_on(self, *errors: type[Exception]) -> None:
+        """Set the exceptions of work in pieces that end only this connection. Any other is a bug."""
+        self._ending = errors
+
     def in_pieces(self, work: Iterator[object]) -> None:
         """Do work that is not pure, and may take long, in turns of the loop of two milliseconds each.
 
@@ -138,7 +141,7 @@ class InboundRequest:
     def _unless_it_ends(self, work: Iterator[object]) -> Iterator[object]:
         try:
             yield from work
-        except self.ending:
+        except self._ending:
             self.leave_unanswered(failed=True)
 
     def prepare(self, work: Callable[[], _T], then: Callable[[_T], None]) -> None:
