@@ -57,13 +57,12 @@ class Deletion:
             OTHER, epoch, core.leader_epoch, self.end_offset, core.leader_epoch, start_offset
         )
 
-    @property
     def answer(self) -> Any:
         """(error, low watermark); None as long as there is no answer."""
         if self._inbound.encoded is None:
             return None
         data = b"".join(self._inbound.encoded)[SIZE_BYTES:]
-        found = decode_response(DELETE_RECORDS, DELETE_RECORDS.max_version, data)
+        found: Any = decode_response(DELETE_RECORDS, DELETE_RECORDS.max_version, data)
         (each,) = found.topics[0].partitions
         return each.error_code, each.low_watermark
 
@@ -71,17 +70,17 @@ class Deletion:
 async def test_answer_follows_the_last_replica(tmp_path: Path) -> None:
     s = Deletion(tmp_path)
     await asyncio.sleep(1)
-    assert s.answer is None
+    assert s.answer() is None
     s.fetched(start_offset=s.end_offset)
     await asyncio.sleep(0)
-    assert s.answer == (ErrorCode.NONE, s.end_offset)
+    assert s.answer() == (ErrorCode.NONE, s.end_offset)
     s.hosted.close()
 
 
 async def test_replica_that_deletes_nothing_in_time_is_an_error(tmp_path: Path) -> None:
     s = Deletion(tmp_path)
     await asyncio.sleep(TIMEOUT_SECONDS + 1)
-    assert s.answer == (ErrorCode.REQUEST_TIMED_OUT, 0)
+    assert s.answer() == (ErrorCode.REQUEST_TIMED_OUT, 0)
     s.hosted.close()
 
 
@@ -92,5 +91,5 @@ async def test_replica_on_a_broker_that_has_ended_is_no_error_at_the_timeout(
     s.hosted.cluster.fence(OTHER)
     s.hosted.replicas.apply(s.hosted.cluster.image)
     await asyncio.sleep(TIMEOUT_SECONDS + 1)
-    assert s.answer == (ErrorCode.NONE, s.end_offset)
+    assert s.answer() == (ErrorCode.NONE, s.end_offset)
     s.hosted.close()
