@@ -4,7 +4,7 @@ Owns building it, like `server/process/node_process.py`. The tests send the requ
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -183,6 +183,7 @@ class OneConnection:
         self._thread = thread
         self.decided: dict[object, Asked] = {}
         self._written = asyncio.Event()
+        self.pieces = 0
 
     def write_ready(self) -> None:
         """See `Answering`."""
@@ -196,6 +197,10 @@ class OneConnection:
     def unencodable(self, request: Request, error: FieldNotInVersion) -> None:
         """See `Answering`."""
         raise error
+
+    def in_pieces(self, work: Iterator[object]) -> None:
+        """See `Answering`. All pieces at once; their number is kept."""
+        self.pieces = sum(1 for _ in work)
 
     @property
     def owner(self) -> object:

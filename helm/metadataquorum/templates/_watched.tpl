@@ -8,9 +8,11 @@
 {{- end }}
 
 {{- /* A release that has watched all namespaces so far is not upgraded to one that leaves quorums alone:
-       they would go on serving, and no disk would be replaced any more. */ -}}
+       they would go on serving, and no disk would be replaced any more. Helm looks up with the rights of the person who runs
+       it, and ends with an error where one is missing. Without rbac.create that person needs no right on ClusterRoles, nor on
+       quorums of other namespaces, and the release has no ClusterRole: then nothing is looked up. */ -}}
 {{- define "mq.refuseToAbandon" -}}
-{{- if and .Release.IsUpgrade (not (include "mq.everywhere" .)) (.Capabilities.APIVersions.Has "metadataquorum.dev/v1alpha1") }}
+{{- if and .Release.IsUpgrade .Values.rbac.create (not (include "mq.everywhere" .)) (.Capabilities.APIVersions.Has "metadataquorum.dev/v1alpha1") }}
 {{- $role := lookup "rbac.authorization.k8s.io/v1" "ClusterRole" "" (include "mq.clusterName" .) }}
 {{- $everywhere := false }}
 {{- range (dig "rules" (list) $role) }}

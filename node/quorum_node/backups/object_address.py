@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from quorum_node.backups.manifest import BackupError
 
@@ -60,10 +61,19 @@ def parse_place(
     parts = [each for each in prefix.split("/") if each]
     if not bucket or not {".", ".."}.isdisjoint(parts):
         raise BackupError(f"{text!r} is not an address: write {SCHEME}BUCKET/PREFIX, without '..'")
-    if endpoint is not None and (
-        not endpoint.startswith(("http://", "https://")) or "@" in endpoint
-    ):
+    if endpoint is not None and not _is_endpoint(endpoint):
         raise BackupError(
-            "the endpoint is not a URL: write for example https://s3.example.com:9000, without credentials"
+            "the endpoint is not a URL of a host, without credentials and with a port up to 65535 if any:"
+            " write for example https://s3.example.com:9000"
         )
     return ObjectAddress(bucket, "/".join(parts), endpoint, region, path_style)
+
+
+def _is_endpoint(text: str) -> bool:
+    if not text.startswith(("http://", "https://")) or "@" in text:
+        return False
+    try:
+        url = urlsplit(text)
+        return bool(url.hostname) and url.port != 0
+    except ValueError:  # of `port` as well
+        return False

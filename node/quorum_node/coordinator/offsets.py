@@ -39,7 +39,7 @@ class GroupOffsets:
         self._committed: dict[str, dict[TopicPartition, Committed]] = {}
         self._pending: dict[int, dict[str, dict[TopicPartition, _Pending]]] = {}
         self._number = 0
-        self._storing: Counter[tuple[str, TopicPartition]] = Counter()
+        self._storing: dict[str, Counter[TopicPartition]] = {}
 
     # -- queries
 
@@ -59,7 +59,7 @@ class GroupOffsets:
 
     def being_stored(self, group_id: str) -> frozenset[TopicPartition]:
         """Partitions with commits that are on their way to the log. A tombstone that follows would remove them."""
-        return frozenset(partition for group, partition in self._storing if group == group_id)
+        return frozenset(self._storing.get(group_id, ()))
 
     def expired(
         self,
@@ -89,14 +89,17 @@ class GroupOffsets:
 
     def begin_storing(self, group_id: str, partitions: Iterable[TopicPartition]) -> None:
         """Commits for these partitions are being written to the log."""
-        self._storing.update((group_id, each) for each in partitions)
+        self._storing.setdefault(group_id, Counter()).update(tuple(partitions))
 
     def end_storing(self, group_id: str, partitions: Iterable[TopicPartition]) -> None:
         """They were written, or the write failed."""
+        storing = self._storing[group_id]
         for each in partitions:
-            self._storing[group_id, each] -= 1
-            if not self._storing[group_id, each]:
-                del self._storing[group_id, each]
+            storing[each] -= 1
+            if not storing[each]:
+                del storing[each]
+        if not storing:
+            del self._storing[group_id]
 
     def commit(self, group_id: str, offsets: Mapping[TopicPartition, Committed]) -> None:
         """Set committed offsets."""

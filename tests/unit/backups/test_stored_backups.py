@@ -368,6 +368,9 @@ def test_errors_are_one_line_without_credentials(
     assert "NoSuchBucket" in told("s3://no-such-bucket/x")
     assert "does not answer" in told(folder, "--endpoint", f"http://127.0.0.1:{closed}")
     assert "is not a URL" in told(folder, "--endpoint", "s3.example.com")
+    for port in ("65536", "0", "x"):
+        assert "a port up to 65535" in told(folder, "--endpoint", f"http://127.0.0.1:{port}")
+    assert "is not a URL" in told(folder, "--endpoint", "http://:9000")
     assert "without credentials" in told(folder, "--endpoint", "http://u:a-wrong-secret@h")
     assert "is not an address" in told("s3:///x")
     assert "can't list" in told("s3://UPPER_CASE_is_no_bucket/x")

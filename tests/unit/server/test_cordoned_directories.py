@@ -8,6 +8,7 @@ import pytest
 
 from quorum_node.image.resource_types import BROKER
 from quorum_node.protocol.alter_replica_log_dirs import (
+    ALTER_REPLICA_LOG_DIRS,
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirTopic,
@@ -17,14 +18,14 @@ from quorum_node.protocol.broker_registration import (
     BrokerHeartbeatResponse,
     BrokerRegistrationResponse,
 )
-from quorum_node.protocol.describe_log_dirs import DescribeLogDirsRequest
+from quorum_node.protocol.describe_log_dirs import DESCRIBE_LOG_DIRS, DescribeLogDirsRequest
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.records.metadata import METADATA_VERSION, ConfigRecord, FeatureLevelRecord
 from quorum_node.records.metadata.metadata_version import CORDONED_DIRECTORIES_LEVEL
 from quorum_node.server.broker.events import BrokerEvents
 from quorum_node.server.broker.lifecycle import Lifecycle, registration
 from quorum_node.server.broker.log_dirs_api import LogDirsApi
-from support.hosted_replicas import ME, HostedReplicas, SilentController
+from support.hosted_replicas import ME, HostedReplicas, SilentController, answered
 
 pytestmark = pytest.mark.virtual_time
 
@@ -55,13 +56,15 @@ class TwoDirectories:
         return self.hosted.replicas.cordoned_ids(self.hosted.cluster.image)
 
     def described(self) -> dict[str, bool]:
-        answer = self.api.describe(DescribeLogDirsRequest(topics=None))
+        answer = answered(self.api.describe, DESCRIBE_LOG_DIRS, DescribeLogDirsRequest(topics=None))
         return {Path(each.log_dir).name: each.is_cordoned for each in answer.results}
 
     def move(self, folder: str) -> ErrorCode:
         topics = (AlterReplicaLogDirTopic(name="t", partitions=(0,)),)
         wanted = (AlterReplicaLogDir(path=str(self.root / folder), topics=topics),)
-        answer = self.api.alter(AlterReplicaLogDirsRequest(dirs=wanted))
+        answer = answered(
+            self.api.alter, ALTER_REPLICA_LOG_DIRS, AlterReplicaLogDirsRequest(dirs=wanted)
+        )
         return ErrorCode(answer.results[0].partitions[0].error_code)
 
 

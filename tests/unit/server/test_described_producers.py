@@ -32,7 +32,7 @@ def described(hosted: HostedReplicas, *requested: tuple[str, int], may: May = an
         DescribeProducersTopic(name=name, partition_indexes=(index,)) for name, index in requested
     )
     return answered(
-        lambda inbound, body: inbound.reply(describe_producers(hosted.replicas, body, may)),
+        lambda inbound, body: describe_producers(hosted.replicas, inbound, body, may),
         DESCRIBE_PRODUCERS,
         DescribeProducersRequest(topics=topics),
     ).topics

@@ -86,9 +86,9 @@ class Coordinated:
         """The answer to a caller."""
 
         def handle(inbound: InboundRequest, body: Message) -> None:
-            refusal = group_rights.refused(body, inbound.request.version, rights)
+            refusal = group_rights.refusal_of(body, inbound.request.version, rights)
             if refusal is not None:
-                inbound.reply(refusal)
+                inbound.reply_made(refusal)
             else:
                 assert self._api.handle(inbound, body, rights)
 

@@ -13,15 +13,15 @@ from quorum_node.protocol.api_versions import ApiVersionsRequest, ApiVersionsRes
 from quorum_node.protocol.apis import API_VERSIONS
 from quorum_node.protocol.frames import decode_response, encode_request
 from quorum_node.protocol.metadata import MetadataResponse, MetadataTopic
-from quorum_node.security.caller import Caller
 from quorum_node.server.listener.fair_turns import FairTurns
 from quorum_node.server.listener.kafka_connection import MAX_FRAMES_PER_TURN, KafkaConnection
 from quorum_node.server.listener.kafka_listener import KafkaListener, KafkaListeners, LoopShares
 from quorum_node.server.listener.loop_work import LoopWork
 from quorum_node.server.listener.port import InboundRequest
-from quorum_node.server.listener.port_authentication import Anonymous, ClearText, PortAuthentication
+from quorum_node.server.listener.port_authentication import PortAuthentication
 from quorum_node.server.observing.metrics import Metrics
 from support.kept_bytes import Wire
+from support.known_user import Known
 from support.listener_settings import listener_settings
 
 ANSWER = ApiVersionsResponse(error_code=0, api_keys=())
@@ -196,15 +196,6 @@ def test_each_listener_has_its_own_name_limits_and_counters() -> None:
         assert metrics.labelled["malformed_requests"] == {"tools": 1}
 
     asyncio.run(asyncio.wait_for(play(), 30))
-
-
-class Known(ClearText):
-    """A port with the same user for all connections."""
-
-    user = Caller("User:a", "10.0.0.1", "CONTROLLER")
-
-    def authenticate(self, transport: asyncio.BaseTransport, address: str) -> Anonymous:
-        return Anonymous(self.user)
 
 
 async def test_connections_of_one_principal_share_its_request_limit() -> None:

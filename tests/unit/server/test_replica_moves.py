@@ -14,12 +14,13 @@ from quorum_node.broker.batch import Batch
 from quorum_node.broker.errors import BrokerError
 from quorum_node.broker.events import BatchesFetched, MetadataChanged
 from quorum_node.protocol.alter_replica_log_dirs import (
+    ALTER_REPLICA_LOG_DIRS,
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirTopic,
 )
 from quorum_node.protocol.assign_replicas_to_dirs import AssignReplicasToDirsRequest
-from quorum_node.protocol.describe_log_dirs import DescribeLogDirsRequest
+from quorum_node.protocol.describe_log_dirs import DESCRIBE_LOG_DIRS, DescribeLogDirsRequest
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.raft.events import FailureReason
 from quorum_node.records.batches import CorruptBatch
@@ -31,7 +32,15 @@ from quorum_node.storage.broker.log_settings import LogSettings
 from quorum_node.storage.errors import StorageFailure
 from support.data_batches import data_batch
 from support.failing_files import FailingFiles
-from support.hosted_replicas import ME, OTHER, HostedReplicas, accepted, position_of, produce
+from support.hosted_replicas import (
+    ME,
+    OTHER,
+    HostedReplicas,
+    accepted,
+    answered,
+    position_of,
+    produce,
+)
 
 pytestmark = pytest.mark.requirement("KV3-07")
 
@@ -56,7 +65,9 @@ class Moves:
     def request(self, path: str, name: str = "t") -> ErrorCode:
         topics = (AlterReplicaLogDirTopic(name=name, partitions=(0,)),)
         wanted = (AlterReplicaLogDir(path=path, topics=topics),)
-        answer = self.api.alter(AlterReplicaLogDirsRequest(dirs=wanted))
+        answer = answered(
+            self.api.alter, ALTER_REPLICA_LOG_DIRS, AlterReplicaLogDirsRequest(dirs=wanted)
+        )
         return ErrorCode(answer.results[0].partitions[0].error_code)
 
     def move(self, folder: str, name: str = "t") -> None:
@@ -64,7 +75,7 @@ class Moves:
 
     def described(self) -> list[tuple[str, str, bool]]:
         """(directory, topic, whether it is a copy)"""
-        answer = self.api.describe(DescribeLogDirsRequest(topics=None))
+        answer = answered(self.api.describe, DESCRIBE_LOG_DIRS, DescribeLogDirsRequest(topics=None))
         return [
             (Path(each.log_dir).name, topic.name, partition.is_future_key)
             for each in answer.results

@@ -108,9 +108,9 @@ class BrokerApi:
             return
         found = guard.request(inbound, body)
         if not isinstance(found, Denial):
-            refused = group_rights.refused(body, inbound.request.version, found)
-            if refused is not None:
-                inbound.reply(refused)
+            refusal = group_rights.refusal_of(body, inbound.request.version, found)
+            if refusal is not None:
+                inbound.reply_made(refusal)
             else:
                 self._serve(inbound, body, found)
         elif isinstance(body, ProduceRequest) and not body.acks:
@@ -151,15 +151,15 @@ class BrokerApi:
                 self._deletions.handle(inbound, body, on_topics(rights, AclOperation.DELETE))
             case DescribeProducersRequest():
                 may = on_topics(rights, AclOperation.READ)
-                inbound.reply(describe_producers(self._replicas, body, may))
+                describe_producers(self._replicas, inbound, body, may)
             case ListTransactionsRequest():
-                inbound.reply(list_transactions(body))
+                inbound.reply_made(lambda: list_transactions(body))
             case DescribeTransactionsRequest():
-                inbound.reply(describe_transactions(body, rights))
+                inbound.reply_made(lambda: describe_transactions(body, rights))
             case DescribeLogDirsRequest():
-                inbound.reply(self._log_dirs.describe(body))
+                self._log_dirs.describe(inbound, body)
             case AlterReplicaLogDirsRequest():
-                inbound.reply(self._log_dirs.alter(body))
+                self._log_dirs.alter(inbound, body)
             case DescribeClientQuotasRequest():
                 quotas = self._replicas.image.client_quotas
                 _describe(inbound, lambda: describe_quotas(quotas, body))

@@ -3,7 +3,7 @@
 Source: the rules of a stock broker for FindCoordinator 0 to 6; KIP-699.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 
 from quorum_node.controller.authorization import UNRESTRICTED, AclOperation, AclResource, Rights
 from quorum_node.image.cluster_image import ClusterImage
@@ -52,7 +52,7 @@ class CoordinatorLookup:
     def find(
         self, inbound: InboundRequest, body: FindCoordinatorRequest, rights: Rights = UNRESTRICTED
     ) -> None:
-        """Answer at once. Each key is authorized."""
+        """Answer at once, or in pieces if there are many keys. Each key is authorized."""
         version, listener = inbound.request.version, inbound.caller.listener
 
         def answer(key: str) -> Coordinator:
@@ -60,8 +60,7 @@ class CoordinatorLookup:
             return refused or self._find(key, body.key_type, listener)
 
         if version >= _MANY_SINCE:
-            found = tuple(map(answer, body.coordinator_keys))
-            inbound.reply(FindCoordinatorResponse(coordinators=found))
+            inbound.in_pieces(_answer_all(inbound, body.coordinator_keys, answer))
             return
         one = answer(body.key)
         inbound.reply(
@@ -104,6 +103,16 @@ class CoordinatorLookup:
             return _refused(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, _NOT_YET)
         host, port, _ = endpoint
         return Coordinator(key=key, node_id=partition.leader, host=host, port=port)
+
+
+def _answer_all(
+    inbound: InboundRequest, keys: Iterable[str], answer: Callable[[str], Coordinator]
+) -> Iterator[None]:
+    found = []
+    for key in keys:
+        found.append(answer(key))
+        yield
+    inbound.reply(FindCoordinatorResponse(coordinators=tuple(found)))
 
 
 def _refused(key: str, code: ErrorCode, why: str) -> Coordinator:

@@ -5,6 +5,8 @@ Source: KIP-107; the rules of a stock leader (`ReplicaManager.deleteRecords`, `D
 """
 
 import asyncio
+from asyncio import AbstractEventLoop, TimerHandle
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from quorum_node.protocol.delete_records import (
@@ -30,7 +32,6 @@ _LONGEST_SECONDS = 600.0
 class _Part:
     """One partition of a request. `replica`: None once the outcome is known."""
 
-    topic: int
     index: int
     error: ErrorCode = ErrorCode.NONE
     low_watermark: int = NO_LOW_WATERMARK
@@ -66,88 +67,122 @@ class DeleteRecordsApi:
     def handle(
         self, inbound: InboundRequest, body: DeleteRecordsRequest, may: May = anything
     ) -> None:
-        """Answer now or later, exactly once."""
-        parts = [
-            self._delete(number, topic.name, each, may)
-            for number, topic in enumerate(body.topics)
-            for each in topic.partitions
-        ]
-        if _are_settled(parts):
-            _reply(inbound, body, parts)
-        else:
-            self._wait(inbound, body, parts)
+        """Answer now or later, exactly once. Of several offsets for one partition, the last one counts, as in a stock broker."""
+        inbound.in_pieces(self._handle(inbound, body, may))
 
-    def _delete(self, topic: int, name: str, asked: DeleteRecordsPartition, may: May) -> _Part:
+    def _handle(
+        self, inbound: InboundRequest, body: DeleteRecordsRequest, may: May
+    ) -> Iterator[None]:
+        # Repeated partitions are dropped: a partition, repeated thousands of times, would be watched as often, at each of its steps.
+        asked: dict[str, dict[int, DeleteRecordsPartition]] = {}
+        for topic in body.topics:
+            by_index = {each.partition_index: each for each in topic.partitions}
+            asked.setdefault(topic.name, {}).update(by_index)
+            yield
+        parts: _Parts = {}
+        for name, by_index in asked.items():
+            found = parts[name] = []
+            for each in by_index.values():
+                found.append(self._delete(name, each, may))
+                yield
+        waiting = _Waiting(self._loop, inbound, parts)
+        for found in parts.values():
+            for part in found:
+                waiting.watch(part)
+                yield
+        waiting.begin(min(max(body.timeout_ms, 0) / 1000, _LONGEST_SECONDS))
+
+    def _delete(self, name: str, asked: DeleteRecordsPartition, may: May) -> _Part:
         index = asked.partition_index
         found = look_up(self._replicas, None, name, index, may)
         if isinstance(found, ErrorCode):
-            return _Part(topic, index, found)
+            return _Part(index, found)
         if name in INTERNAL_TOPICS:
-            return _Part(topic, index, ErrorCode.INVALID_TOPIC_EXCEPTION)
+            return _Part(index, ErrorCode.INVALID_TOPIC_EXCEPTION)
         replica = found.replica
         if replica is None or not replica.is_leader:
-            return _Part(topic, index, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            return _Part(index, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if not replica.log.settings.deletes:
-            return _Part(topic, index, ErrorCode.POLICY_VIOLATION)
+            return _Part(index, ErrorCode.POLICY_VIOLATION)
         high_watermark = replica.core.high_watermark
         offset = high_watermark if asked.offset == TO_HIGH_WATERMARK else asked.offset
         if not 0 <= offset <= high_watermark:
-            return _Part(topic, index, ErrorCode.OFFSET_OUT_OF_RANGE)
+            return _Part(index, ErrorCode.OFFSET_OUT_OF_RANGE)
         replica.delete_records(offset)
-        return _Part(topic, index, replica=replica, wanted_offset=offset)
+        return _Part(index, replica=replica, wanted_offset=offset)
 
-    def _wait(
-        self, inbound: InboundRequest, body: DeleteRecordsRequest, parts: list[_Part]
-    ) -> None:
-        watched = [each.replica for each in parts if each.replica is not None]
-        is_over = False
 
-        def forget() -> None:
-            nonlocal is_over
-            is_over = True
-            timer.cancel()
-            for replica in watched:
-                replica.unwatch(moved)
+_Parts = dict[str, list[_Part]]
+"""By topic."""
 
+
+class _Waiting:
+    """Waits for the outcomes of one request. Each replica that moves is looked at alone: one look at all of them, at every step of every
+    replica, would hold the loop."""
+
+    def __init__(self, loop: AbstractEventLoop, inbound: InboundRequest, parts: _Parts) -> None:
+        self._loop = loop
+        self._inbound = inbound
+        self._parts = parts
+        self._watched: list[tuple[HostedReplica, Callable[[], None]]] = []
+        self._missing = 0
+        self._timer: TimerHandle | None = None
+        self._is_over = False
+        inbound.when_abandoned(self._forget)
+
+    def watch(self, part: _Part) -> None:
+        """Wait for the outcome of this part as well, unless it is known."""
+        replica = part.replica
+        if replica is None or part.look():
+            return
+
+        # Called within a step of a replica: check after the step.
         def moved() -> None:
-            # Called within a step of a replica: check after the step.
-            self._loop.call_soon(look)
+            self._loop.call_soon(self._look, part)
 
-        def look() -> None:
-            if not is_over and _are_settled(parts):
-                forget()
-                _reply(inbound, body, parts)
+        replica.watch(moved)
+        self._watched.append((replica, moved))
+        self._missing += 1
 
-        def ended() -> None:
-            look()
-            if not is_over:
-                forget()
-                _reply(inbound, body, parts)
+    def begin(self, seconds: float) -> None:
+        """Answer when all outcomes are known, or after this time."""
+        if not self._missing:
+            self._reply()
+            return
+        self._timer = self._loop.call_later(seconds, self._end)
 
-        seconds = min(max(body.timeout_ms, 0) / 1000, _LONGEST_SECONDS)
-        timer = self._loop.call_later(seconds, ended)
-        for replica in watched:
-            replica.watch(moved)
-        inbound.when_abandoned(forget)
+    def _end(self) -> None:
+        """The time is over. Look at all parts again: no watcher is called when a follower no longer counts because its broker has ended."""
+        for found in self._parts.values():
+            for part in found:
+                part.look()
+        self._reply()
+
+    def _look(self, part: _Part) -> None:
+        if self._is_over or part.replica is None or not part.look():
+            return
+        self._missing -= 1
+        if not self._missing and self._timer is not None:
+            self._reply()
+
+    def _forget(self) -> None:
+        self._is_over = True
+        if self._timer is not None:
+            self._timer.cancel()
+        for replica, moved in self._watched:
+            replica.unwatch(moved)
+
+    def _reply(self) -> None:
+        self._forget()
+        parts = self._parts
+        self._inbound.reply_made(lambda: _answer(parts))
 
 
-def _are_settled(parts: list[_Part]) -> bool:
-    """Whether all outcomes are known. Updates every part, even after the first one that is not settled."""
-    return not [each for each in parts if not each.look()]
-
-
-def _reply(inbound: InboundRequest, body: DeleteRecordsRequest, parts: list[_Part]) -> None:
-    by_topic: dict[int, list[DeleteRecordsPartitionResult]] = {}
-    for part in parts:
-        by_topic.setdefault(part.topic, []).append(_result(part))
-    inbound.reply(
-        DeleteRecordsResponse(
-            topics=tuple(
-                DeleteRecordsTopicResult(
-                    name=topic.name, partitions=tuple(by_topic.get(number, ()))
-                )
-                for number, topic in enumerate(body.topics)
-            )
+def _answer(parts: _Parts) -> DeleteRecordsResponse:
+    return DeleteRecordsResponse(
+        topics=tuple(
+            DeleteRecordsTopicResult(name=name, partitions=tuple(map(_result, found)))
+            for name, found in parts.items()
         )
     )
 

@@ -3,7 +3,7 @@
 Source: the rules of a stock broker for DescribeGroups 0 to 6, ListGroups 0 to 5 and DeleteGroups 0 to 2; KIP-518, KIP-1043.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from quorum_node.controller.authorization import (
@@ -47,19 +47,24 @@ class GroupAdminApi:
         body: DescribeGroupsRequest,
         rights: ListedRights = UNRESTRICTED,
     ) -> None:
-        """Answer DescribeGroups at once. Each group needs DESCRIBE."""
-        version = inbound.request.version
+        """Answer DescribeGroups at once, or in pieces. Each group needs DESCRIBE."""
+        inbound.use_thread()
+        inbound.in_pieces(self._describe_all(inbound, body, rights))
+
+    def _describe_all(
+        self, inbound: InboundRequest, body: DescribeGroupsRequest, rights: ListedRights
+    ) -> Iterator[None]:
+        version, groups = inbound.request.version, []
         # Repeated names are dropped: a large group, repeated thousands of times, would fill the memory.
-        groups = [
-            self._describe(each, version)
-            if rights.allows(AclOperation.DESCRIBE, AclResource.GROUP, each)
-            else _error(each, ErrorCode.GROUP_AUTHORIZATION_FAILED)
-            for each in dict.fromkeys(body.groups)
-        ]
-        if body.include_authorized_operations:
-            groups = [
-                each if each.error_code else _with_operations(each, rights) for each in groups
-            ]
+        for group_id in dict.fromkeys(body.groups):
+            if rights.allows(AclOperation.DESCRIBE, AclResource.GROUP, group_id):
+                each = self._describe(group_id, version)
+            else:
+                each = _error(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+            if body.include_authorized_operations and not each.error_code:
+                each = _with_operations(each, rights)
+            groups.append(each)
+            yield
         inbound.reply(DescribeGroupsResponse(groups=tuple(groups)))
 
     def _describe(self, group_id: str, version: int) -> describe_groups.DescribedGroup:
@@ -100,19 +105,28 @@ class GroupAdminApi:
     def list(
         self, inbound: InboundRequest, body: ListGroupsRequest, rights: Rights = UNRESTRICTED
     ) -> None:
-        """Answer ListGroups at once. The filters ignore case.
+        """Answer ListGroups at once, or in pieces. The filters ignore case.
 
         A caller with DESCRIBE on the cluster sees all groups, another one those that it may describe.
         """
+        inbound.use_thread()
+        inbound.in_pieces(self._list(inbound, body, rights))
+
+    def _list(
+        self, inbound: InboundRequest, body: ListGroupsRequest, rights: Rights
+    ) -> Iterator[None]:
         sees_all = rights.allows(AclOperation.DESCRIBE, AclResource.CLUSTER)
         states = {each.lower() for each in body.states_filter}
         types = {each.lower() for each in body.types_filter}
         error, found = ErrorCode.NONE, []
-        for led in self._coordinators.led():
+        for led in tuple(self._coordinators.led()):
             if led.shard is None:
                 error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
                 continue
-            for group in led.table.groups.values():
+            for group in tuple(led.table.groups.values()):
+                yield
+                if led.table.groups.get(group.group_id) is not group:
+                    continue  # removed meanwhile
                 if states and group.state.value.lower() not in states:
                     continue
                 if types and _CLASSIC not in types:
@@ -137,32 +151,37 @@ class GroupAdminApi:
         self, inbound: InboundRequest, body: DeleteGroupsRequest, rights: Rights = UNRESTRICTED
     ) -> None:
         """Answer DeleteGroups once all tombstones are stored. Each group needs DELETE."""
+        inbound.in_pieces(self._delete(inbound, body, rights))
+
+    def _delete(
+        self, inbound: InboundRequest, body: DeleteGroupsRequest, rights: Rights
+    ) -> Iterator[None]:
         names = tuple(dict.fromkeys(body.groups_names))
-        errors = {
-            name: ErrorCode.GROUP_AUTHORIZATION_FAILED
-            for name in names
-            if not rights.allows(AclOperation.DELETE, AclResource.GROUP, name)
-        }
-        allowed = tuple(each for each in names if each not in errors)
+        errors: dict[str, ErrorCode] = {}
 
         def answered(name: str, answer: Answer) -> None:
             assert isinstance(answer, Done)
-            errors[name] = group_code(answer.error)
+            done(name, group_code(answer.error))
+
+        def done(name: str, error: ErrorCode) -> None:
+            errors[name] = error
             if len(errors) == len(names):
-                _reply_deleted(inbound, names, errors)
+                inbound.reply_made(lambda: _deleted(names, errors))
 
-        if not allowed:
-            _reply_deleted(inbound, names, errors)
-        for name in allowed:
-            request = DeleteGroup(self._coordinators.new_id(), name)
-            self._coordinators.ask(request, lambda answer, name=name: answered(name, answer))  # type: ignore[misc]
+        if not names:
+            inbound.reply(DeleteGroupsResponse(results=()))
+        for name in names:
+            if rights.allows(AclOperation.DELETE, AclResource.GROUP, name):
+                request = DeleteGroup(self._coordinators.new_id(), name)
+                self._coordinators.ask(request, lambda answer, name=name: answered(name, answer))  # type: ignore[misc]
+            else:
+                done(name, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+            yield
 
 
-def _reply_deleted(
-    inbound: InboundRequest, names: tuple[str, ...], errors: Mapping[str, ErrorCode]
-) -> None:
+def _deleted(names: tuple[str, ...], errors: Mapping[str, ErrorCode]) -> DeleteGroupsResponse:
     results = tuple(DeletedGroup(group_id=name, error_code=errors[name]) for name in names)
-    inbound.reply(DeleteGroupsResponse(results=results))
+    return DeleteGroupsResponse(results=results)
 
 
 def _with_operations(

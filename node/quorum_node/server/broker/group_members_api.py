@@ -4,6 +4,9 @@ Owns the differences between versions. Does not depend on the rules of groups.
 Source: the rules of a stock broker for JoinGroup 0 to 9, SyncGroup 0 to 5, Heartbeat 0 to 4 and LeaveGroup 0 to 5.
 """
 
+from collections.abc import Iterator
+from functools import partial
+
 from quorum_node.coordinator.errors import GroupError
 from quorum_node.coordinator.members import Protocol
 from quorum_node.coordinator.requests import (
@@ -24,6 +27,7 @@ from quorum_node.protocol.join_group import JoinGroupMember, JoinGroupRequest, J
 from quorum_node.protocol.leave_group import (
     LeaveGroupRequest,
     LeaveGroupResponse,
+    LeavingMember,
     LeftMember,
 )
 from quorum_node.protocol.sync_group import SyncGroupRequest, SyncGroupResponse
@@ -36,6 +40,8 @@ _KNOWN_IDS_SINCE = 4
 _NULL_PROTOCOL_SINCE = 7
 _SKIPS_SINCE = 9
 _MANY_LEAVE_SINCE = 3
+_LEAVE_AT_ONCE = 16
+"""Members that leave in one piece of work: each may complete the rebalance of a large group."""
 _NO_TIMEOUT = -1
 _MAX_PREFIX_BYTES = 32_000
 """A member id is stored as a string, of which Kafka's limit is 32767 bytes."""
@@ -49,6 +55,13 @@ class GroupMembersApi:
 
     def join(self, inbound: InboundRequest, body: JoinGroupRequest) -> None:
         """Answer JoinGroup when the group's next generation begins, or earlier."""
+        inbound.in_pieces(self._join(inbound, body))
+
+    def _join(self, inbound: InboundRequest, body: JoinGroupRequest) -> Iterator[None]:
+        protocols = []
+        for each in body.protocols:
+            protocols.append(Protocol(each.name, bytes(each.metadata)))
+            yield
         version, client_id = inbound.request.version, inbound.request.client_id or ""
         rebalance_ms = body.rebalance_timeout_ms
         request = Join(
@@ -59,7 +72,7 @@ class GroupMembersApi:
             client_id=client_id,
             client_host=f"/{inbound.caller.host}",
             protocol_type=body.protocol_type,
-            protocols=tuple(Protocol(each.name, bytes(each.metadata)) for each in body.protocols),
+            protocols=tuple(protocols),
             session_timeout_ms=body.session_timeout_ms,
             rebalance_timeout_ms=(
                 body.session_timeout_ms if rebalance_ms == _NO_TIMEOUT else rebalance_ms
@@ -98,6 +111,13 @@ class GroupMembersApi:
 
     def sync(self, inbound: InboundRequest, body: SyncGroupRequest) -> None:
         """Answer SyncGroup when the leader's assignments are stored, or earlier."""
+        inbound.in_pieces(self._sync(inbound, body))
+
+    def _sync(self, inbound: InboundRequest, body: SyncGroupRequest) -> Iterator[None]:
+        assignments = {}
+        for each in body.assignments:
+            assignments[each.member_id] = bytes(each.assignment)
+            yield
         request = Sync(
             request_id=self._coordinators.new_id(),
             group_id=body.group_id,
@@ -106,7 +126,7 @@ class GroupMembersApi:
             generation=body.generation_id,
             protocol_type=body.protocol_type,
             protocol=body.protocol_name,
-            assignments={each.member_id: bytes(each.assignment) for each in body.assignments},
+            assignments=assignments,
         )
 
         def answered(answer: Answer) -> None:
@@ -143,40 +163,51 @@ class GroupMembersApi:
         self._coordinators.ask(request, answered)
 
     def leave(self, inbound: InboundRequest, body: LeaveGroupRequest) -> None:
-        """Answer LeaveGroup at once."""
+        """Answer LeaveGroup at once, or in pieces if there are many members."""
+        inbound.in_pieces(self._leave(inbound, body))
+
+    def _leave(self, inbound: InboundRequest, body: LeaveGroupRequest) -> Iterator[None]:
         is_many = inbound.request.version >= _MANY_LEAVE_SINCE
-        members = (
-            tuple((each.member_id, each.group_instance_id) for each in body.members)
-            if is_many
-            else ((body.member_id, None),)
-        )
-        request = Leave(self._coordinators.new_id(), body.group_id, members)
+        asked = body.members if is_many else (LeavingMember(member_id=body.member_id),)
+        # Also without members: the answer says whether the group is coordinated here.
+        parts = [
+            asked[at : at + _LEAVE_AT_ONCE] for at in range(0, len(asked) or 1, _LEAVE_AT_ONCE)
+        ]
+        left: list[LeftMember] = []
+        missing, error = len(parts), ErrorCode.NONE
 
-        def answered(answer: Answer) -> None:
+        def answered(leaving: tuple[LeavingMember, ...], answer: Answer) -> None:
+            nonlocal missing, error
             assert isinstance(answer, Left)
-            error = group_code(answer.error)
-            if not is_many:
-                if error == ErrorCode.NONE:
-                    error = group_code(answer.errors[0])
-                inbound.reply(LeaveGroupResponse(error_code=error))
-                return
-            inbound.reply(
-                LeaveGroupResponse(
-                    error_code=error,
-                    members=tuple(
-                        LeftMember(
-                            member_id=member_id,
-                            group_instance_id=instance_id,
-                            error_code=group_code(why),
-                        )
-                        for (member_id, instance_id), why in zip(
-                            members, answer.errors, strict=False
-                        )
-                    ),
-                )
-            )
+            if answer.error is not GroupError.NONE:
+                error = group_code(answer.error)
+            for each, why in zip(leaving, answer.errors, strict=False):
+                left.append(_left(each, why))
+            missing -= 1
+            if not missing:
+                inbound.reply_made(lambda: _all_left(is_many, error, left))
 
-        self._coordinators.ask(request, answered)
+        for part in parts:
+            members = tuple((each.member_id, each.group_instance_id) for each in part)
+            request = Leave(self._coordinators.new_id(), body.group_id, members)
+            self._coordinators.ask(request, partial(answered, part))
+            yield
+
+
+def _left(member: LeavingMember, why: GroupError) -> LeftMember:
+    return LeftMember(
+        member_id=member.member_id,
+        group_instance_id=member.group_instance_id,
+        error_code=group_code(why),
+    )
+
+
+def _all_left(is_many: bool, error: ErrorCode, left: list[LeftMember]) -> LeaveGroupResponse:
+    if is_many:
+        return LeaveGroupResponse(
+            error_code=error, members=() if error != ErrorCode.NONE else tuple(left)
+        )
+    return LeaveGroupResponse(error_code=error if error != ErrorCode.NONE else left[0].error_code)
 
 
 def _new_id(prefix: str) -> str:

@@ -4,34 +4,27 @@ Owns the translation of topic names and ids, and the differences between version
 Source: the rules of a stock broker for OffsetCommit 2 to 10, OffsetFetch 1 to 10 and OffsetDelete 0; KIP-447, KIP-709.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from functools import partial
 from typing import NamedTuple
 from uuid import UUID
 
 from quorum_node.controller.authorization import UNRESTRICTED, AclOperation, AclResource, Rights
 from quorum_node.coordinator.errors import GroupError
 from quorum_node.coordinator.requests import (
-    Answer,
     CommitOffsets,
     Committed,
     DeleteOffsets,
-    PartitionsDone,
     TopicPartition,
 )
 from quorum_node.image.topics import Topic, TopicsImage
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.protocol.offset_commit import (
-    CommittedTopic,
-    OffsetCommitPartitionResponse,
+    CommittedPartition,
     OffsetCommitRequest,
-    OffsetCommitResponse,
-    OffsetCommitTopicResponse,
 )
 from quorum_node.protocol.offset_delete import (
-    OffsetDeletePartitionResponse,
     OffsetDeleteRequest,
-    OffsetDeleteResponse,
-    OffsetDeleteTopicResponse,
 )
 from quorum_node.protocol.offset_fetch import (
     FetchedGroup,
@@ -48,6 +41,7 @@ from quorum_node.records.group_records import NO_TIME
 from quorum_node.server.broker.assigned_replicas import AssignedReplicas
 from quorum_node.server.broker.group_coordinators import GroupCoordinators
 from quorum_node.server.broker.group_errors import group_code
+from quorum_node.server.broker.group_offset_outcomes import Deleted, Stored
 from quorum_node.server.broker.topic_lookup import May, on_topics
 from quorum_node.server.listener.port import InboundRequest
 from quorum_node.storage.broker.time_of_day import time_of_day_ms
@@ -58,8 +52,14 @@ _TOPIC_IDS_SINCE = 10
 _MANY_GROUPS_SINCE = 8
 _ONE_ERROR_SINCE = 2
 _NO_RETENTION = -1
+_AT_ONCE = 256
+"""Offsets that are committed or deleted in one batch. Its making holds the loop."""
 _END_OF_TIME_MS = (1 << 63) - 1
 """The largest timestamp that a record can contain."""
+
+
+_Asked = tuple[int, CommittedPartition]
+"""The index of a topic in the request, and one of its partitions."""
 
 
 class _Fetched(NamedTuple):
@@ -89,40 +89,48 @@ class GroupOffsetsApi:
         self, inbound: InboundRequest, body: OffsetCommitRequest, rights: Rights = UNRESTRICTED
     ) -> None:
         """Answer OffsetCommit once the offsets are stored. Each topic needs READ."""
-        may = on_topics(rights, AclOperation.READ)
-        offsets: dict[TopicPartition, Committed] = {}
-        refused: dict[tuple[int, int], ErrorCode] = {}
+        inbound.in_pieces(self._commit(inbound, body, on_topics(rights, AclOperation.READ)))
+
+    def _commit(
+        self, inbound: InboundRequest, body: OffsetCommitRequest, may: May
+    ) -> Iterator[None]:
+        collected = Stored(inbound, body)
+        part: list[_Asked] = []
         for number, topic in enumerate(body.topics):
-            found = self._committable(topic.topic_id, topic.name, may)
+            yield
             for each in topic.partitions:
-                if isinstance(found, ErrorCode) or each.partition_index not in found.partitions:
-                    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                    code = found if isinstance(found, ErrorCode) else unknown
-                    refused[number, each.partition_index] = code
-                    continue
-                now_ms, kept_ms = time_of_day_ms(), body.retention_time_ms
-                offsets[TopicPartition(found.name, each.partition_index)] = Committed(
-                    each.committed_offset,
-                    each.committed_leader_epoch,
-                    each.committed_metadata or "",
-                    now_ms,
-                    NO_TIME if kept_ms == _NO_RETENTION else min(now_ms + kept_ms, _END_OF_TIME_MS),
-                    found.topic_id,
-                )
+                part.append((number, each))
+                if len(part) == _AT_ONCE:
+                    self._store(body, part, may, collected)
+                    part = []
+                    yield
+        self._store(body, part, may, collected)
+        collected.end()
 
-        def answered(answer: Answer) -> None:
-            assert isinstance(answer, PartitionsDone)
-            inbound.reply(
-                OffsetCommitResponse(
-                    topics=tuple(
-                        self._committed(number, topic, answer, refused)
-                        for number, topic in enumerate(body.topics)
-                    )
-                )
+    def _store(
+        self, body: OffsetCommitRequest, part: Iterable[_Asked], may: May, collected: Stored
+    ) -> None:
+        """Commit a part of the offsets. The parts are stored in their order, also if one of them fails.
+
+        The topics are looked up in the same step: an offset of a topic that was deleted meanwhile would stay.
+        """
+        offsets: dict[TopicPartition, Committed] = {}
+        topics: dict[int, Topic | ErrorCode] = {}
+        for number, each in part:
+            if number not in topics:
+                topic = body.topics[number]
+                topics[number] = self._committable(topic.topic_id, topic.name, may)
+            found, index = topics[number], each.partition_index
+            if isinstance(found, ErrorCode) or index not in found.partitions:
+                unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                code = found if isinstance(found, ErrorCode) else unknown
+                collected.refused[number, index] = code
+                continue
+            collected.names[number] = found.name
+            offsets[TopicPartition(found.name, index)] = _committed(
+                each, body.retention_time_ms, found.topic_id
             )
-
         if not offsets:
-            answered(PartitionsDone(GroupError.NONE, {}))
             return
         request = CommitOffsets(
             self._coordinators.new_id(),
@@ -132,35 +140,8 @@ class GroupOffsetsApi:
             body.generation_id_or_member_epoch,
             offsets,
         )
-        self._coordinators.ask(request, answered)
-
-    def _committed(
-        self,
-        number: int,
-        topic: CommittedTopic,
-        answer: PartitionsDone,
-        refused: Mapping[tuple[int, int], ErrorCode],
-    ) -> OffsetCommitTopicResponse:
-        found = self._topic(topic.topic_id, topic.name)
-        name = found.name if isinstance(found, Topic) else topic.name
-
-        def code(index: int) -> ErrorCode:
-            if (number, index) in refused:
-                return refused[number, index]
-            if answer.error is not GroupError.NONE:
-                return group_code(answer.error)
-            return group_code(answer.errors.get(TopicPartition(name, index), GroupError.NONE))
-
-        return OffsetCommitTopicResponse(
-            name=topic.name,
-            topic_id=topic.topic_id,
-            partitions=tuple(
-                OffsetCommitPartitionResponse(
-                    partition_index=each.partition_index, error_code=code(each.partition_index)
-                )
-                for each in topic.partitions
-            ),
-        )
+        collected.begin()
+        self._coordinators.ask(request, partial(collected.answered, offsets))
 
     def _topic(self, topic_id: UUID | None, name: str) -> Topic | ErrorCode:
         if topic_id is not None:
@@ -181,88 +162,94 @@ class GroupOffsetsApi:
     def fetch(
         self, inbound: InboundRequest, body: OffsetFetchRequest, rights: Rights = UNRESTRICTED
     ) -> None:
-        """Answer OffsetFetch at once. Each group and each topic needs DESCRIBE; of all topics, the others are left out."""
-        if inbound.request.version >= _MANY_GROUPS_SINCE:
-            groups = tuple(
-                self._fetch_group(each, inbound.request.version, rights, stable=body.require_stable)
-                for each in _each_group_once(body.groups)
-            )
-            inbound.reply(OffsetFetchResponse(groups=groups))
+        """Answer OffsetFetch at once, or in pieces. Each group and each topic needs DESCRIBE; of all topics, the others are left out."""
+        inbound.use_thread()
+        inbound.in_pieces(self._fetch(inbound, body, rights))
+
+    def _fetch(
+        self, inbound: InboundRequest, body: OffsetFetchRequest, rights: Rights
+    ) -> Iterator[None]:
+        version = inbound.request.version
+        if version < _MANY_GROUPS_SINCE:
+            inbound.reply((yield from self._fetch_one(body, version, rights)))
             return
-        inbound.reply(self._fetch_one(body, inbound.request.version, rights))
+        groups = []
+        for each in _each_group_once(body.groups):
+            stable = body.require_stable
+            groups.append((yield from self._fetch_group(each, version, rights, stable=stable)))
+            yield
+        inbound.reply(OffsetFetchResponse(groups=tuple(groups)))
 
     def _fetch_group(
         self, asked: FetchedGroup, version: int, rights: Rights, *, stable: bool
-    ) -> FetchedGroupResponse:
+    ) -> Generator[None, None, FetchedGroupResponse]:
         by_id = version >= _TOPIC_IDS_SINCE
         may = on_topics(rights, AclOperation.DESCRIBE)
         error, known = self._known(asked.group_id, rights)
         if error != ErrorCode.NONE:
             return FetchedGroupResponse(group_id=asked.group_id, error_code=error)
         unstable = self._unstable(asked.group_id) if stable else frozenset[TopicPartition]()
-        topics = (
-            self._all_of(known, may, by_id=by_id) if asked.topics is None else _once(asked.topics)
-        )
-        return FetchedGroupResponse(
-            group_id=asked.group_id,
-            topics=tuple(
-                FetchedTopicResponse(
-                    name=topic.name,
-                    topic_id=topic.topic_id,
-                    partitions=tuple(
-                        FetchedPartitionResponse(
-                            partition_index=each.partition,
-                            committed_offset=each.offset,
-                            committed_leader_epoch=each.leader_epoch,
-                            metadata=each.metadata,
-                            error_code=each.error,
-                        )
-                        for each in self._fetched(topic, known, unstable, may, by_id=by_id)
-                    ),
+        if asked.topics is None:
+            topics = yield from self._all_of(known, may, by_id=by_id)
+        else:
+            topics = yield from _once(asked.topics)
+        answered = []
+        for topic in topics:
+            yield
+            partitions = []
+            for each in self._fetched(topic, known, unstable, may, by_id=by_id):
+                partitions.append(
+                    FetchedPartitionResponse(
+                        partition_index=each.partition,
+                        committed_offset=each.offset,
+                        committed_leader_epoch=each.leader_epoch,
+                        metadata=each.metadata,
+                        error_code=each.error,
+                    )
                 )
-                for topic in topics
-            ),
-        )
+                yield
+            answered.append(
+                FetchedTopicResponse(
+                    name=topic.name, topic_id=topic.topic_id, partitions=tuple(partitions)
+                )
+            )
+        return FetchedGroupResponse(group_id=asked.group_id, topics=tuple(answered))
 
     def _fetch_one(
         self, body: OffsetFetchRequest, version: int, rights: Rights
-    ) -> OffsetFetchResponse:
+    ) -> Generator[None, None, OffsetFetchResponse]:
         """The answer for versions below 8. Below version 2, errors can only be reported for each partition."""
         may = on_topics(rights, AclOperation.DESCRIBE)
         error, known = self._known(body.group_id, rights)
         unstable = (
             self._unstable(body.group_id) if body.require_stable else frozenset[TopicPartition]()
         )
-        topics: Iterable[FetchedTopic] = (
-            self._all_of(known, may, by_id=False)
-            if body.topics is None
-            else _once(
+        if body.topics is None:
+            topics = yield from self._all_of(known, may, by_id=False)
+        else:
+            topics = yield from _once(
                 FetchedTopic(name=each.name, partition_indexes=each.partition_indexes)
                 for each in body.topics
             )
-        )
         if error != ErrorCode.NONE and version >= _ONE_ERROR_SINCE:
             return OffsetFetchResponse(error_code=error)
         answered = []
         for topic in topics:
-            found = self._fetched(topic, known, unstable, may, by_id=False)
-            if error != ErrorCode.NONE:
-                found = [_Fetched(each.partition, error) for each in found]
-            answered.append(
-                OffsetFetchTopicResponse(
-                    name=topic.name,
-                    partitions=tuple(
-                        OffsetFetchPartitionResponse(
-                            partition_index=each.partition,
-                            committed_offset=each.offset,
-                            committed_leader_epoch=each.leader_epoch,
-                            metadata=each.metadata,
-                            error_code=each.error,
-                        )
-                        for each in found
-                    ),
+            yield
+            partitions = []
+            for found in self._fetched(topic, known, unstable, may, by_id=False):
+                each = _Fetched(found.partition, error) if error != ErrorCode.NONE else found
+                partitions.append(
+                    OffsetFetchPartitionResponse(
+                        partition_index=each.partition,
+                        committed_offset=each.offset,
+                        committed_leader_epoch=each.leader_epoch,
+                        metadata=each.metadata,
+                        error_code=each.error,
+                    )
                 )
-            )
+                yield
+            answered.append(OffsetFetchTopicResponse(name=topic.name, partitions=tuple(partitions)))
         return OffsetFetchResponse(topics=tuple(answered))
 
     def _known(
@@ -273,7 +260,8 @@ class GroupOffsetsApi:
         led = self._coordinators.of(group_id)
         if isinstance(led, GroupError):
             return group_code(led), {}
-        return ErrorCode.NONE, led.table.offsets.of(group_id)
+        # A copy: what is committed while the answer is made is not seen by half.
+        return ErrorCode.NONE, dict(led.table.offsets.of(group_id))
 
     def _unstable(self, group_id: str) -> frozenset[TopicPartition]:
         led = self._coordinators.of(group_id)
@@ -281,12 +269,14 @@ class GroupOffsetsApi:
 
     def _all_of(
         self, known: Mapping[TopicPartition, Committed], may: May, *, by_id: bool
-    ) -> list[FetchedTopic]:
+    ) -> Generator[None, None, list[FetchedTopic]]:
         by_name: dict[str, list[int]] = {}
         for each in known:
             by_name.setdefault(each.topic, []).append(each.partition)
+            yield
         found = []
         for name, partitions in by_name.items():
+            yield
             if not may(name):
                 continue
             topic = self._topics.named(name)
@@ -309,36 +299,34 @@ class GroupOffsetsApi:
         may: May,
         *,
         by_id: bool,
-    ) -> list[_Fetched]:
+    ) -> Iterator[_Fetched]:
         name = topic.name
         if by_id:
             found = None if topic.topic_id is None else self._topics.get(topic.topic_id)
             if found is None:
                 code = ErrorCode.UNKNOWN_TOPIC_ID
-                return [_Fetched(each, code) for each in topic.partition_indexes]
+                yield from (_Fetched(each, code) for each in topic.partition_indexes)
+                return
             name = found.name
         if not may(name):
             denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-            return [_Fetched(each, denied) for each in topic.partition_indexes]
-        answers = []
+            yield from (_Fetched(each, denied) for each in topic.partition_indexes)
+            return
         for number in topic.partition_indexes:
             partition = TopicPartition(name, number)
             committed = known.get(partition)
             if partition in unstable:
-                answers.append(_Fetched(number, ErrorCode.UNSTABLE_OFFSET_COMMIT))
+                yield _Fetched(number, ErrorCode.UNSTABLE_OFFSET_COMMIT)
             elif committed is None:
-                answers.append(_Fetched(number, ErrorCode.NONE))
+                yield _Fetched(number, ErrorCode.NONE)
             else:
-                answers.append(
-                    _Fetched(
-                        number,
-                        ErrorCode.NONE,
-                        committed.offset,
-                        committed.leader_epoch,
-                        committed.metadata,
-                    )
+                yield _Fetched(
+                    number,
+                    ErrorCode.NONE,
+                    committed.offset,
+                    committed.leader_epoch,
+                    committed.metadata,
                 )
-        return answers
 
     # -- OffsetDelete
 
@@ -346,49 +334,55 @@ class GroupOffsetsApi:
         self, inbound: InboundRequest, body: OffsetDeleteRequest, rights: Rights = UNRESTRICTED
     ) -> None:
         """Answer OffsetDelete once the tombstones are stored. Each topic needs READ."""
-        may = on_topics(rights, AclOperation.READ)
-        asked = tuple(
-            TopicPartition(topic.name, each.partition_index)
-            for topic in body.topics
-            for each in topic.partitions
-        )
-        there = tuple(each for each in asked if may(each.topic) and self._exists(each))
+        inbound.in_pieces(self._delete(inbound, body, on_topics(rights, AclOperation.READ)))
 
-        def code(answer: PartitionsDone, partition: TopicPartition) -> ErrorCode:
-            if not may(partition.topic):
-                return ErrorCode.TOPIC_AUTHORIZATION_FAILED
-            if not self._exists(partition):
-                return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            return group_code(answer.errors.get(partition, GroupError.NONE))
+    def _delete(
+        self, inbound: InboundRequest, body: OffsetDeleteRequest, may: May
+    ) -> Iterator[None]:
+        collected = Deleted(inbound, body)
+        there: dict[TopicPartition, None] = {}
+        for topic in body.topics:
+            yield
+            is_allowed = may(topic.name)
+            for each in topic.partitions:
+                yield
+                partition = TopicPartition(topic.name, each.partition_index)
+                if not is_allowed:
+                    collected.codes[partition] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                elif not self._exists(partition):
+                    collected.codes[partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                else:
+                    there[partition] = None
+                if len(there) == _AT_ONCE:
+                    self._forget(body, tuple(there), collected)
+                    there = {}
+        # Also if there are none: whether the group exists is known to its coordinator.
+        self._forget(body, tuple(there), collected)
+        collected.end()
 
-        def answered(answer: Answer) -> None:
-            assert isinstance(answer, PartitionsDone)
-            if answer.error is not GroupError.NONE:
-                inbound.reply(OffsetDeleteResponse(error_code=group_code(answer.error), topics=()))
-                return
-            topics = tuple(
-                OffsetDeleteTopicResponse(
-                    name=topic.name,
-                    partitions=tuple(
-                        OffsetDeletePartitionResponse(
-                            partition_index=each.partition_index,
-                            error_code=code(
-                                answer, TopicPartition(topic.name, each.partition_index)
-                            ),
-                        )
-                        for each in topic.partitions
-                    ),
-                )
-                for topic in body.topics
-            )
-            inbound.reply(OffsetDeleteResponse(error_code=0, topics=topics))
-
+    def _forget(
+        self, body: OffsetDeleteRequest, there: tuple[TopicPartition, ...], collected: Deleted
+    ) -> None:
+        """Delete a part of the offsets."""
         request = DeleteOffsets(self._coordinators.new_id(), body.group_id, there)
-        self._coordinators.ask(request, answered)
+        collected.begin()
+        self._coordinators.ask(request, collected.answered)
 
     def _exists(self, partition: TopicPartition) -> bool:
         topic = self._topics.named(partition.topic)
         return topic is not None and partition.partition in topic.partitions
+
+
+def _committed(asked: CommittedPartition, retention_ms: int, topic_id: UUID | None) -> Committed:
+    now_ms = time_of_day_ms()
+    return Committed(
+        asked.committed_offset,
+        asked.committed_leader_epoch,
+        asked.committed_metadata or "",
+        now_ms,
+        NO_TIME if retention_ms == _NO_RETENTION else min(now_ms + retention_ms, _END_OF_TIME_MS),
+        topic_id,
+    )
 
 
 def _each_group_once(groups: Iterable[FetchedGroup]) -> Iterable[FetchedGroup]:
@@ -399,13 +393,14 @@ def _each_group_once(groups: Iterable[FetchedGroup]) -> Iterable[FetchedGroup]:
     return found.values()
 
 
-def _once(topics: Iterable[FetchedTopic]) -> list[FetchedTopic]:
+def _once(topics: Iterable[FetchedTopic]) -> Generator[None, None, list[FetchedTopic]]:
     """The topics with each partition once. Repeated partitions would make an answer a thousand times as large as its request."""
     found: dict[tuple[str, UUID | None], dict[int, None]] = {}
     for each in topics:
         found.setdefault((each.name, each.topic_id), {}).update(
             dict.fromkeys(each.partition_indexes)
         )
+        yield
     return [
         FetchedTopic(name=name, topic_id=topic_id, partition_indexes=tuple(partitions))
         for (name, topic_id), partitions in found.items()

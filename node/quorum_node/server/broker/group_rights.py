@@ -38,15 +38,15 @@ class _OfOneGroup:
     """The request and its version → the answer."""
 
 
-def refused(body: Message, version: int, rights: Rights) -> Message | None:
-    """The answer that refuses the request; None if the request is allowed or is not for one group."""
+def refusal_of(body: Message, version: int, rights: Rights) -> Callable[[], Message] | None:
+    """Makes the answer that refuses the request; None if the request is allowed or is not for one group."""
     rule = _RULES.get(type(body))
     if rule is None:
         return None
     named: Any = body
     if rights.allows(rule.operation, AclResource.GROUP, named.group_id):
         return None
-    return rule.refusal(body, version)
+    return lambda: rule.refusal(body, version)
 
 
 def _commit(body: OffsetCommitRequest, _: int) -> Message:

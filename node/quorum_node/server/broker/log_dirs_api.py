@@ -3,7 +3,7 @@
 Source: KIP-113, KIP-827, KIP-1066; the rules of a stock broker (`ReplicaManager`).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from uuid import UUID
 
 from quorum_node.protocol.alter_replica_log_dirs import (
@@ -23,70 +23,91 @@ from quorum_node.protocol.errors import ErrorCode
 from quorum_node.records.metadata.metadata_version import CORDONED_DIRECTORIES_LEVEL
 from quorum_node.server.broker.assigned_replicas import AssignedReplicas
 from quorum_node.server.broker.data_directories import DataDirectories
-from quorum_node.server.broker.data_log import DataDirectory
 from quorum_node.server.broker.hosted_replica import HostedReplica
 from quorum_node.server.broker.replica_moves import Move
 from quorum_node.server.broker.topic_lookup import look_up
+from quorum_node.server.listener.port import InboundRequest
 
 
 class LogDirsApi:
-    """The handler of both APIs. It answers at once."""
+    """The handler of both APIs. It answers at once, or in pieces if there are many replicas."""
 
     def __init__(self, replicas: AssignedReplicas, directories: DataDirectories) -> None:
         self._replicas = replicas
         self._directories = directories
 
-    def describe(self, body: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
+    def describe(self, inbound: InboundRequest, body: DescribeLogDirsRequest) -> None:
         """Describe all local replicas, or those that the request names; replicas of other brokers are left out.
 
         A directory that is offline is described by KAFKA_STORAGE_ERROR alone.
         """
-        wanted = None
+        inbound.use_thread()
+        inbound.in_pieces(self._describe(inbound, body))
+
+    def _describe(self, inbound: InboundRequest, body: DescribeLogDirsRequest) -> Iterator[None]:
+        wanted: dict[str, set[int]] | None = None
         if body.topics is not None:
-            wanted = {(each.topic, index) for each in body.topics for index in each.partitions}
-        found: dict[UUID, list[HostedReplica]] = {}
-        for replica in self._replicas:
-            if wanted is None or (replica.topic_name, replica.key.partition_id) in wanted:
-                found.setdefault(replica.directory_id, []).append(replica)
-        moves: dict[UUID, list[Move]] = {}
-        for move in self._replicas.moves:
-            if wanted is None or (move.replica.topic_name, move.replica.key.partition_id) in wanted:
-                moves.setdefault(move.directory_id, []).append(move)
+            wanted = {}
+            for topic in body.topics:
+                wanted.setdefault(topic.topic, set()).update(topic.partitions)
+                yield
+        found: dict[UUID, list[_Described]] = {}
+        for replica in tuple(self._replicas):
+            name = replica.topic_name
+            if wanted is None or replica.key.partition_id in wanted.get(name, ()):
+                found.setdefault(replica.directory_id, []).append((name, _described(replica)))
+            yield
+        for move in tuple(self._replicas.moves):
+            name = move.replica.topic_name
+            if wanted is None or move.replica.key.partition_id in wanted.get(name, ()):
+                found.setdefault(move.directory_id, []).append((name, _copied(move)))
+            yield
         image = self._replicas.image
         are_known = image.features.metadata_version >= CORDONED_DIRECTORIES_LEVEL
         cordoned = self._replicas.cordoned_ids(image) if are_known else ()
-        online = tuple(
-            _directory(
-                each,
+        online = [
+            (
+                each.path,
+                each.volume_bytes(),
+                each.directory_id in cordoned,
                 found.get(each.directory_id, ()),
-                moves.get(each.directory_id, ()),
-                is_cordoned=each.directory_id in cordoned,
             )
             for each in self._directories.online
-        )
+        ]
         offline = tuple(
             DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=path, topics=())
             for path in self._directories.offline
         )
-        return DescribeLogDirsResponse(results=(*online, *offline))
+        inbound.reply_made(
+            lambda: DescribeLogDirsResponse(
+                results=(*(_directory(*each) for each in online), *offline)
+            )
+        )
 
-    def alter(self, body: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse:
+    def alter(self, inbound: InboundRequest, body: AlterReplicaLogDirsRequest) -> None:
         """Start moves; a replica that is in the requested directory stays there. DescribeLogDirs shows how far they are."""
+        inbound.in_pieces(self._alter(inbound, body))
+
+    def _alter(self, inbound: InboundRequest, body: AlterReplicaLogDirsRequest) -> Iterator[None]:
         by_topic: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
         for directory in body.dirs:
             for topic in directory.topics:
-                by_topic.setdefault(topic.name, []).extend(
-                    AlterReplicaLogDirPartitionResult(
-                        partition_index=index,
-                        error_code=self._altered(directory.path, topic.name, index),
+                yield
+                results = by_topic.setdefault(topic.name, [])
+                for index in topic.partitions:
+                    error = self._altered(directory.path, topic.name, index)
+                    results.append(
+                        AlterReplicaLogDirPartitionResult(partition_index=index, error_code=error)
                     )
-                    for index in topic.partitions
+                    yield
+        inbound.reply_made(
+            lambda: AlterReplicaLogDirsResponse(
+                results=tuple(
+                    AlterReplicaLogDirTopicResult(topic_name=name, partitions=tuple(each))
+                    for name, each in by_topic.items()
                 )
-        results = tuple(
-            AlterReplicaLogDirTopicResult(topic_name=name, partitions=tuple(each))
-            for name, each in by_topic.items()
+            )
         )
-        return AlterReplicaLogDirsResponse(results=results)
 
     def _altered(self, path: str, name: str, index: int) -> ErrorCode:
         directory = self._directories.at(path)
@@ -106,22 +127,20 @@ class LogDirsApi:
         return ErrorCode.NONE
 
 
+_Described = tuple[str, DescribeLogDirsPartition]
+"""The name of a topic, and one of its partitions."""
+
+
 def _directory(
-    directory: DataDirectory,
-    replicas: Iterable[HostedReplica],
-    moves: Iterable[Move],
-    *,
-    is_cordoned: bool,
+    path: str, volume_bytes: tuple[int, int], is_cordoned: bool, replicas: Iterable[_Described]
 ) -> DescribeLogDirsResult:
     by_topic: dict[str, list[DescribeLogDirsPartition]] = {}
-    for each in replicas:
-        by_topic.setdefault(each.topic_name, []).append(_described(each))
-    for move in moves:
-        by_topic.setdefault(move.replica.topic_name, []).append(_copied(move))
-    total_bytes, usable_bytes = directory.volume_bytes()
+    for name, each in replicas:
+        by_topic.setdefault(name, []).append(each)
+    total_bytes, usable_bytes = volume_bytes
     return DescribeLogDirsResult(
         error_code=ErrorCode.NONE,
-        log_dir=directory.path,
+        log_dir=path,
         topics=tuple(
             DescribeLogDirsTopic(
                 name=name,

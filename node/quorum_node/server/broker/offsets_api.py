@@ -6,6 +6,7 @@ Source: the rules of a stock leader for ListOffsets 1 to 11; KIP-101, KIP-207 (a
 
 from bisect import bisect_right
 from collections import Counter
+from collections.abc import Iterator
 
 from quorum_node.broker.epoch_history import NO_EPOCH, EpochHistory
 from quorum_node.broker.errors import BrokerError
@@ -44,43 +45,46 @@ _BEFORE_OFFSET_NOT_AVAILABLE = 5
 
 
 class OffsetsApi:
-    """The handler of both APIs. It answers at once."""
+    """The handler of both APIs. It answers at once, or in pieces if there is much to look up."""
 
     def __init__(self, replicas: AssignedReplicas) -> None:
         self._replicas = replicas
 
     def list(self, inbound: InboundRequest, body: ListOffsetsRequest, may: May = anything) -> None:
         """Answer ListOffsets."""
+        inbound.in_pieces(self._list(inbound, body, may))
+
+    def _list(self, inbound: InboundRequest, body: ListOffsetsRequest, may: May) -> Iterator[None]:
         is_replica = body.replica_id != _CONSUMER
         only_leader = body.replica_id != _DEBUGGING
         is_old = inbound.request.version < _BEFORE_OFFSET_NOT_AVAILABLE
         is_committed = body.isolation_level == _READ_COMMITTED
-        counts = Counter(
-            (topic.name, each.partition_index) for topic in body.topics for each in topic.partitions
-        )
-        inbound.reply(
-            ListOffsetsResponse(
-                topics=tuple(
-                    ListOffsetsTopicResponse(
-                        name=topic.name,
-                        partitions=tuple(
-                            self._list_one(
-                                topic.name,
-                                each,
-                                may,
-                                is_replica=is_replica,
-                                only_leader=only_leader,
-                                is_old=is_old,
-                                is_committed=is_committed,
-                                is_repeated=counts[topic.name, each.partition_index] > 1,
-                            )
-                            for each in topic.partitions
-                        ),
+        counts: Counter[tuple[str, int]] = Counter()
+        for topic in body.topics:
+            yield
+            for each in topic.partitions:
+                counts[topic.name, each.partition_index] += 1
+                yield
+        topics = []
+        for topic in body.topics:
+            yield
+            found = []
+            for each in topic.partitions:
+                found.append(
+                    self._list_one(
+                        topic.name,
+                        each,
+                        may,
+                        is_replica=is_replica,
+                        only_leader=only_leader,
+                        is_old=is_old,
+                        is_committed=is_committed,
+                        is_repeated=counts[topic.name, each.partition_index] > 1,
                     )
-                    for topic in body.topics
                 )
-            )
-        )
+                yield
+            topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=tuple(found)))
+        inbound.reply(ListOffsetsResponse(topics=tuple(topics)))
 
     def _list_one(
         self,
@@ -177,19 +181,20 @@ class OffsetsApi:
         self, inbound: InboundRequest, body: OffsetForLeaderEpochRequest, may: May = anything
     ) -> None:
         """Answer OffsetForLeaderEpoch."""
-        inbound.reply(
-            OffsetForLeaderEpochResponse(
-                topics=tuple(
-                    OffsetForLeaderTopicResult(
-                        topic=topic.topic,
-                        partitions=tuple(
-                            self._epoch_end(topic.topic, each, may) for each in topic.partitions
-                        ),
-                    )
-                    for topic in body.topics
-                )
-            )
-        )
+        inbound.in_pieces(self._epoch_ends(inbound, body, may))
+
+    def _epoch_ends(
+        self, inbound: InboundRequest, body: OffsetForLeaderEpochRequest, may: May
+    ) -> Iterator[None]:
+        topics = []
+        for topic in body.topics:
+            yield
+            found = []
+            for each in topic.partitions:
+                found.append(self._epoch_end(topic.topic, each, may))
+                yield
+            topics.append(OffsetForLeaderTopicResult(topic=topic.topic, partitions=tuple(found)))
+        inbound.reply(OffsetForLeaderEpochResponse(topics=tuple(topics)))
 
     def _epoch_end(self, name: str, asked: OffsetForLeaderPartition, may: May) -> EpochEnd:
         replica = self._leader(name, asked.partition, asked.current_leader_epoch, may)

@@ -4,6 +4,8 @@ Owns the form of the answer and its error codes. Followers answer as well, becau
 Source: KIP-664; the rules of a stock broker (`KafkaApis.handleDescribeProducersRequest`, `Partition.activeProducerState`).
 """
 
+from collections.abc import Iterator
+
 from quorum_node.broker.errors import BrokerError
 from quorum_node.broker.producers import ProducerEntry
 from quorum_node.controller.topic_names import name_fault
@@ -18,48 +20,79 @@ from quorum_node.protocol.describe_producers import (
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.server.broker.assigned_replicas import AssignedReplicas
 from quorum_node.server.broker.topic_lookup import Found, May, anything, look_up
+from quorum_node.server.listener.port import InboundRequest
 
 
 def describe_producers(
-    replicas: AssignedReplicas, body: DescribeProducersRequest, may: May = anything
-) -> DescribeProducersResponse:
-    """The answer for all partitions of the request. `may`: whether the caller may read a topic."""
+    replicas: AssignedReplicas,
+    inbound: InboundRequest,
+    body: DescribeProducersRequest,
+    may: May = anything,
+) -> None:
+    """Answer for all partitions of the request, with the form of the answer made on the thread: a partition may have any number of
+    producers. `may`: whether the caller may read a topic."""
+    inbound.use_thread()
+    inbound.in_pieces(_look_up(replicas, inbound, body, may))
+
+
+def _look_up(
+    replicas: AssignedReplicas, inbound: InboundRequest, body: DescribeProducersRequest, may: May
+) -> Iterator[None]:
     # Repeated partitions are dropped: a partition with many producers, repeated thousands of times, would fill the memory.
     by_topic: dict[str, dict[int, None]] = {}
     for topic in body.topics:
         by_topic.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))
-    return DescribeProducersResponse(
-        topics=tuple(
-            DescribeProducersTopicResult(
-                name=name, partitions=_of_topic(replicas, name, tuple(indexes), may)
+        yield
+    topics = []
+    for name, indexes in by_topic.items():
+        yield
+        fault, found = name_fault(name), []
+        for each in indexes:
+            found.append(
+                _of_partition(replicas, name, each, may)
+                if fault is None
+                else _refused(each, ErrorCode.INVALID_TOPIC_EXCEPTION, fault)
             )
-            for name, indexes in by_topic.items()
+            yield
+        topics.append((name, found))
+    inbound.reply_made(
+        lambda: DescribeProducersResponse(
+            topics=tuple(
+                DescribeProducersTopicResult(
+                    name=name, partitions=tuple(_result(each) for each in found)
+                )
+                for name, found in topics
+            )
         )
     )
 
 
-def _of_topic(
-    replicas: AssignedReplicas, name: str, indexes: tuple[int, ...], may: May
-) -> tuple[DescribeProducersPartitionResult, ...]:
-    fault = name_fault(name)
-    if fault is not None:
-        return tuple(_refused(each, ErrorCode.INVALID_TOPIC_EXCEPTION, fault) for each in indexes)
-    return tuple(_of_partition(replicas, name, each, may) for each in indexes)
+_Producers = tuple[int, tuple[ProducerEntry, ...]]
+"""A partition and its producers."""
 
 
 def _of_partition(
     replicas: AssignedReplicas, name: str, index: int, may: May
-) -> DescribeProducersPartitionResult:
+) -> DescribeProducersPartitionResult | _Producers:
     found = look_up(replicas, None, name, index, may)
     if not isinstance(found, Found):
         return _refused(index, found, _TEXTS[found])
     if found.replica is None:
         error = ErrorCode.NOT_LEADER_OR_FOLLOWER
         return _refused(index, error, "this broker has no replica of the partition")
+    return index, found.replica.core.producers()
+
+
+def _result(
+    found: DescribeProducersPartitionResult | _Producers,
+) -> DescribeProducersPartitionResult:
+    if isinstance(found, DescribeProducersPartitionResult):
+        return found
+    index, producers = found
     return DescribeProducersPartitionResult(
         partition_index=index,
         error_code=ErrorCode.NONE,
-        active_producers=tuple(_described(each) for each in found.replica.core.producers()),
+        active_producers=tuple(_described(each) for each in producers),
     )
 
 

@@ -118,10 +118,11 @@ class HostedBroker(NoRole):
     def handle(self, inbound: InboundRequest) -> None:
         """Handle a request of a listener; listeners are open only when the replicas are created."""
         assert self._api is not None, "the listeners are opened when the broker is ready"
+        # The log's directory is offline now. The client repeats the request on another connection.
+        inbound.ends_on(StorageFailure, DiskFull)
         try:
             self._api.handle(inbound)
         except (StorageFailure, DiskFull):
-            # The log's directory is offline now. The client repeats the request on another connection.
             inbound.leave_unanswered(failed=True)
 
     def leave(self, left: Callable[[], None]) -> None:

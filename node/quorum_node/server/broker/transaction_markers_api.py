@@ -4,7 +4,7 @@ Owns the bytes of a marker, and collects the outcomes. The core decides whether 
 Source: KIP-98, "Control Messages"; KIP-890; the rules of a stock broker for WriteTxnMarkers 1 and 2.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from struct import Struct
@@ -63,17 +63,23 @@ class TransactionMarkersApi:
 
     def handle(self, inbound: InboundRequest, body: WriteTxnMarkersRequest) -> None:
         """Answer when every marker is on all replicas of its ISR, or was refused."""
-        parts = [
-            (marker, topic.name, (number, place, each))
-            for number, marker in enumerate(body.markers)
-            for place, topic in enumerate(marker.topics)
-            for each in topic.partition_indexes
-        ]
-        collected = _Collected(inbound, body, len(parts))
-        if not parts:
+        inbound.in_pieces(self._handle(inbound, body))
+
+    def _handle(self, inbound: InboundRequest, body: WriteTxnMarkersRequest) -> Iterator[None]:
+        count = sum(
+            len(topic.partition_indexes) for marker in body.markers for topic in marker.topics
+        )
+        collected = _Collected(inbound, body, count)
+        if not count:
             _reply(collected)
-        for marker, topic, place in parts:
-            self._write(marker, topic, place[2], partial(_done, collected, place))
+            return
+        for number, marker in enumerate(body.markers):
+            for place, topic in enumerate(marker.topics):
+                yield
+                for each in topic.partition_indexes:
+                    done = partial(_done, collected, (number, place, each))
+                    self._write(marker, topic.name, each, done)
+                    yield
 
     def _write(
         self,
@@ -138,6 +144,10 @@ def _done(collected: _Collected, place: _Place, code: ErrorCode) -> None:
 
 
 def _reply(collected: _Collected) -> None:
+    collected.inbound.reply_made(lambda: _answer(collected))
+
+
+def _answer(collected: _Collected) -> WriteTxnMarkersResponse:
     markers = tuple(
         MarkerResult(
             producer_id=marker.producer_id,
@@ -156,4 +166,4 @@ def _reply(collected: _Collected) -> None:
         )
         for number, marker in enumerate(collected.body.markers)
     )
-    collected.inbound.reply(WriteTxnMarkersResponse(markers=markers))
+    return WriteTxnMarkersResponse(markers=markers)

@@ -8,7 +8,7 @@ requests, and not the settings of a listener.
 import asyncio
 import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from time import perf_counter
 from typing import Protocol, cast
@@ -24,6 +24,7 @@ from quorum_node.server.listener.fair_turns import FairTurns
 from quorum_node.server.listener.large_messages import LargeMessages, may_take_long
 from quorum_node.server.listener.large_reads import LARGE_BYTES, LargeReads
 from quorum_node.server.listener.logins import Logins
+from quorum_node.server.listener.pieces import is_done
 from quorum_node.server.listener.port import Handler, InboundRequest
 from quorum_node.server.listener.port_authentication import (
     NOT_YET,
@@ -110,6 +111,7 @@ class KafkaConnection(asyncio.Protocol):
         self._read_in_turns = False
         self._collecting = False
         self._is_decoding = False
+        self._work: Iterator[object] | None = None
         self._closed = False
         self._is_voters = False
         self._was_slow = False
@@ -190,7 +192,7 @@ class KafkaConnection(asyncio.Protocol):
         """Called by the loop."""
         self._received = self.active_at = perf_counter()
         self._frames.feed(data)
-        if self._turn_scheduled or self._is_decoding:
+        if self._turn_scheduled or self._is_decoding or self._work is not None:
             # The client may send more while it waits. Most have one request in flight: pausing those costs more than it saves.
             self._pause_reading()
             return
@@ -204,7 +206,8 @@ class KafkaConnection(asyncio.Protocol):
     def take_turn(self) -> None:
         """Work of a connection that shares the loop's time with others."""
         share, turns = self._share, self._server.turns
-        if share.is_used_up:
+        # What has begun goes on: otherwise its own request, unanswered, might use the share up for ever.
+        if share.is_used_up and self._work is None:
             self._turn_scheduled = False
             self._throttle(more=True)
             return
@@ -219,7 +222,9 @@ class KafkaConnection(asyncio.Protocol):
 
     @property
     def is_heavy(self) -> bool:
-        """Whether the waiting requests may take longer than a turn."""
+        """Whether the waiting requests may take longer than a turn. A piece of work never does."""
+        if self._work is not None:
+            return False
         return self._was_slow or self._frames.waiting_bytes > HEAVY_BYTES
 
     @property
@@ -278,6 +283,8 @@ class KafkaConnection(asyncio.Protocol):
 
     def _handle_frames(self) -> bool:
         """Handle complete frames, up to a turn's worth; True if there may be more."""
+        if self._go_on():
+            return True
         server, frames = self._server, self._frames
         handled = answer_bytes = 0
         limit, ends_at = MAX_FRAMES_PER_TURN, math.inf
@@ -289,6 +296,8 @@ class KafkaConnection(asyncio.Protocol):
                 return frames.has_more
             inbound = self._handle(self._decode(frame), len(frame))
             handled += 1
+            if self._work is not None:
+                return True
             if inbound.encoded is not None:
                 answer_bytes += sum(map(len, inbound.encoded))
             if not frames.has_more:
@@ -335,7 +344,19 @@ class KafkaConnection(asyncio.Protocol):
         began = perf_counter()
         self._handle(made.result(), size_bytes, takes_long=True)
         self.spent(perf_counter() - began)
-        return self._frames.has_more
+        return self._work is not None or self._frames.has_more
+
+    def in_pieces(self, work: Iterator[object]) -> None:
+        """See `Answering`. The first piece is done at once, the others in turns of this connection."""
+        assert self._collecting, "only while a request is handled"
+        self._work = work
+        self._go_on()
+
+    def _go_on(self) -> bool:
+        """Do a piece of the work for the latest request; True if there is more."""
+        if self._work is not None and is_done(self._work, self._server.turns.turn_seconds):
+            self._work = None
+        return self._work is not None
 
     @property
     def owner(self) -> Share:
@@ -354,6 +375,7 @@ class KafkaConnection(asyncio.Protocol):
         limit = MAX_IN_FLIGHT if self._is_voters else MAX_IN_FLIGHT_OF_CLIENTS
         blocked = self._writing_paused or self._read_in_turns or len(self._waiting) > limit
         blocked = blocked or self._is_decoding
+        is_working = self._work is not None
         if self._is_retiring:
             blocked = True
             if not self.in_flight:
@@ -364,13 +386,13 @@ class KafkaConnection(asyncio.Protocol):
         if not self._is_voters and self._share.is_used_up:
             self._share.wait(self)
             blocked = True
-        if more and not blocked and not self._turn_scheduled:
+        if (is_working or (more and not blocked)) and not self._turn_scheduled:
             self._turn_scheduled = True
             if self._is_voters:
                 self._server.loop.call_soon(self._take_turn)
             else:
                 self._server.turns.add(self)
-        if blocked or more:
+        if blocked or more or is_working:
             self._pause_reading()
         elif self._reading_paused:
             self._transport.resume_reading()
@@ -432,6 +454,7 @@ class KafkaConnection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Called by the loop: the answers in flight are not needed any more."""
         self._closed = True
+        self._work = None
         self._server.connection_gone(self)
         waiting, self._waiting = self._waiting, deque()
         self._queued_bytes = 0

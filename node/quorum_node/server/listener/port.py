@@ -1,6 +1,6 @@
 """The port of this package: a request of the Kafka port, as its handlers see it, and the ASGI keys that describe an HTTP caller."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from time import perf_counter
 from typing import Protocol, TypeVar
@@ -36,6 +36,9 @@ class Answering(Protocol):
     def unencodable(self, request: Request, error: FieldNotInVersion) -> None:
         """Report an answer that can't be encoded: a bug of this node."""
 
+    def in_pieces(self, work: Iterator[object]) -> None:
+        """See `InboundRequest.in_pieces`."""
+
     @property
     def owner(self) -> object:
         """Whose requests these are: owners take turns on the thread."""
@@ -52,6 +55,7 @@ class InboundRequest:
 
     __slots__ = (
         "_abandoned",
+        "_ending",
         "answered",
         "connection",
         "encoded",
@@ -84,6 +88,7 @@ class InboundRequest:
         self.answered = 0.0
         self.encoded: list[bytes | memoryview] | None = None
         self.ends_connection = False
+        self._ending: tuple[type[Exception], ...] = ()
         self._abandoned: Callable[[], None] | None = None
 
     @property
@@ -119,6 +124,25 @@ class InboundRequest:
     def use_thread(self) -> None:
         """Its pure work takes long, although it is short."""
         self.takes_long = True
+
+    def ends_on(self, *errors: type[Exception]) -> None:
+        """Set the exceptions of work in pieces that end only this connection. Any other is a bug."""
+        self._ending = errors
+
+    def in_pieces(self, work: Iterator[object]) -> None:
+        """Do work that is not pure, and may take long, in turns of the loop of two milliseconds each.
+
+        To be called while the request is handled. `work` may be interrupted at every step, so between two of them others see what it has
+        done and change what it reads. The next requests of the connection wait for its end, so that their order stays. It is not
+        continued when the connection is closed.
+        """
+        self.connection.in_pieces(self._unless_it_ends(work))
+
+    def _unless_it_ends(self, work: Iterator[object]) -> Iterator[object]:
+        try:
+            yield from work
+        except self._ending:
+            self.leave_unanswered(failed=True)
 
     def prepare(self, work: Callable[[], _T], then: Callable[[_T], None]) -> None:
         """Do pure work for this request, then continue with its result: at once, or on the thread if it takes long."""

@@ -1,0 +1,445 @@
+"""Requests about many partitions, groups or members: their work is done in pieces, so that others are served meanwhile."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Self, cast
+from uuid import UUID
+
+import pytest
+
+from quorum_node.coordinator.requests import DeleteGroup
+from quorum_node.protocol import broker_apis
+from quorum_node.protocol.alter_replica_log_dirs import (
+    ALTER_REPLICA_LOG_DIRS,
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
+from quorum_node.protocol.api import Api
+from quorum_node.protocol.broker_apis import BROKER_APIS
+from quorum_node.protocol.delete_groups import DeleteGroupsRequest
+from quorum_node.protocol.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+from quorum_node.protocol.describe_groups import DescribeGroupsRequest
+from quorum_node.protocol.describe_log_dirs import (
+    DESCRIBE_LOG_DIRS,
+    DescribableLogDirTopic,
+    DescribeLogDirsRequest,
+)
+from quorum_node.protocol.describe_producers import (
+    DESCRIBE_PRODUCERS,
+    DescribeProducersRequest,
+    DescribeProducersTopic,
+)
+from quorum_node.protocol.errors import ErrorCode
+from quorum_node.protocol.find_coordinator import FindCoordinatorRequest
+from quorum_node.protocol.frames import (
+    SIZE_BYTES,
+    decode_request,
+    decode_response,
+    encode_request,
+)
+from quorum_node.protocol.join_group import JoinGroupProtocol, JoinGroupRequest
+from quorum_node.protocol.leave_group import LeaveGroupRequest, LeavingMember
+from quorum_node.protocol.list_groups import ListGroupsRequest
+from quorum_node.protocol.list_offsets import (
+    LATEST_TIMESTAMP,
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from quorum_node.protocol.offset_commit import (
+    CommittedPartition,
+    CommittedTopic,
+    OffsetCommitRequest,
+)
+from quorum_node.protocol.offset_delete import (
+    OffsetDeletePartition,
+    OffsetDeleteRequest,
+    OffsetDeleteTopic,
+)
+from quorum_node.protocol.offset_fetch import FetchedGroup, FetchedTopic, OffsetFetchRequest
+from quorum_node.protocol.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+from quorum_node.protocol.sync_group import SyncGroupAssignment, SyncGroupRequest
+from quorum_node.protocol.write_txn_markers import (
+    WRITE_TXN_MARKERS,
+    MarkedTopic,
+    TransactionMarker,
+    WriteTxnMarkersRequest,
+)
+from quorum_node.schema.schema import Message
+from quorum_node.security.caller import ANONYMOUS
+from quorum_node.server.broker.broker_api import BrokerApi
+from quorum_node.server.broker.coordinator_lookup import CoordinatorLookup
+from quorum_node.server.broker.events import BrokerEvents
+from quorum_node.server.broker.group_api import GroupApi
+from quorum_node.server.broker.group_coordinators import GroupCoordinators, LedGroups
+from quorum_node.server.broker.internal_topics import OFFSETS_TOPIC
+from quorum_node.server.broker.metadata_api import MetadataApi
+from quorum_node.server.broker.transaction_coordinators import TransactionCoordinators
+from quorum_node.server.listener.port import InboundRequest
+from support.hosted_node import OneConnection
+from support.hosted_replicas import ME, HostedReplicas, broker_config
+
+pytestmark = pytest.mark.virtual_time
+MANY = 600
+NUMBERS = tuple(range(MANY))
+NAMES = tuple(f"g{each}" for each in NUMBERS)
+
+
+class _Connection(OneConnection):
+    """Lets others work between all steps."""
+
+    meanwhile: Callable[[], None]
+
+    def in_pieces(self, work: Iterator[object]) -> None:
+        self.pieces = 0
+        for _ in work:
+            self.pieces += 1
+            self.meanwhile()
+
+
+class Broker:
+    """Broker ME. It leads topic `t` of one partition, and coordinates all groups; topic `many` is on another broker."""
+
+    def __init__(self, root: Path) -> None:
+        self._hosted = hosted = HostedReplicas(root)
+        hosted.create("t")
+        hosted.create(OFFSETS_TOPIC)
+        hosted.create_elsewhere("many", MANY)
+        image, none = lambda: hosted.cluster.image, cast(Any, None)
+        metadata = MetadataApi(ME, image, lambda: "c", lambda: 1)
+        settings = broker_config().groups.settings
+        self.groups = GroupCoordinators(hosted.replicas, settings, 1000, BrokerEvents())
+        transactions = TransactionCoordinators(ME, image, lambda broker_id: None, hosted.peers)
+        lookup = CoordinatorLookup(image, metadata.endpoint_to, none, transactions)
+        self._api = BrokerApi(
+            ME,
+            hosted.replicas,
+            metadata,
+            none,
+            none,
+            {},
+            hosted.directories,
+            lookup,
+            GroupApi(hosted.replicas, self.groups),
+            none,
+        )
+        self.connection = _Connection(ANONYMOUS)
+
+    async def __aenter__(self) -> Self:
+        """Until the coordinator has read its log."""
+        self.groups.image_changed()
+        await asyncio.sleep(1)
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        self.groups.close()
+        self._hosted.close()
+
+    @property
+    def led(self) -> LedGroups:
+        (found,) = self.groups.led()
+        return found
+
+    def topic_id(self, name: str) -> UUID:
+        return self._hosted.cluster.topic_id(name)
+
+    def stored_batches(self) -> list[int]:
+        """Numbers of records of all batches that the coordinator appends from now on."""
+        found: list[int] = []
+        append = self.led.log.append
+
+        def counted(records: Any, stored: Any) -> None:
+            found.append(len(records))
+            append(records, stored)
+
+        self.led.log.append = counted  # type: ignore[method-assign]
+        return found
+
+    def has(self, topic: str) -> bool:
+        return self._hosted.cluster.image.topics.named(topic) is not None
+
+    def delete(self, topic: str) -> None:
+        self._hosted.delete(topic)
+        self.groups.image_changed()
+
+    def ask(self, api: Api, body: Message, meanwhile: Callable[[], None] = lambda: None) -> Any:
+        """The answer, which is given at once. `meanwhile`: is called between all steps."""
+        version = api.max_version
+        frame = encode_request(api, version, 1, "a client", body)[SIZE_BYTES:]
+        self.connection.meanwhile = meanwhile
+        inbound = InboundRequest(self.connection, decode_request(frame, BROKER_APIS), 0.0)
+        self._api.handle(inbound)
+        assert inbound.encoded is not None
+        return decode_response(api, version, b"".join(inbound.encoded)[SIZE_BYTES:])
+
+
+def deleted_records(*numbers: int) -> DeleteRecordsRequest:
+    asked = tuple(DeleteRecordsPartition(partition_index=each, offset=0) for each in numbers)
+    topics = (DeleteRecordsTopic(name="t", partitions=asked),)
+    return DeleteRecordsRequest(topics=topics, timeout_ms=0)
+
+
+def commit(
+    topic_id: UUID, group_id: str = "g", numbers: tuple[int, ...] = NUMBERS
+) -> OffsetCommitRequest:
+    asked = tuple(
+        CommittedPartition(partition_index=each, committed_offset=5, committed_metadata="m")
+        for each in numbers
+    )
+    topics = (CommittedTopic(topic_id=topic_id, partitions=asked),)
+    return OffsetCommitRequest(group_id=group_id, member_id="", topics=topics)
+
+
+def deleted_offsets(topic: str) -> OffsetDeleteRequest:
+    asked = tuple(OffsetDeletePartition(partition_index=each) for each in NUMBERS)
+    topics = (OffsetDeleteTopic(name=topic, partitions=asked),)
+    return OffsetDeleteRequest(group_id="g", topics=topics)
+
+
+LISTED = ListOffsetsRequest(
+    replica_id=-1,
+    topics=(
+        ListOffsetsTopic(
+            name="t",
+            partitions=tuple(
+                ListOffsetsPartition(partition_index=each, timestamp=LATEST_TIMESTAMP)
+                for each in NUMBERS
+            ),
+        ),
+    ),
+)
+EPOCHS = OffsetForLeaderEpochRequest(
+    topics=(
+        OffsetForLeaderTopic(
+            topic="t",
+            partitions=(OffsetForLeaderPartition(partition=0, leader_epoch=0),) * MANY,
+        ),
+    )
+)
+LOG_DIRS = DescribeLogDirsRequest(
+    topics=tuple(DescribableLogDirTopic(topic=each, partitions=(0,)) for each in NAMES)
+)
+PRODUCERS = DescribeProducersRequest(
+    topics=(DescribeProducersTopic(name="t", partition_indexes=NUMBERS),)
+)
+MOVED = AlterReplicaLogDirsRequest(
+    dirs=(
+        AlterReplicaLogDir(
+            path="nowhere", topics=(AlterReplicaLogDirTopic(name="t", partitions=NUMBERS),)
+        ),
+    )
+)
+MARKERS = WriteTxnMarkersRequest(
+    markers=(
+        TransactionMarker(
+            producer_id=7,
+            producer_epoch=0,
+            transaction_result=True,
+            topics=(MarkedTopic(name="t", partition_indexes=(0,) * MANY),),
+            coordinator_epoch=0,
+        ),
+    )
+)
+FETCHED_GROUPS = OffsetFetchRequest(groups=tuple(FetchedGroup(group_id=each) for each in NAMES))
+FETCHED_OFFSETS = OffsetFetchRequest(
+    groups=(
+        FetchedGroup(group_id="g", topics=(FetchedTopic(name="t", partition_indexes=NUMBERS),)),
+    )
+)
+JOIN = JoinGroupRequest(
+    group_id="g",
+    session_timeout_ms=10_000,
+    member_id="",
+    protocol_type="consumer",
+    protocols=tuple(JoinGroupProtocol(name=each, metadata=b"m") for each in NAMES),
+)
+SYNC = SyncGroupRequest(
+    group_id="g",
+    generation_id=1,
+    member_id="m",
+    assignments=tuple(SyncGroupAssignment(member_id=each, assignment=b"a") for each in NAMES),
+)
+AT_ONCE = 16
+"""Members that may leave in one piece of work."""
+MOST_RECORDS = 256
+"""Records of one batch of a coordinator."""
+
+
+@pytest.mark.parametrize(
+    ("api", "body", "pieces"),
+    [
+        (broker_apis.LIST_OFFSETS, LISTED, MANY),
+        (broker_apis.OFFSET_FOR_LEADER_EPOCH, EPOCHS, MANY),
+        (broker_apis.DELETE_RECORDS, deleted_records(*NUMBERS), MANY),
+        (DESCRIBE_LOG_DIRS, LOG_DIRS, MANY),
+        (DESCRIBE_PRODUCERS, PRODUCERS, MANY),
+        (ALTER_REPLICA_LOG_DIRS, MOVED, MANY),
+        (WRITE_TXN_MARKERS, MARKERS, MANY),
+        (broker_apis.OFFSET_FETCH, FETCHED_GROUPS, MANY),
+        (broker_apis.OFFSET_FETCH, FETCHED_OFFSETS, MANY),
+        (broker_apis.JOIN_GROUP, JOIN, MANY),
+        (broker_apis.SYNC_GROUP, SYNC, MANY),
+        (
+            broker_apis.LEAVE_GROUP,
+            LeaveGroupRequest(
+                group_id="g", members=tuple(LeavingMember(member_id=each) for each in NAMES)
+            ),
+            MANY // AT_ONCE,
+        ),
+        (broker_apis.DESCRIBE_GROUPS, DescribeGroupsRequest(groups=NAMES), MANY),
+        (broker_apis.DELETE_GROUPS, DeleteGroupsRequest(groups_names=NAMES), MANY),
+        (
+            broker_apis.FIND_COORDINATOR,
+            FindCoordinatorRequest(key_type=0, coordinator_keys=NAMES),
+            MANY,
+        ),
+    ],
+)
+async def test_each_item_is_a_step_of_its_own(
+    tmp_path: Path, api: Api, body: Message, pieces: int
+) -> None:
+    async with Broker(tmp_path) as broker:
+        broker.ask(api, body)
+        assert broker.connection.pieces >= pieces
+
+
+@pytest.mark.parametrize(
+    ("api", "body"),
+    [
+        (
+            broker_apis.LIST_OFFSETS,
+            ListOffsetsRequest(
+                replica_id=-1,
+                topics=tuple(ListOffsetsTopic(name=each, partitions=()) for each in NAMES),
+            ),
+        ),
+        (
+            broker_apis.OFFSET_FOR_LEADER_EPOCH,
+            OffsetForLeaderEpochRequest(
+                topics=tuple(OffsetForLeaderTopic(topic=each, partitions=()) for each in NAMES)
+            ),
+        ),
+        (
+            broker_apis.OFFSET_COMMIT,
+            OffsetCommitRequest(
+                group_id="g",
+                member_id="",
+                topics=tuple(
+                    CommittedTopic(topic_id=UUID(int=each + 1), partitions=()) for each in NUMBERS
+                ),
+            ),
+        ),
+        (
+            broker_apis.OFFSET_DELETE,
+            OffsetDeleteRequest(
+                group_id="g",
+                topics=tuple(OffsetDeleteTopic(name=each, partitions=()) for each in NAMES),
+            ),
+        ),
+        (
+            DESCRIBE_PRODUCERS,
+            DescribeProducersRequest(
+                topics=tuple(
+                    DescribeProducersTopic(name=each, partition_indexes=()) for each in NAMES
+                )
+            ),
+        ),
+        (
+            ALTER_REPLICA_LOG_DIRS,
+            AlterReplicaLogDirsRequest(
+                dirs=(
+                    AlterReplicaLogDir(
+                        path="nowhere",
+                        topics=tuple(
+                            AlterReplicaLogDirTopic(name=each, partitions=()) for each in NAMES
+                        ),
+                    ),
+                )
+            ),
+        ),
+    ],
+)
+async def test_each_topic_without_partitions_is_a_step(
+    tmp_path: Path, api: Api, body: Message
+) -> None:
+    async with Broker(tmp_path) as broker:
+        broker.ask(api, body)
+        assert broker.connection.pieces >= MANY
+
+
+async def test_no_offset_is_stored_for_a_topic_that_was_deleted_meanwhile(tmp_path: Path) -> None:
+    async with Broker(tmp_path) as broker:
+        body = commit(broker.topic_id("many"))
+
+        def meanwhile() -> None:
+            if broker.led.table.offsets.of("g") and broker.has("many"):
+                broker.delete("many")
+
+        answer = broker.ask(broker_apis.OFFSET_COMMIT, body, meanwhile)
+        codes = Counter(each.error_code for each in answer.topics[0].partitions)
+        assert codes == {0: MOST_RECORDS, ErrorCode.UNKNOWN_TOPIC_ID: MANY - MOST_RECORDS}
+        assert not broker.led.table.offsets.of("g")
+
+
+async def test_last_of_many_offsets_of_one_partition_counts(tmp_path: Path) -> None:
+    async with Broker(tmp_path) as broker:
+        asked = tuple(
+            CommittedPartition(partition_index=0, committed_offset=each, committed_metadata="")
+            for each in NUMBERS
+        )
+        topics = (CommittedTopic(topic_id=broker.topic_id("t"), partitions=asked),)
+        body = OffsetCommitRequest(group_id="g", member_id="", topics=topics)
+        broker.ask(broker_apis.OFFSET_COMMIT, body)
+        (found,) = broker.led.table.offsets.of("g").values()
+        assert found.offset == NUMBERS[-1]
+
+
+async def test_many_offsets_are_stored_and_deleted_in_small_batches(tmp_path: Path) -> None:
+    async with Broker(tmp_path) as broker:
+        stored = broker.stored_batches()
+        answer = broker.ask(broker_apis.OFFSET_COMMIT, commit(broker.topic_id("many")))
+        assert {each.error_code for each in answer.topics[0].partitions} == {0}
+        assert len(broker.led.table.offsets.of("g")) == MANY
+        answer = broker.ask(broker_apis.OFFSET_DELETE, deleted_offsets("many"))
+        assert {each.error_code for each in answer.topics[0].partitions} == {0}
+        assert not broker.led.table.offsets.of("g")
+        assert sum(stored) == 2 * MANY
+        assert max(stored) <= MOST_RECORDS
+
+
+async def test_all_groups_are_listed_in_pieces(tmp_path: Path) -> None:
+    async with Broker(tmp_path) as broker:
+        for name in NAMES:
+            broker.ask(broker_apis.OFFSET_COMMIT, commit(broker.topic_id("t"), name, (0,)))
+        answer = broker.ask(broker_apis.LIST_GROUPS, ListGroupsRequest())
+        assert sorted(each.group_id for each in answer.groups) == sorted(NAMES)
+        assert broker.connection.pieces >= MANY
+
+
+async def test_group_that_was_removed_meanwhile_is_not_listed(tmp_path: Path) -> None:
+    async with Broker(tmp_path) as broker:
+        for name in ("a", "b"):
+            broker.ask(broker_apis.OFFSET_COMMIT, commit(broker.topic_id("t"), name, (0,)))
+
+        def meanwhile() -> None:
+            broker.groups.ask(DeleteGroup(broker.groups.new_id(), "b"), lambda answer: None)
+
+        answer = broker.ask(broker_apis.LIST_GROUPS, ListGroupsRequest(), meanwhile)
+        assert [each.group_id for each in answer.groups] == ["a"]
+
+
+async def test_records_of_a_repeated_partition_are_deleted_once(tmp_path: Path) -> None:
+    async with Broker(tmp_path) as broker:
+        answer = broker.ask(broker_apis.DELETE_RECORDS, deleted_records(*(0,) * MANY))
+        assert [each.partition_index for each in answer.topics[0].partitions] == [0]
