@@ -232,6 +232,8 @@ class Recovery:
 
     def _crash_one(self) -> None:
         up = [host for host in self._cluster.hosts.values() if host.up]
+        if not up:
+            return
         self._crash(self._random.choice(up), self._random.random() * 3000)
 
     def _crash(self, host: SimulatedHost, down_ms: float) -> None:

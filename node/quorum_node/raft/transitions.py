@@ -257,6 +257,10 @@ def _look_elsewhere(replica: ReplicaState, endpoint: Endpoint) -> None:
     role = replica.role
     follower = role.fallback if isinstance(role, Prospective) else role
     if isinstance(follower, Follower) and not follower.is_live(replica.now_ms):
+        if endpoint != follower.endpoint:
+            # A fetch in flight was sent to the other address: its response does not show that this
+            # leader knows an observer's address.
+            follower.introducing = follower.introduced = False
         follower.endpoint = endpoint
 
 

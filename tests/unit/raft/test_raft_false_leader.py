@@ -18,7 +18,7 @@ from quorum_node.raft.messages import (
 )
 from quorum_node.raft.outputs import Output
 from quorum_node.raft.roles import Follower
-from quorum_node.raft.transitions import become_follower, become_unattached
+from quorum_node.raft.transitions import become_follower, become_unattached, observe_leader
 from support.raft.cores import CLUSTER_ID, Cores, Node, endpoints_of, formed_cores, key_of
 
 LIAR = "9"
@@ -270,3 +270,27 @@ def test_voter_returns_whose_acknowledgement_its_removal_needs() -> None:
     voters = cores.leader.replica.voters
     assert voters.latest.voters.ordered_keys == (leader.replica.key,)
     assert voters.latest_is_committed
+
+
+def test_observer_introduces_itself_to_the_leader_after_a_false_address_has_answered() -> None:
+    """AlterQuorum adds no observer whose address the leader does not know."""
+    cores, one = formed_cores("1", "2", "3")
+    nine = cores.start(LIAR, bootstrap=("1", "2"))
+    cores.start("8")
+    cores.advance(2000)
+    cores.partition(["1", "2", "3", LIAR], ["8"])
+    replica = nine.replica
+    leader, end = CurrentLeader(1, replica.epoch, endpoints_of("1")[0]), replica.log_end
+    become_unattached(replica, replica.epoch)
+    follower = become_follower(replica, replica.epoch, 1, endpoints_of("8")[0], hearsay=True)
+    cores.do(nine, TimerExpired())
+    assert follower.introducing
+    assert follower.fetching is not None
+    assert not observe_leader(replica, leader, 2, error=RaftError.NONE)
+    assert follower.endpoint == leader.endpoint
+    answer = FetchResponse(RaftError.NONE, leader, high_watermark=end)
+    one.replica.role.progress.clear()  # type: ignore[union-attr]
+    cores.do(nine, ResponseReceived(follower.fetching, answer))
+    cores.advance(1000)
+    assert isinstance(one.replica.role, Leader)
+    assert one.replica.role.progress[nine.key].endpoints == nine.config.endpoints
