@@ -7,7 +7,8 @@ the history before only those that hold within each of the two quorums are kept.
 2. Links are cut and heal in any way, hosts crash, clients write to whoever leads, newcomers become voters of the
    recovered quorum.
 3. All links heal. The recovered quorum has the wanted voters and goes on; each old voter follows it, or has halted
-   because it knows more to be committed, or goes on with a majority of the old ones, which docs/how-to/recovery.md tells of.
+   because it knows more to be committed, or goes on with a majority of the old ones, which docs/how-to/recovery.md tells of,
+   or knows no address of a replica that still runs.
 """
 
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from random import Random
 from quorum_node.raft.leadership import Leader
 from quorum_node.raft.messages import NO_LEADER, AddVoterRequest, Response
 from quorum_node.raft.outputs import HaltReason
+from quorum_node.raft.search_targets import targets
 from quorum_simulation.cluster import CLUSTER_ID, Cluster
 from quorum_simulation.host import SimulatedHost
 from quorum_simulation.invariants.high_watermark_monotonic import HighWatermarkMonotonic
@@ -148,8 +150,14 @@ class Recovery:
         ours, theirs = host.replica, leader.replica
         if ours.epoch == theirs.epoch and ours.high_watermark == theirs.high_watermark:
             return True
-        # A leader of old voters with a majority of them sends no requests, and so learns nothing.
-        return not self._has_seen(host) and ours.leader_id != NO_LEADER
+        # A leader of old voters with a majority of them sends no requests, and so learns nothing; nor
+        # does a voter that knows only addresses of replicas that are gone.
+        learns = ours.leader_id == NO_LEADER and self._knows_a_live_address(host)
+        return not self._has_seen(host) and not learns
+
+    def _knows_a_live_address(self, host: SimulatedHost) -> bool:
+        found = (self._cluster.hosts.get(each.host) for _, each in targets(host.replica))
+        return any(each is not None and each.up for each in found)
 
     def _count(self) -> None:
         counts, leader = self._cluster.recovery_counts, self._leader()
