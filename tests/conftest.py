@@ -1,7 +1,6 @@
 """Plugins of our own; they live in tests/support, where they are typed and linted like the rest."""
 
 import gc
-import signal
 from collections.abc import Iterator
 
 import pytest
@@ -15,10 +14,6 @@ pytest_plugins = [
     "support.long_run",
     "support.warm_start",
 ]
-
-# A shell lets what it starts in the background ignore SIGINT, and processes that tests start inherit this.
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # How long an example takes says something about the machine, not about the code.
 settings.register_profile("patient", deadline=None)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from support.interruptible import interruptible
 from support.local_quorum import wait_until
 from support.written_log import LogWriter, write_history
 
@@ -24,9 +25,11 @@ def test_signal_stops_the_archiver_between_two_polls(
     archive = tmp_path / "archive"
     command = [sys.executable, "-m", "quorum_pipeline", "archive", "--follow", "--every", "0.5"]
     command += ["--log", str(tmp_path / "node"), "--to", str(archive), "--master", "local[1]"]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
+    with interruptible():
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+    with process:
         try:
             wait_until(lambda: any(archive.glob("records/*/_COMPLETE")), "the first records", 240)
             process.send_signal(number)

@@ -21,6 +21,7 @@ from quorum_simulation.run import Failure, Report
 from quorum_simulation.sources import Sources, digest_of, present_sources
 from quorum_simulation.story import Outcome
 from quorum_simulation.summary import BEGIN, END, markdown
+from support.interruptible import interruptible
 
 SEEDS = range(101, 105)
 SOURCES = Sources("0123", "abc", "3.11.2", ())
@@ -170,9 +171,10 @@ def test_interrupted_run_loses_no_result(tmp_path: Path, number: signal.Signals)
     play = [sys.executable, "-m", "quorum_simulation", "--write", str(document), "--seeds"]
     command = [*play, "1..1000", "--jobs", "2"]
     environment = {**os.environ, "METADATAQUORUM_CACHE": str(tmp_path / "cache")}
-    process = subprocess.Popen(
-        command, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True
-    )
+    with interruptible():
+        process = subprocess.Popen(
+            command, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True
+        )
     directory = tmp_path / "cache" / "simulation"
     try:
         while not any(file.stat().st_size for file in directory.glob("*.jsonl")):

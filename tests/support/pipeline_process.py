@@ -13,6 +13,8 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
+from support.interruptible import interruptible
+
 _COMMAND = [sys.executable, "-m", "quorum_pipeline"]
 RUN_SECONDS = 240.0
 
@@ -32,7 +34,7 @@ class PipelineProcess:
 
     def __init__(self, output: Path, *arguments: object) -> None:
         self._output = output
-        with output.open("ab") as file:
+        with output.open("ab") as file, interruptible():
             self._process = subprocess.Popen(
                 [*_COMMAND, *map(str, arguments)],
                 stdout=file,

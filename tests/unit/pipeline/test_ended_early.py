@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from quorum_node.image.resource_types import TOPIC
+from support.interruptible import interruptible
 from support.local_quorum import wait_until
 from support.metadata_records import config
 from support.written_log import LogWriter, broker, write_history
@@ -18,9 +19,10 @@ SECONDS = 60
 
 def started(*arguments: str | Path) -> "subprocess.Popen[str]":
     command = [sys.executable, "-m", "quorum_pipeline", *map(str, arguments)]
-    return subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, bufsize=1
-    )
+    with interruptible():
+        return subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, bufsize=1
+        )
 
 
 @pytest.mark.parametrize("rows", [1, 2_000], ids=["all in the buffer", "more than a pipe takes"])
