@@ -225,7 +225,12 @@ def _end_error(replica: ReplicaState, request: EndQuorumEpochRequest) -> RaftErr
         if not replica.has_live_leader():
             inquiry.ask_voter(replica, request.leader_id)
         return RaftError.UNKNOWN_LEADER_EPOCH
-    if isinstance(replica.role, Leader) or request.leader_id != replica.known_leader_id:
+    known_id = replica.known_leader_id
+    if request.leader_id != known_id and known_id == NO_LEADER:
+        # INVALID_QUORUM_STATE would end the process of a stock leader, which repeats the request
+        # after its restart: meanwhile this replica may follow it, or not.
+        return RaftError.UNKNOWN_LEADER_EPOCH
+    if isinstance(replica.role, Leader) or request.leader_id != known_id:
         return RaftError.INVALID_QUORUM_STATE
     return RaftError.NONE
 
