@@ -6,7 +6,7 @@ Source: the rules of a stock broker for OffsetCommit 2 to 10, OffsetFetch 1 to 1
 
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 from uuid import UUID
 
 from quorum_node.controller.authorization import UNRESTRICTED, AclOperation, AclResource, Rights
@@ -70,6 +70,9 @@ class _Fetched(NamedTuple):
     offset: int = _NO_OFFSET
     leader_epoch: int = _NO_EPOCH
     metadata: str = ""
+
+
+_Answered = TypeVar("_Answered", FetchedPartitionResponse, OffsetFetchPartitionResponse)
 
 
 class GroupOffsetsApi:
@@ -198,15 +201,7 @@ class GroupOffsetsApi:
             yield
             partitions = []
             for each in self._fetched(topic, known, unstable, may, by_id=by_id):
-                partitions.append(
-                    FetchedPartitionResponse(
-                        partition_index=each.partition,
-                        committed_offset=each.offset,
-                        committed_leader_epoch=each.leader_epoch,
-                        metadata=each.metadata,
-                        error_code=each.error,
-                    )
-                )
+                partitions.append(_answered(FetchedPartitionResponse, each))
                 yield
             answered.append(
                 FetchedTopicResponse(
@@ -239,15 +234,7 @@ class GroupOffsetsApi:
             partitions = []
             for found in self._fetched(topic, known, unstable, may, by_id=False):
                 each = _Fetched(found.partition, error) if error != ErrorCode.NONE else found
-                partitions.append(
-                    OffsetFetchPartitionResponse(
-                        partition_index=each.partition,
-                        committed_offset=each.offset,
-                        committed_leader_epoch=each.leader_epoch,
-                        metadata=each.metadata,
-                        error_code=each.error,
-                    )
-                )
+                partitions.append(_answered(OffsetFetchPartitionResponse, each))
                 yield
             answered.append(OffsetFetchTopicResponse(name=topic.name, partitions=tuple(partitions)))
         return OffsetFetchResponse(topics=tuple(answered))
@@ -391,6 +378,17 @@ def _each_group_once(groups: Iterable[FetchedGroup]) -> Iterable[FetchedGroup]:
     for each in groups:
         found.setdefault(each.group_id, each)
     return found.values()
+
+
+def _answered(kind: type[_Answered], found: _Fetched) -> _Answered:
+    """One partition in an answer; old and new versions differ only in the type."""
+    return kind(
+        partition_index=found.partition,
+        committed_offset=found.offset,
+        committed_leader_epoch=found.leader_epoch,
+        metadata=found.metadata,
+        error_code=found.error,
+    )
 
 
 def _once(topics: Iterable[FetchedTopic]) -> Generator[None, None, list[FetchedTopic]]:
