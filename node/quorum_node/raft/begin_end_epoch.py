@@ -160,13 +160,17 @@ def _is_believed(replica: ReplicaState, claimed: CurrentLeader, endpoint: Endpoi
 
 
 def handle_end(replica: ReplicaState, request_id: int, request: EndQuorumEpochRequest) -> None:
-    """The leader (or a candidate, leader -1) gives up: start an election in the order of its successors."""
+    """The leader (or a candidate, leader -1) gives up: start an election in the order of its successors.
+
+    An empty list gives no order and excludes nobody: the next election follows an ordinary timeout.
+    A stock leader sends one after a restart, and sends it again until every voter accepts it.
+    """
     error = _end_error(replica, request)
     if error is not RaftError.NONE:
         replica.respond(request_id, EndQuorumEpochResponse(error, replica.current_leader()))
         return
     rank = _rank(replica.key, request.preferred_successors)
-    if rank is None:
+    if rank is None and request.preferred_successors:
         error = RaftError.INCONSISTENT_VOTER_SET
     by_leader = request.leader_id != NO_LEADER
     if by_leader:

@@ -15,6 +15,7 @@ from quorum_node.raft.messages import (
     VoteRequest,
 )
 from quorum_node.raft.outputs import HaltReason, Output, Send
+from quorum_node.raft.roles import Unattached
 from support.raft.cores import CLUSTER_ID, Cores, Node, endpoints_of, formed_cores, key_of
 
 
@@ -133,6 +134,21 @@ def test_end_quorum_epoch_is_validated() -> None:
     answer = end(cores, two, 1, 1, three)
     assert answer.error is RaftError.INCONSISTENT_VOTER_SET
     assert answer.leader.leader_epoch == 1
+
+
+@pytest.mark.requirement("K595-12")
+def test_empty_list_of_successors_is_accepted_and_gives_no_order() -> None:
+    """A restarted stock leader names no successors, and repeats a request that is refused."""
+    cores = Cores()
+    cores.quorum("1", "2", "3")
+    two = cores.nodes["2"]
+    cores.partition(["1"], ["2"], ["3"])
+    answer = end(cores, two, 1, 1)
+    assert answer.error is RaftError.NONE
+    role = two.replica.role
+    assert isinstance(role, Unattached), "the leader is gone"
+    assert role.election_deadline_ms is not None
+    assert role.election_deadline_ms > cores.now_ms, "nobody is first"
 
 
 @pytest.mark.requirement("K595-12")
