@@ -18,8 +18,12 @@ class Decision:
 
     The response is sent when the records are committed. Without records it is sent when all earlier
     decisions are committed, as it may reflect them.
+
+    `refused`: why the request is refused, for the log of the controller. Only set where the response
+    has no field for it.
     """
 
     records: tuple[MetadataMessage, ...] = ()
     answer: Message | None = None
     atomic: bool = True
+    refused: str = ""

@@ -65,7 +65,10 @@ def register_broker(view: View, request: BrokerRegistrationRequest) -> Decision:
     """Register a process of a broker. It is fenced until a heartbeat unfences it."""
     problem = _registration_problem(view, request)
     if problem is not None:
-        return Decision(answer=refuse_registration(request, *problem))
+        return Decision(
+            answer=refuse_registration(request, *problem),
+            refused=f"broker {request.broker_id} is not registered: {problem[1]}",
+        )
     existing = view.image.brokers.get(request.broker_id)
     incarnation_id = request.incarnation_id or _ZERO
     same_process = existing is not None and existing.incarnation_id == incarnation_id
@@ -106,7 +109,7 @@ def register_broker(view: View, request: BrokerRegistrationRequest) -> Decision:
 def refuse_registration(
     request: BrokerRegistrationRequest, error: ErrorCode, text: str
 ) -> BrokerRegistrationResponse:
-    """Not registered. The response has no field for a message."""
+    """Not registered. The response has no field for a message: see `Decision.refused`."""
     return BrokerRegistrationResponse(error_code=error)
 
 

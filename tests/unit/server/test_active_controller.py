@@ -1,6 +1,7 @@
 """The active controller's shell: nothing uncommitted is seen, a deposed controller's changes vanish."""
 
 import pytest
+from structlog.testing import capture_logs
 
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.protocol.features import FeatureUpdate, UpdateFeaturesRequest, UpgradeType
@@ -14,7 +15,7 @@ from quorum_node.records.metadata import (
     RegisterBrokerRecord,
     encode_metadata,
 )
-from support.broker_requests import heartbeat, registration
+from support.broker_requests import CLUSTER_ID, heartbeat, registration
 from support.controller_env import VOTERS, Env
 
 
@@ -268,6 +269,21 @@ async def test_each_block_of_producer_ids_is_allocated_once() -> None:
     assert (answer.producer_id_start, answer.producer_id_len) == (3000, 1000)
     stale = await env.do(AllocateProducerIdsRequest(broker_id=7, broker_epoch=epoch - 1))
     assert stale.error_code == ErrorCode.STALE_BROKER_EPOCH
+
+
+async def test_reason_of_a_refused_registration_is_logged_more_and_more_rarely() -> None:
+    """The response has no field for it, and the broker repeats the request every few seconds."""
+    env = Env()
+    await env.lead()
+    with capture_logs() as lines:
+        for _ in range(5):
+            refused = await env.do(registration(7, cluster_id="another"))
+            assert refused.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID
+        await env.do(registration(8, cluster_id="another" * 1000))
+    first, *others, long = [line["event"] for line in lines if line["log_level"] == "warning"]
+    assert first == f"broker 7 is not registered: this is cluster {CLUSTER_ID}, not another"
+    assert others == [first] * 2
+    assert len(long) == 1000
 
 
 @pytest.mark.requirement("K631-08")

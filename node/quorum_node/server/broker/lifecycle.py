@@ -28,6 +28,7 @@ from quorum_node.schema.schema import Message
 from quorum_node.server.broker.controller_channel import ControllerChannel
 from quorum_node.server.broker.events import BrokerEvents
 from quorum_node.server.broker.registration_refusals import reason_of
+from quorum_node.server.observing.repeats import is_written
 
 _FIRST_PAUSE_SECONDS = 0.1
 _LONGEST_PAUSE_SECONDS = 5.0
@@ -175,7 +176,7 @@ class Lifecycle:
     def _report(self, reason: str) -> None:
         """Log why it is not registered: each new reason, and the same one more and more rarely."""
         times = self._refusals - _REPORTED_AFTER + 1
-        if times >= 1 and (reason != self._reason or not times & (times - 1)):
+        if times >= 1 and (reason != self._reason or is_written(times)):
             self._reason = reason
             self._events.not_registered(reason)
 

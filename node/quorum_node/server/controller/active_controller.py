@@ -288,6 +288,8 @@ class ActiveController:
     def carry_out(self, decision: Decision, settled: Settled) -> None:
         """Append the records of a decision. It must have been made on the latest view, with no change since."""
         assert self._pending is not None
+        if decision.refused:
+            self._events.refused(decision.refused)
         self._carry_out(plan(decision, self._pending), settled)
 
     def carry_out_planned(self, planned: Planned, tenure: int, settled: Settled) -> bool:

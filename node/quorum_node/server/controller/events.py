@@ -6,12 +6,18 @@ import structlog
 
 from quorum_node.records.identity import ReplicaKey
 from quorum_node.records.metadata import BrokerRegistrationChangeRecord, MetadataMessage
+from quorum_node.server.observing.repeats import Repeats
 
 _LOG = structlog.get_logger("quorum_node")
+_MAX_REASON_CHARACTERS = 1000
+"""A reason can contain names from the request."""
 
 
 class ControllerEvents:
     """One method for each log line."""
+
+    def __init__(self) -> None:
+        self._refusals = Repeats()
 
     def activated(self, epoch: int) -> None:
         """This node is the active controller from now on."""
@@ -31,6 +37,11 @@ class ControllerEvents:
     def not_registered(self, why: str) -> None:
         """The registration failed; it is tried again after a pause."""
         _LOG.info(f"not registered as a controller yet: {why}")
+
+    def refused(self, why: str) -> None:
+        """A request is refused with a response that can't contain the reason; it is sent again and again."""
+        if self._refusals.is_written(why):
+            _LOG.warning(why[:_MAX_REASON_CHARACTERS])
 
     def superseded(self) -> None:
         """Another process has taken over the registration of this one."""

@@ -23,6 +23,7 @@ from quorum_node.raft.outputs import (
     VotersChanged,
 )
 from quorum_node.raft.roles import CorruptFetch
+from quorum_node.server.observing.repeats import is_written
 
 _LOG = structlog.get_logger("quorum_node")
 _MAX_MALFORMED_LINES = 100
@@ -79,7 +80,7 @@ class ReplicaEvents:
             return
         self._last_role = event
         times = self._roles.count(event)
-        if times & (times - 1):
+        if not is_written(times):
             return
         leader = "no known leader" if event.leader_id == NO_LEADER else f"leader {event.leader_id}"
         role = event.role.value if event.is_voter else f"{event.role.value} (observer)"
@@ -145,7 +146,7 @@ class ReplicaEvents:
 
     def corrupt_fetch(self, event: CorruptFetch) -> None:
         """The leader sends damaged records; logged when it begins, and rarely while it continues."""
-        if event.times & (event.times - 1):
+        if not is_written(event.times):
             return
         _LOG.warning(
             f"{self._prefix}leader {event.leader_id} sends damaged records from offset {event.offset} on"
