@@ -3,7 +3,7 @@
 Owns the answers. They are made on the thread if they are large.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from quorum_node.coordinator.errors import GroupError
 from quorum_node.coordinator.requests import Answer, PartitionsDone, TopicPartition
@@ -22,6 +22,28 @@ from quorum_node.protocol.offset_delete import (
 )
 from quorum_node.server.broker.group_errors import group_code
 from quorum_node.server.listener.port import InboundRequest
+
+
+def commit_answer(
+    body: OffsetCommitRequest, code: Callable[[int, int], ErrorCode]
+) -> OffsetCommitResponse:
+    """The answer with the error of every partition. `code`: by the topic's index in the request, and the partition's number."""
+    return OffsetCommitResponse(
+        topics=tuple(
+            OffsetCommitTopicResponse(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partitions=tuple(
+                    OffsetCommitPartitionResponse(
+                        partition_index=each.partition_index,
+                        error_code=code(number, each.partition_index),
+                    )
+                    for each in topic.partitions
+                ),
+            )
+            for number, topic in enumerate(body.topics)
+        )
+    )
 
 
 class Stored:
@@ -56,22 +78,7 @@ class Stored:
             self._inbound.reply_made(self._answer)
 
     def _answer(self) -> OffsetCommitResponse:
-        return OffsetCommitResponse(
-            topics=tuple(
-                OffsetCommitTopicResponse(
-                    name=topic.name,
-                    topic_id=topic.topic_id,
-                    partitions=tuple(
-                        OffsetCommitPartitionResponse(
-                            partition_index=each.partition_index,
-                            error_code=self._code(number, each.partition_index),
-                        )
-                        for each in topic.partitions
-                    ),
-                )
-                for number, topic in enumerate(self._body.topics)
-            )
-        )
+        return commit_answer(self._body, self._code)
 
     def _code(self, number: int, index: int) -> ErrorCode:
         refused = self.refused.get((number, index))

@@ -14,16 +14,12 @@ from quorum_node.protocol.errors import ErrorCode
 from quorum_node.protocol.heartbeat import HeartbeatRequest, HeartbeatResponse
 from quorum_node.protocol.join_group import JoinGroupRequest, JoinGroupResponse
 from quorum_node.protocol.leave_group import LeaveGroupRequest, LeaveGroupResponse
-from quorum_node.protocol.offset_commit import (
-    OffsetCommitPartitionResponse,
-    OffsetCommitRequest,
-    OffsetCommitResponse,
-    OffsetCommitTopicResponse,
-)
+from quorum_node.protocol.offset_commit import OffsetCommitRequest
 from quorum_node.protocol.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from quorum_node.protocol.sync_group import SyncGroupRequest, SyncGroupResponse
 from quorum_node.schema.schema import Message
 from quorum_node.security.acl_terms import AclOperation, AclResource
+from quorum_node.server.broker.group_offset_outcomes import commit_answer
 
 _NO_PROTOCOL_SINCE = 7
 _ERROR = ErrorCode.GROUP_AUTHORIZATION_FAILED
@@ -50,21 +46,7 @@ def refusal_of(body: Message, version: int, rights: Rights) -> Callable[[], Mess
 
 
 def _commit(body: OffsetCommitRequest, _: int) -> Message:
-    return OffsetCommitResponse(
-        topics=tuple(
-            OffsetCommitTopicResponse(
-                name=topic.name,
-                topic_id=topic.topic_id,
-                partitions=tuple(
-                    OffsetCommitPartitionResponse(
-                        partition_index=each.partition_index, error_code=_ERROR
-                    )
-                    for each in topic.partitions
-                ),
-            )
-            for topic in body.topics
-        )
-    )
+    return commit_answer(body, lambda *_: _ERROR)
 
 
 def _join(_: JoinGroupRequest, version: int) -> Message:
