@@ -37,10 +37,13 @@ from quorum_node.raft.replica_state import ReplicaState
 from quorum_node.raft.seen_recoveries import is_superseded, leader_for_sender
 from quorum_node.raft.static_quorum import note_sender
 from quorum_node.raft.transitions import become_unattached
+from quorum_node.records.dialable import why_unusable
 from quorum_node.records.identity import ReplicaKey
 from quorum_node.records.snapshot_id import SnapshotId
 
 MAX_TRACKED_OBSERVERS = 1000
+RESERVED_FOR_TARGETS = 100
+"""Further replicas that are tracked because a target names their id without a UUID, so that anybody can claim to be it."""
 
 
 def handle_fetch(replica: ReplicaState, request_id: int, request: FetchRequest) -> None:
@@ -222,8 +225,8 @@ def progress_of(replica: ReplicaState, leader: Leader, key: ReplicaKey) -> Progr
     """Progress of a sender. Unknown senders beyond a limit are served, but not tracked."""
     progress = leader.progress.get(key)
     if progress is None:
-        crowded = len(leader.progress) >= MAX_TRACKED_OBSERVERS
-        if crowded and not _is_wanted(replica, key):
+        excess = len(leader.progress) - MAX_TRACKED_OBSERVERS
+        if excess >= 0 and not _is_wanted(replica, leader, key, excess):
             return None
         progress = leader.progress[key] = Progress(key)
     return progress
@@ -239,11 +242,17 @@ def _fetcher(replica: ReplicaState, leader: Leader, request: FetchRequest) -> Pr
     return progress
 
 
-def _is_wanted(replica: ReplicaState, key: ReplicaKey) -> bool:
-    """A voter, or a replica that an AlterQuorum is about to make a voter."""
-    latest = replica.voters.latest
-    targets = latest.record.target_voters or ()
-    return key in latest.voters or any(key.id == wanted.id for wanted in targets)
+def _is_wanted(replica: ReplicaState, leader: Leader, key: ReplicaKey, excess: int) -> bool:
+    """Whether it is tracked although `excess` more than the limit are: a voter, or a replica that is to become one.
+
+    It also may be the one that a target names by its id, while there is room for those.
+    """
+    targets = replica.target_voters()
+    if _is_voter(replica, key) or key in targets:
+        return True
+    if leader.change is not None and leader.change.voter == key:
+        return True
+    return excess < RESERVED_FOR_TARGETS and ReplicaKey(key.id) in targets
 
 
 def _note_contact(
@@ -286,7 +295,7 @@ def _note_progress(
             progress.last_caught_up_ms = max(before or 0.0, progress.last_fetch_ms)
         progress.last_fetch_leader_end = end_offset
     progress.last_fetch_ms = now_ms
-    if request.endpoints:
+    if request.endpoints and why_unusable(request.endpoints) is None:
         progress.endpoints = request.endpoints
     # A replica that only looks for the leader fetches as well, but echoes no answer.
     if request.answer < 0 and request.answer != STOCK_SENDER:

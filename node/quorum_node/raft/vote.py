@@ -48,6 +48,8 @@ def handle_vote(replica: ReplicaState, request_id: int, request: VoteRequest) ->
 def _decide(replica: ReplicaState, request: VoteRequest) -> tuple[bool, RaftError]:
     if is_foreign(replica, request.cluster_id, member=not request.static_voters):
         return False, RaftError.INVALID_CLUSTER_ID
+    if request.candidate.id < 0:  # quorum-state can't hold a vote for it: -1 is no vote
+        return False, RaftError.INCONSISTENT_VOTER_SET
     refusal = _wrong_voter(replica, request)
     if refusal is not None:
         return False, refusal

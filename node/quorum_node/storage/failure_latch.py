@@ -13,7 +13,7 @@ import threading
 from pathlib import Path
 
 from quorum_node.json_text import read_json
-from quorum_node.storage.atomic_file import replace_file
+from quorum_node.storage.atomic_file import read_file, replace_file
 from quorum_node.storage.errors import DiskFull, StorageFailure
 from quorum_node.storage.meta_properties import FILE_NAME as META_PROPERTIES
 
@@ -42,10 +42,11 @@ class FailureLatch:
 
         Best effort: the exit continues if this disk fails as well.
         """
-        if self._path is None or self._path.exists():
+        if self._path is None:
             return
-        with contextlib.suppress(StorageFailure, DiskFull):
-            replace_file(self._path, termination_message.encode())
+        with contextlib.suppress(StorageFailure, DiskFull, OSError):
+            if not self._path.exists():
+                replace_file(self._path, termination_message.encode())
 
     def mark_data(self, termination_message: str, timeout_seconds: float) -> None:
         """Write the mark on the data volume if it can be written in time; the first failure is kept.
@@ -61,11 +62,13 @@ class FailureLatch:
         thread.join(timeout_seconds)
 
     def formatted_identity(self) -> str | None:
-        """Identity with which an earlier process of this pod formatted the data directory."""
+        """Identity with which an earlier process of this pod formatted the data directory.
+
+        Raises StorageFailure, DiskFull.
+        """
         marker = self._marker()
-        if marker is None or not marker.exists():
-            return None
-        return marker.read_text(errors="replace").strip()
+        content = None if marker is None else read_file(marker)
+        return None if content is None else content.decode(errors="replace").strip()
 
     def mark_formatted(self, identity: str) -> None:
         """Record that this pod has formatted its directory. Raises StorageFailure, DiskFull."""

@@ -38,6 +38,16 @@ def test_failed_disk_is_latched_beside_the_data_and_on_it(
     assert termination.latch.read() is None
 
 
+def test_latch_that_cannot_be_looked_up_keeps_neither_the_mark_nor_the_message_away(
+    termination: Termination, tmp_path: Path
+) -> None:
+    """The file system beside the data may fail as well; here its name is too long for any."""
+    termination.latch = FailureLatch(tmp_path / ("x" * 300), tmp_path / "data")
+    assert termination.record(TerminationReason.STORAGE_FAILED, "EIO") == ExitCode.STORAGE_FAILED
+    for path in (tmp_path / "message", tmp_path / "data" / FAILURE_MARK):
+        assert json.loads(path.read_text())["message"] == "EIO"
+
+
 @pytest.mark.requirement("K595-06", "OP-04")
 def test_full_disk_is_not_latched(termination: Termination, tmp_path: Path) -> None:
     assert termination.record(TerminationReason.DISK_FULL, "ENOSPC") == ExitCode.DISK_FULL
