@@ -69,8 +69,8 @@ def group_and_metrics_configs() -> Iterator[IncrementalAlterConfigsRequest]:
         yield _altered(kind, ("nope", 0, "1"), resource_name="")
     for operation in (2, 3):
         yield _altered(CLIENT_METRICS, ("match", operation, "client_id=a"))
-    for kind in ("consumer", "share", "streams"):
-        session, heartbeat = f"{kind}.session.timeout.ms", f"{kind}.heartbeat.interval.ms"
+    for prefix in ("consumer", "share", "streams"):
+        session, heartbeat = f"{prefix}.session.timeout.ms", f"{prefix}.heartbeat.interval.ms"
         yield _altered(GROUP, (session, 0, "60000"), (heartbeat, 0, "15000"))
 
 
