@@ -25,6 +25,7 @@ from quorum_node.schema.schema import Message
 from support.answered_codes import codes
 from support.java_quorum import JavaQuorum
 from support.local_quorum import LocalQuorum, wait_until
+from support.wrong_group_configs import group_and_metrics_configs
 from support.wrong_requests import (
     BROKER,
     TABLES,
@@ -83,6 +84,18 @@ def test_invalid_requests_get_the_same_error_codes_from_a_stock_controller(
             expected, got = codes(stock.ask(theirs)), codes(ours.ask(mine))
             if expected != got:
                 differences.append(f"{theirs}\n  stock {expected}\n  ours  {got}")
+    assert not differences, "\n".join(differences)
+
+
+def test_configs_of_groups_and_client_metrics_get_the_same_error_codes(
+    pair: ControllerPair,
+) -> None:
+    stock, ours = pair
+    differences = []
+    for request in group_and_metrics_configs():
+        expected, got = codes(stock.ask(request)), codes(ours.ask(request))
+        if expected != got:
+            differences.append(f"{request}\n  stock {expected}\n  ours  {got}")
     assert not differences, "\n".join(differences)
 
 

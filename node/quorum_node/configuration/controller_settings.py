@@ -6,8 +6,9 @@ Heartbeats").
 
 from dataclasses import dataclass
 
-from quorum_node.configuration.keys import controller
-from quorum_node.configuration.properties import Properties
+from quorum_node.configuration.keys import controller, group_limits
+from quorum_node.configuration.properties import ConfigError, Properties
+from quorum_node.controller.group_config_types import group_configs_fault
 from quorum_node.controller.view import Settings
 from quorum_node.security.authorizer import NO_AUTHORIZER, AuthorizerSettings
 
@@ -56,10 +57,16 @@ def _balance_seconds(properties: Properties) -> int | None:
 
 
 def _static_configs(properties: Properties) -> dict[str, str]:
-    """Defaults of topic configs, under the brokers' names."""
+    """Defaults of topic configs, and limits and defaults of group configs, under the brokers' names."""
     found: dict[str, str] = {}
     for name, key in controller.TOPIC_DEFAULTS.items():
         value = properties.get(key)
         if value is not None:
             found[name] = value
+    for name, limit in group_limits.GROUP_LIMITS.items():
+        if properties.has(limit):
+            found[name] = str(properties.get(limit))
+    fault = group_configs_fault({}, found)
+    if fault is not None:
+        raise ConfigError(f"a group without configs of its own would be invalid: {fault}")
     return found

@@ -12,11 +12,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from quorum_node.controller.authorization import AclOperation
+from quorum_node.controller.client_metrics_config import client_metrics_problem
 from quorum_node.controller.config_rights import config_refused
 from quorum_node.controller.decision import Decision
 from quorum_node.controller.feature_levels import ELIGIBLE_LEADER_REPLICAS
+from quorum_node.controller.group_config_types import group_configs_fault
 from quorum_node.controller.problem import Problem
-from quorum_node.controller.topic_config_types import TOPIC_CONFIGS, ConfigType
+from quorum_node.controller.topic_config_types import MAX_INT, TOPIC_CONFIGS, ConfigType
 from quorum_node.controller.topic_names import name_fault
 from quorum_node.controller.topic_settings import MIN_INSYNC_REPLICAS, topic_configs_fault
 from quorum_node.controller.topics import MAX_RECORDS
@@ -184,14 +186,9 @@ class _Altering:
         problem = _min_insync_problem(self._view, resource, wanted)
         if problem is not None:
             return problem
-        if resource.type == TOPIC:
-            # Only topic configs are checked together, and they are few. Other resources may have
-            # any number.
-            after = {**now, **wanted}
-            values = {name: value for name, value in after.items() if value is not None}
-            fault = topic_configs_fault(values, now)
-            if fault is not None:
-                return Problem(ErrorCode.INVALID_CONFIG, fault)
+        problem = _values_problem(self._view, resource, now, wanted)
+        if problem is not None:
+            return problem
         problem = _existence_problem(self._view, resource)
         if problem is not None:
             return problem
@@ -225,7 +222,8 @@ def _wanted(
 ) -> Values | Problem:
     wanted: Values = {}
     for config in configs:
-        if not config.name:
+        if not config.name and resource.type == BROKER:
+            # Of the other types no config has this name.
             return Problem(ErrorCode.INVALID_REQUEST, "the name of a config can't be empty")
         if config.config_operation == ConfigOperation.DELETE:
             wanted[config.name] = None
@@ -295,13 +293,31 @@ def _name_problem(resource: _Resource) -> Problem | None:
         fault = name_fault(resource.name)
         return Problem(ErrorCode.INVALID_TOPIC_EXCEPTION, fault) if fault is not None else None
     if resource.type == BROKER and resource.name:
-        if not _BROKER_ID.fullmatch(resource.name):
+        if not _BROKER_ID.fullmatch(resource.name) or int(resource.name) > MAX_INT:
             text = f"a broker's name is its id or empty, not {resource.name!r}"
             return Problem(ErrorCode.INVALID_REQUEST, text)
     elif resource.type in (GROUP, CLIENT_METRICS) and not resource.name:
         text = f"configs for all of type {resource_type_name(resource.type)} don't exist"
         return Problem(ErrorCode.INVALID_REQUEST, text)
     return None
+
+
+def _values_problem(
+    view: View, resource: _Resource, now: Mapping[str, str], wanted: Values
+) -> Problem | None:
+    """Checks all configs of the resource together, those that are not altered included."""
+    if resource.type == BROKER:
+        # The broker has checked them, and there may be any number.
+        return None
+    after = {**now, **wanted}
+    values = {name: value for name, value in after.items() if value is not None}
+    if resource.type == CLIENT_METRICS:
+        return client_metrics_problem(values)
+    if resource.type == GROUP:
+        fault = group_configs_fault(values, view.settings.static_configs)
+    else:
+        fault = topic_configs_fault(values, now)
+    return None if fault is None else Problem(ErrorCode.INVALID_CONFIG, fault)
 
 
 def _min_insync_problem(view: View, resource: _Resource, wanted: Values) -> Problem | None:

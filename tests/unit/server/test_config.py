@@ -38,6 +38,21 @@ def test_topic_defaults_use_the_property_names_of_brokers() -> None:
     assert check_config({**GOOD, **given}).controller.settings.static_configs == given
 
 
+def test_limits_of_group_configs_use_the_property_names_of_brokers() -> None:
+    given = {
+        "group.consumer.max.session.timeout.ms": "90000",
+        "group.share.delivery.count.limit": "7",
+    }
+    assert check_config({**GOOD, **given}).controller.settings.static_configs == given
+
+
+def test_limits_of_group_configs_include_the_defaults() -> None:
+    with pytest.raises(ConfigError, match=r"consumer\.session\.timeout\.ms=45000 is less than"):
+        check_config({**GOOD, "group.consumer.min.session.timeout.ms": "45001"})
+    higher = {"min.session.timeout.ms": "45001", "session.timeout.ms": "45001"}
+    check_config({**GOOD, **{f"group.consumer.{name}": each for name, each in higher.items()}})
+
+
 def quorum_keys(**given: int) -> dict[str, str]:
     return {f"controller.quorum.{key.replace('_', '.')}": str(v) for key, v in given.items()}
 
@@ -166,6 +181,7 @@ def test_limits_apply_to_all_listeners_or_to_one() -> None:
         ("admin.membership.on.controller.listener", "yes", "true, false"),
         ("log.retention.hours", "two", "integer"),
         ("log.segment.bytes", "1", "at least"),
+        ("group.share.delivery.count.limit", "11", "must be from 2 to 10"),
         ("log.cleanup.policy", "burn", "its items have to be among"),
         ("metadata.log.dir", "data", "absolute"),
         ("metadata.log.dir", "/a\0b", "NUL"),

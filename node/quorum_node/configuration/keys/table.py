@@ -13,6 +13,7 @@ from quorum_node.configuration.key import Key, Scope
 from quorum_node.configuration.keys import (
     broker,
     controller,
+    group_limits,
     groups,
     listeners,
     log,
@@ -28,6 +29,7 @@ SECTIONS: Mapping[str, tuple[Key[Any], ...]] = {
     **quorum.SECTIONS,
     **log.SECTIONS,
     **controller.SECTIONS,
+    **group_limits.SECTIONS,
     **broker.SECTIONS,
     **groups.SECTIONS,
 }
