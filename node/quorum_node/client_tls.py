@@ -162,8 +162,18 @@ def _tls_of(path: Path, told: Mapping[str, str], served: tuple[str, ...]) -> Cli
         keystore,
         keystore,
         told.get(_PASSWORD) or None,
-        checks_host=told.get(_HOST_CHECK, "https").strip().lower() == "https",
+        checks_host=_checks_host(path, told),
     )
+
+
+def _checks_host(path: Path, told: Mapping[str, str]) -> bool:
+    """A misspelt value must not disable the check. An empty one does, as in Kafka."""
+    text = told.get(_HOST_CHECK, "https").strip()
+    if text.lower() not in ("https", "", "none"):
+        raise ClientSettingsError(
+            f"{path}: {_HOST_CHECK}={text}: write https, or nothing or none to accept any name"
+        )
+    return text.lower() == "https"
 
 
 _WORDS = {

@@ -35,7 +35,8 @@ class SaslConfig:
 
     `max_reauth_ms`: lifetime of a login, 0: that of its connection. `max_request_bytes`: size of a
     request before the login. `timeout_ms`, `logins_max`: time limit and maximum number of
-    concurrent logins.
+    concurrent logins. `logins_rate`: clients per second whose login may begin, where no TLS
+    handshake limits them.
     """
 
     mechanisms: tuple[ScramMechanism, ...]
@@ -44,6 +45,7 @@ class SaslConfig:
     max_request_bytes: int = security.MAX_LOGIN_BYTES.default_of()
     timeout_ms: int = security.HANDSHAKE_TIMEOUT.default_of()
     logins_max: int = security.HANDSHAKES_MAX.default_of()
+    logins_rate: int = security.HANDSHAKES_RATE.default_of()
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,6 +285,7 @@ def _sasl(properties: Properties, found: ListenerSecurity) -> SaslConfig | None:
         max_request_bytes=properties.get_for(security.MAX_LOGIN_BYTES, name),
         timeout_ms=properties.get(security.HANDSHAKE_TIMEOUT),
         logins_max=properties.get(security.HANDSHAKES_MAX),
+        logins_rate=properties.get(security.HANDSHAKES_RATE),
     )
 
 

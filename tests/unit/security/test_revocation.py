@@ -115,6 +115,16 @@ def test_unreadable_entries_are_reported(data: bytes, kind: ProblemKind, says: s
     assert says in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    "data", [b"a-token-by-mistake\n", b"serial=a-token-by-mistake\n" + revocation_list(CA, 5)]
+)
+def test_content_of_an_unreadable_file_is_not_shown(data: bytes) -> None:
+    """The path, or the Secret that the operator reads, may be a wrong one, with a token or a password."""
+    with pytest.raises(CertificateProblem, match="line 1 that is not a serial") as raised:
+        load_revoked(data, "revoked")
+    assert "token" not in str(raised.value)
+
+
 def test_listener_applies_revocations_even_if_its_pair_is_unusable() -> None:
     """And who was revoked stays so while the file can't be read."""
     mine = issue(issuer=CA)

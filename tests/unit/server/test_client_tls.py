@@ -111,6 +111,10 @@ def test_encrypted_key_is_decrypted_with_its_password_which_is_never_shown(folde
         ({"ssl_keystore_type": "JKS"}, "ssl.keystore.type=JKS: only PEM is supported"),
         ({"security_protocol": "SASL_SSL"}, "security.protocol=SASL_SSL: write PLAINTEXT or SSL"),
         ({"ssl_truststore_location": None}, "ssl.truststore.location is not set"),
+        (
+            {"ssl_endpoint_identification_algorithm": "htttps"},
+            "ssl.endpoint.identification.algorithm=htttps: write https",
+        ),
         ({"ssl_trustmanager_algorithm": "PKIX"}, "ssl.trustmanager.algorithm is not supported"),
     ],
 )

@@ -1,6 +1,7 @@
 """Which connection gives way: the idlest, never a voter's; and bounds on what an unfinished request holds."""
 
 from dataclasses import dataclass, field
+from weakref import ref
 
 from quorum_node.configuration.limits import ConnectionLimits
 from quorum_node.server.listener.connection_book import MAX_PER_VOTER, ConnectionBook
@@ -202,3 +203,19 @@ def test_unfinished_requests_per_principal_are_limited() -> None:
     env.book.has_unfinished(late, 0)
     env.book.has_unfinished(small, 199_000)
     assert not small.closed, "what was answered counts no more"
+
+
+def test_connection_of_a_client_that_logs_in_counts_for_its_user_only() -> None:
+    """Before the login it counted for the certificate of its handshake."""
+    env = Env(principal_connections=2, principal_queued_bytes=200_000)
+    first = known(env, "User:certificate")
+    env.book.has_unfinished(first, 150_000)
+    env.book.identified(first, "User:a")
+    others = [known(env, "User:certificate") for _ in range(2)]
+    env.book.has_unfinished(others[0], 150_000)
+    assert not any(each.closed for each in (first, *others))
+    env.book.has_unfinished(first, 200_001)
+    assert first.closed == ["quorum.principal.queued.max.request.bytes"]
+    kept = ref(first)
+    del first
+    assert kept() is None, "nothing is kept of a closed connection"

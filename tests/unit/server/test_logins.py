@@ -26,6 +26,7 @@ from quorum_node.server.listener.kafka_listener import KafkaListener, LoopShares
 from quorum_node.server.listener.logins import MAX_VERSIONS_REQUESTS, Logins
 from quorum_node.server.listener.port import InboundRequest
 from quorum_node.server.observing.metrics import Metrics
+from support.known_user import Known
 from support.listener_settings import listener_settings
 from support.scram_client import first_message, last_message
 
@@ -165,6 +166,20 @@ class Client:
     @property
     def is_closed(self) -> bool:
         return self.wire.is_closed
+
+
+async def test_logins_over_connections_with_one_certificate_use_up_no_share_of_it() -> None:
+    """Where the listener asks for certificates as well. A request that is answered after the login counts for the user."""
+    env = Env()
+    env.listener.authentication = Known("TOOLS")
+    waiting = env.client()
+    clients = [env.client() for _ in range(3)]
+    for client in clients:
+        assert client.log_in().error_code == 0
+    callers = waiting.connection.caller, clients[0].connection.caller
+    assert [each.principal for each in callers] == [Known.user.principal, "User:alice"]
+    assert [env.listener.share_of(each).requests for each in callers] == [0, 0]
+    assert waiting.requests_own_principal() == Known.user.principal
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])

@@ -100,7 +100,7 @@ HANDSHAKES_RATE = Key(
     "quorum.handshakes.rate",
     Integer(1, MANY),
     100,
-    "ours: maximum number of handshakes of a listener per second, with addresses in turn; each takes about a millisecond of CPU time",
+    "ours: maximum number of handshakes of a listener per second, and of logins that begin at a listener with `SASL_PLAINTEXT`, with addresses in turn; each takes about a millisecond of CPU time",
 )
 IDENTITY_BINDING = Key(
     "quorum.identity.binding",

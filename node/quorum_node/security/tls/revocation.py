@@ -19,7 +19,6 @@ _LIST = "X509 CRL"
 _SERIAL = b"serial="
 _MAX_SERIAL_DIGITS = 40
 """RFC 5280, section 4.1.2.2: at most 20 octets."""
-_SHOWN = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +79,8 @@ def _serial(line: bytes, number: int, what: str) -> int:
             return int(digits, 16)
         except ValueError:
             pass
-    text = f"has a line {number} that is not a serial in hexadecimal digits: {line[:_SHOWN]!r}"
+    # The line is not shown: with a wrong path, or a wrong key of a Secret, it may be a token.
+    text = f"has a line {number} that is not a serial in hexadecimal digits"
     raise CertificateProblem(ProblemKind.MALFORMED, what, text)
 
 

@@ -84,7 +84,11 @@ class ConnectionBook:
             self._close_idlest(self._ordinary, connection, "max.connections")
 
     def identified(self, connection: Connection, principal: str) -> None:
-        """Its client is authenticated; another connection of the same principal may be closed for it."""
+        """Its client is authenticated; another connection of the same principal may be closed for it.
+
+        Called again when a client with a certificate logs in as a user: from then on it counts for the user only.
+        """
+        self._forget_principal(connection)
         self._principal_of[connection] = principal
         same = self._by_principal.setdefault(principal, set())
         same.add(connection)
@@ -196,6 +200,7 @@ class ConnectionBook:
             return
         same = self._by_principal[principal]
         same.discard(connection)
+        self._unfinished_of[principal] -= self._unfinished.get(connection, 0)
         if not same:
             del self._by_principal[principal], self._unfinished_of[principal]
 

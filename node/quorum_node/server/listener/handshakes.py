@@ -1,6 +1,6 @@
-"""TLS handshakes with clients: bounded in time, in number, and in the rate at which they begin.
+"""TLS handshakes with clients, and logins in clear text: bounded in time, in number, and in the rate at which they begin.
 
-A handshake costs a millisecond of CPU, and a client that stalls occupies a slot. So handshakes begin at a bounded rate, round robin over
+A handshake costs a millisecond of CPU, as a login does, and a client that stalls occupies a slot. So handshakes begin at a bounded rate, round robin over
 the addresses. If there are too many, the oldest handshake of the address with the most is cancelled: a flood from one host displaces only
 itself. Must not know the protocol above TLS.
 """
@@ -115,13 +115,17 @@ class Handshakes:
         begun.append(True)
         authentication = self._authentication
         try:
-            if authentication.takes_clear_text and not await speaks_tls(connection):
+            context = authentication.context
+            plain = context is None or (
+                authentication.takes_clear_text and not await speaks_tls(connection)
+            )
+            if plain:
                 await self._loop.connect_accepted_socket(self._make, connection)
                 return
             await self._loop.connect_accepted_socket(
                 self._make,
                 connection,
-                ssl=authentication.context,
+                ssl=context,
                 ssl_handshake_timeout=authentication.handshake_timeout_seconds,
                 ssl_shutdown_timeout=_SHUTDOWN_SECONDS,
             )

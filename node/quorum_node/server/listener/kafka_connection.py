@@ -152,6 +152,7 @@ class KafkaConnection(asyncio.Protocol):
         """Set the principal, whose connections are counted together. An anonymous caller has a separate share for each connection."""
         if is_anonymous(caller) or self._closed:
             return
+        self._share.answered(len(self._waiting))
         self._share = self._server.share_of(caller)
         self._share.received(len(self._waiting))
         self._server.book.identified(self, caller.principal)
@@ -435,8 +436,7 @@ class KafkaConnection(asyncio.Protocol):
         if self._is_retiring or self._closed:
             return
         self._is_retiring = True
-        # A connection that is closing is not authenticated again.
-        self.identity = NOT_YET
+        self.identity = NOT_YET  # a closing connection is not authenticated again
         self._server.loop.call_later(RETIRED_AFTER_SECONDS, self.drop, "retired")
         self._throttle(more=False)
 

@@ -76,7 +76,8 @@ class KafkaListener:
         self.decode: Callable[[Buffer], Request] = (
             decode_request if apis is APIS else partial(decode_request, apis=apis)
         )
-        self.authentication = authentication or ClearText(settings.name)
+        self._reports = RefusedPeers()
+        self.authentication = authentication or self._clear_text()
         self._label = settings.name.lower()
         self.handler = handler
         self._metrics = metrics
@@ -101,14 +102,29 @@ class KafkaListener:
         self._closing = False
         self._all_gone = asyncio.Event()
 
+    def _clear_text(self) -> ClearText:
+        """Where clients log in without TLS, logins begin at the rate of handshakes, as those cost as much."""
+        sasl, name = self.settings.sasl, self.settings.name
+        if sasl is None:
+            return ClearText(name)
+        return ClearText(
+            name,
+            handshakes_max=sasl.logins_max,
+            handshakes_rate=sasl.logins_rate,
+            told=self._gave_way,
+        )
+
+    def _gave_way(self, host: str, error: BaseException) -> None:
+        self._count_closed("login")
+        self._tell(host, str(error))
+
+    def _tell(self, host: str, why: str) -> None:
+        self._reports.client_refused(self.settings.name, host, why)
+
     def _logins(self, sasl: SaslConfig, stored: StoredCredentials | None) -> Logins:
         assert stored is not None, "a listener with SASL needs credentials"
-        name, reports = self.settings.name, RefusedPeers()
-
-        def tell(host: str, why: str) -> None:
-            reports.client_refused(name, host, why)
-
-        return Logins(name, sasl, stored, self.handler, tell, self._count_closed)
+        name = self.settings.name
+        return Logins(name, sasl, stored, self.handler, self._tell, self._count_closed)
 
     async def start(self) -> None:
         """Bind and listen. Raises OSError."""
@@ -122,7 +138,7 @@ class KafkaListener:
             make,
             self.settings.limits.creation_rate,
             lambda error: self._count_closed("accept"),
-            None if self.authentication.context is None else Handshakes(self.authentication, make),
+            Handshakes(self.authentication, make) if self.authentication.handshakes_max else None,
         )
         self._acceptor.start()
         self._sweep()

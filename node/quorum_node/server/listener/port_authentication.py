@@ -6,6 +6,7 @@ Owns the interface, and the implementation for clear text. TLS is in `tls_authen
 import asyncio
 import math
 import ssl
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -35,11 +36,11 @@ class PortAuthentication(Protocol):
 
     @property
     def handshakes_max(self) -> int:
-        """Maximum number of handshakes at a time."""
+        """Maximum number of handshakes at a time; 0: new clients wait neither for a handshake nor for their login."""
 
     @property
     def handshakes_rate(self) -> int:
-        """Maximum number of handshakes that begin in a second."""
+        """Maximum number of handshakes, or logins in clear text, that begin in a second."""
 
     @property
     def takes_clear_text(self) -> bool:
@@ -71,9 +72,17 @@ class Anonymous:
     not_after: float = math.inf
 
 
+def _ignore(address: str, error: BaseException) -> None:
+    """Without handshakes none can fail."""
+
+
 @dataclass(frozen=True, slots=True)
 class ClearText:
-    """Accepts every client. `name`: of the listener."""
+    """Accepts every client. `name`: of the listener.
+
+    Where clients log in, `handshakes_max` and `handshakes_rate` limit those that wait for it, and `told` reports each client that is
+    closed in favour of others.
+    """
 
     name: str
     context: None = None
@@ -83,13 +92,15 @@ class ClearText:
     takes_clear_text: bool = True
     binds_ids: bool = False
     changes: int = 0
+    told: Callable[[str, BaseException], None] = _ignore
 
     def authenticate(self, transport: asyncio.BaseTransport, address: str) -> PeerIdentity:
         """See `PortAuthentication`."""
         return Anonymous(Caller(ANONYMOUS_PRINCIPAL, address, self.name))
 
     def refused(self, address: str, error: BaseException) -> None:
-        """Without TLS there are no handshakes."""
+        """See `PortAuthentication`."""
+        self.told(address, error)
 
     def is_still_valid(self, identity: PeerIdentity) -> bool:
         """See `PortAuthentication`."""
