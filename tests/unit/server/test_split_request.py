@@ -1,6 +1,7 @@
 """A request for several partitions: every replica gets its part, and no partition waits for another."""
 
 import asyncio
+import sys
 from collections.abc import Callable
 from typing import Any, cast
 from uuid import UUID
@@ -8,7 +9,15 @@ from uuid import UUID
 import pytest
 
 from quorum_node.protocol.errors import ErrorCode
-from quorum_node.protocol.fetch import FetchRequest, FetchResponse, FetchTopic
+from quorum_node.protocol.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    ForgottenTopic,
+    ReplicaListener,
+    ReplicaState,
+)
 from quorum_node.raft import messages as raft
 from quorum_node.raft.errors import RaftError
 from quorum_node.records.identity import ReplicaKey
@@ -29,6 +38,7 @@ class ParkingReplica:
     """Parks every request until it is completed, or expedited."""
 
     def __init__(self, at_once: raft.Response | None = None) -> None:
+        self.requests: list[raft.Request] = []
         self.parked: dict[int, Callable[[raft.Response], None]] = {}
         self.abandoned: list[int] = []
         self.at_once = at_once
@@ -37,6 +47,7 @@ class ParkingReplica:
 
     def request(self, request: raft.Request, done: Callable[[raft.Response], None]) -> int:
         self._next_id += 1
+        self.requests.append(request)
         if self.at_once is not None:
             done(self.at_once)
         else:
@@ -61,9 +72,14 @@ class ParkingReplica:
 class RequestConnection:
     """The connection's side of a request."""
 
-    def __init__(self) -> None:
+    def __init__(self, size_bytes: int = 200) -> None:
+        self.size_bytes = size_bytes
+        self.kept: Message | None = None
         self.on_abandoned: Callable[[], None] | None = None
         self.replies: list[Message] = []
+
+    def keep_only(self, body: Message) -> None:
+        self.kept = body
 
     def when_abandoned(self, abandoned: Callable[[], None]) -> None:
         self.on_abandoned = abandoned
@@ -100,8 +116,8 @@ class Node:
         part = raft.FetchRequest("c", key, 7, 40, 7, wait_ms)
         return self.ask(FETCH.to_wire([(number, part) for number in numbers], VERSION))
 
-    def ask(self, body: Message) -> RequestConnection:
-        connection = RequestConnection()
+    def ask(self, body: Message, size_bytes: int = 200) -> RequestConnection:
+        connection = RequestConnection(size_bytes)
         self.requests.ask(cast(InboundRequest, cast(Any, connection)), body)
         return connection
 
@@ -155,6 +171,39 @@ async def test_unknown_topic_gets_its_error_and_does_not_affect_others() -> None
     (answer,) = connection.replies
     assert isinstance(answer, FetchResponse)
     assert [topic.topic_id for topic in answer.responses] == [UUID(int=99), METADATA_TOPIC_ID]
+
+
+@pytest.mark.parametrize("partitions", [1, 2])
+async def test_parked_fetch_keeps_only_what_its_answer_depends_on(partitions: int) -> None:
+    """A thousand connections may wait at the same time, with eight megabytes of unused fields each."""
+    replicas = [ParkingReplica() for _ in range(partitions)]
+    node, long = Node(*replicas), "x" * 100_000
+    part = FetchPartition(
+        partition=0,
+        fetch_offset=40,
+        partition_max_bytes=0,
+        listeners=(ReplicaListener(name=long, host=long, port=1),),
+    )
+    body = FetchRequest(
+        cluster_id=long,
+        replica_state=ReplicaState(replica_id=2),
+        max_wait_ms=500,
+        min_bytes=0,
+        topics=(FetchTopic(topic_id=METADATA_TOPIC_ID, partitions=(part,)),),
+        forgotten_topics_data=(ForgottenTopic(topic=long),),
+        rack_id=long,
+        tagged_fields=((999, long.encode()),),
+    )
+    unshared = FetchRequest(max_wait_ms=0, min_bytes=0, topics=())
+    connection = node.ask(body, size_bytes=600_000)
+    (parked,) = replicas[0].requests
+    assert connection.kept is not None
+    assert long not in repr(connection.kept)
+    assert isinstance(parked, raft.FetchRequest)
+    assert parked.endpoints == ()
+    assert sys.getrefcount(body) == sys.getrefcount(unshared), "only this test has the request"
+    replicas[0].answer(NEWS)
+    assert connection.records() == [(0, 0, b"batches")]
 
 
 async def test_repeated_partition_is_queried_once() -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from dataclasses import replace
 from time import perf_counter
 from typing import Protocol, TypeVar
 
@@ -100,6 +101,10 @@ class InboundRequest:
     def decided(self) -> Decided | None:
         """Cached decisions about this caller; None where they must not be cached."""
         return self.connection.decided
+
+    def keep_only(self, body: Message) -> None:
+        """Keep this instead of the decoded request while the answer is awaited."""
+        self.request = replace(self.request, body=body)
 
     def when_abandoned(self, abandoned: Callable[[], None]) -> None:
         """Set the callback for a connection that is closed before the answer; it replaces an earlier one."""

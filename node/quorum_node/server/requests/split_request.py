@@ -18,11 +18,14 @@ from quorum_node.protocol.fetch import FetchRequest
 from quorum_node.raft import messages as raft
 from quorum_node.schema.schema import Message
 from quorum_node.server.listener.port import InboundRequest
+from quorum_node.server.wire.fetch import without_unused_fields
 from quorum_node.server.wire.partitioned_rpc import Now, RaftRpc
 from quorum_node.server.wire.partitions import Answer, PartitionKey, Split
 from quorum_node.server.wire.rpcs import rpc_for
 
 _NOBODY = -1
+_LARGE_BYTES = 4096
+"""A Fetch of a member has a few hundred bytes for each partition."""
 _LONG_ENOUGH = 0.5
 """Part of its wait after which a fetch may be ended because of another one."""
 
@@ -55,6 +58,9 @@ class PartitionRequests:
         """Ask the replica of every partition in the request; reply when all have answered."""
         rpc = rpc_for(body)
         parts = rpc.split(body)
+        if inbound.size_bytes > _LARGE_BYTES and isinstance(body, FetchRequest):
+            body = without_unused_fields(body)
+            inbound.keep_only(body)
         if self._alone and len(parts) == 1:
             self._ask_one(inbound, rpc, body, *parts[0])
         else:

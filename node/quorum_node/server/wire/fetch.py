@@ -27,6 +27,7 @@ from quorum_node.protocol.fetch import SnapshotId as WireSnapshotId
 from quorum_node.raft import messages as raft
 from quorum_node.raft.config import CONTROLLER
 from quorum_node.raft.errors import RaftError
+from quorum_node.records.dialable import why_unusable
 from quorum_node.records.identity import Endpoint, replica_key
 from quorum_node.records.snapshot_id import SnapshotId
 from quorum_node.server.wire.errors import draft_field, raft_error, wire_error
@@ -65,9 +66,41 @@ def _asked(body: FetchRequest, part: FetchPartition, count: int) -> raft.FetchRe
         -1 if high_watermark == HIGH_WATERMARK_UNSUPPORTED else high_watermark,
         part.answer,
         part.witness,
-        tuple([Endpoint(each.name, each.host, each.port) for each in part.listeners]),
+        _listeners(part),
         part.corrupt,
         part.recovered_epoch,
+    )
+
+
+def _listeners(part: FetchPartition) -> tuple[Endpoint, ...]:
+    """Only those that a voter can have: a parked request keeps them."""
+    if not part.listeners:
+        return ()
+    found = tuple([Endpoint(each.name, each.host, each.port) for each in part.listeners])
+    return found if why_unusable(found) is None else ()
+
+
+def without_unused_fields(body: FetchRequest) -> FetchRequest:
+    """A request with the same answer. It is kept while the original is parked, whose other fields have any size, unknown ones included."""
+    topics = tuple(
+        FetchTopic(
+            topic=topic.topic,
+            topic_id=topic.topic_id,
+            partitions=tuple(
+                FetchPartition(
+                    partition=part.partition, fetch_offset=part.fetch_offset, partition_max_bytes=0
+                )
+                for part in topic.partitions
+            ),
+        )
+        for topic in body.topics
+    )
+    return FetchRequest(
+        replica_id=body.fetcher_id,
+        replica_state=ReplicaState(replica_id=body.fetcher_id),
+        max_wait_ms=body.max_wait_ms,
+        min_bytes=body.min_bytes,
+        topics=topics,
     )
 
 
