@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import uvloop
+from cryptography import x509
 
 from quorum_node.protocol.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from quorum_node.protocol.apis import API_VERSIONS
@@ -30,7 +31,7 @@ from quorum_node.server.observing.metrics import Metrics
 from quorum_node.server.observing.refused_peers import RefusedPeers
 from quorum_node.server.transport.bounded_handshake import MAX_HANDSHAKE_BYTES
 from quorum_node.server.transport.tls_contexts import Certificates
-from support.generated_certificates import Issued, issue, pem
+from support.generated_certificates import Issued, authority, issue, pem
 from support.listener_settings import listener_settings
 from support.ports import free_ports
 from support.tls_folder import CONFIG, look_again, tls_files
@@ -80,7 +81,13 @@ class Port:
     ) -> None:
         self.folder = folder
         self.files = tls_files(
-            folder / "1", MEMBER, CA.certificate, node_id=1, asked=asked, **properties
+            folder / "1",
+            MEMBER,
+            CA.certificate,
+            node_id=1,
+            asked=asked,
+            revoked=CA.certificate,  # without effect: it is trusted
+            **properties,
         )
         self.reports, self.counted = Reports(), list[str]()
         config = replace(CONFIG, **told)
@@ -109,16 +116,18 @@ class Port:
         else:
             inbound.reply(ANSWER)
 
-    def context(self, made: Issued | None) -> ssl.SSLContext:
+    def context(self, made: Issued | None, *above: x509.Certificate) -> ssl.SSLContext:
         write_folder(self.folder / "client", made or MEMBER, CA.certificate)
+        with (self.folder / "client" / "tls.crt").open("ab") as chain:
+            chain.write(pem(*above))
         folder = self.folder / "client" if made is not None else None
         return client_context(folder, self.folder / "1" / "ca.crt")
 
     async def connect(
-        self, made: Issued | None
+        self, made: Issued | None, *above: x509.Certificate
     ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         return await asyncio.open_connection(
-            "127.0.0.1", self.number, ssl=self.context(made), server_hostname="127.0.0.1"
+            "127.0.0.1", self.number, ssl=self.context(made, *above), server_hostname="127.0.0.1"
         )
 
     async def asks(self, made: Issued | None) -> bool:
@@ -404,6 +413,40 @@ def test_peer_that_is_no_longer_trusted_is_disconnected_after_the_response(
             port.parked[0].reply(ANSWER)
             assert len(await busy.read()) > 4
         assert all("whose issuer is not trusted any more" in each for each in port.reports.told)
+
+    at_a_port(tmp_path, play)
+
+
+def test_revoked_authority_between_a_client_and_a_trusted_one_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On open connections and new ones. Those below another authority stay."""
+    monkeypatch.setattr(kafka_listener, "_SWEEP_SECONDS", 0.05)
+    lower, other = (
+        authority(name, issuer=CA, start=now() - HOURS, end=now() + HOURS)
+        for name in ("lower", "other")
+    )
+
+    async def play(port: Port) -> None:
+        below = certificate_of("reader", None, lower)
+        gone, _ = await port.connect(below, lower.certificate)
+        stays = certificate_of("reader", None, other)
+        kept, asking = await port.connect(stays, other.certificate)
+        await until(lambda: len(port.listener.connections) == 2)
+        (tmp_path / "1" / "revoked").write_text(f"{lower.certificate.serial_number:x}\n")
+        look_again(port.files)
+        port.authentication.changed()
+        async with asyncio.timeout(10):
+            assert await gone.read() == b""
+            refused, its_writer = await port.connect(below, lower.certificate)
+            with contextlib.suppress(OSError):
+                assert await refused.read() == b""
+            asking.write(HELLO)
+            assert await kept.read(4), port.reports.told
+        for each in (asking, its_writer):
+            each.close()
+        assert len(port.reports.told) == 2
+        assert all("CN=lower with the serial" in each for each in port.reports.told)
 
     at_a_port(tmp_path, play)
 
