@@ -33,8 +33,10 @@ def print_result(program: str, text: str) -> int:
     """Print the result of a program; returns the exit code.
 
     A reader that stops early, such as `head`, is no error. Output that can't be written is one, in one line on stderr.
-    Characters that the terminal's encoding does not have are escaped.
+    Characters that the terminal's encoding does not have are escaped. A terminal gets no control characters; files and pipes get all.
     """
+    if sys.stdout.isatty():
+        text = printable(text)
     if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
@@ -47,6 +49,16 @@ def print_result(program: str, text: str) -> int:
         discard_output()
         return 1
     return 0
+
+
+def printable(text: str) -> str:
+    """Replace control characters: names and values are written by many, and errors by any server, who must not control the terminal of
+    an administrator.
+    """
+    return "".join(
+        each if each.isprintable() or each in "\n\t" else "\N{REPLACEMENT CHARACTER}"
+        for each in text
+    )
 
 
 def discard_output() -> None:

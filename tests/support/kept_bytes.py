@@ -8,8 +8,8 @@ from collections.abc import Callable
 class Wire(asyncio.Transport):
     """Keeps what is written."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, peername: tuple[str, int, int, int] | None = None) -> None:
+        super().__init__({} if peername is None else {"peername": peername})
         self.written = b""
         self.is_closed = False
         self.reads = True
@@ -22,6 +22,8 @@ class Wire(asyncio.Transport):
     def close(self) -> None:
         self.is_closed = True
         self._changed.set()
+
+    abort = close
 
     def pause_reading(self) -> None:
         self.reads = False

@@ -18,7 +18,7 @@ from quorum_node.backups.manifest import BackupError, Manifest, read_manifest
 from quorum_node.backups.object_address import ObjectAddress, Place, parse_place
 from quorum_node.client.committed_log import CommittedLog, CommittedLogError, parsed_addresses
 from quorum_node.client_tls import ClientTlsError, tls_of_options
-from quorum_node.command_line import INTERRUPTED, Parser, print_result
+from quorum_node.command_line import INTERRUPTED, Parser, print_result, printable
 
 _MOST_DIGITS = 9
 _MOST_SECONDS = 86_400
@@ -32,7 +32,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         lines: list[str] = parsed.command(parsed)
     except (BackupError, CommittedLogError, ClientTlsError) as error:
-        print(f"quorum-backup: {error}", file=sys.stderr)
+        print(printable(f"quorum-backup: {error}"), file=sys.stderr)
         _summarize(parsed, {"error": str(error)[:_MOST_SUMMARY]})
         return 1
     except KeyboardInterrupt:

@@ -17,7 +17,13 @@ from quorum_node.client_tls import (
     tls_of_folder,
     tls_of_options,
 )
-from quorum_node.command_line import INTERRUPTED, Parser, discard_output, print_result
+from quorum_node.command_line import (
+    INTERRUPTED,
+    Parser,
+    discard_output,
+    print_result,
+    printable,
+)
 from quorum_node.quorumctl import commands
 from quorum_node.quorumctl.alter import alter
 from quorum_node.quorumctl.arguments import check_arguments
@@ -63,7 +69,7 @@ def main(arguments: list[str] | None = None) -> int:
                 return 0
             document, lines = parsed.command(client, parsed)
     except CommandFailed as error:
-        print(f"quorumctl: {error}", file=sys.stderr)
+        print(printable(f"quorumctl: {error}"), file=sys.stderr)
         return 2 if isinstance(error, WrongUsage) else 1
     except ValidationError as error:  # of a request, so of the arguments
         first = error.errors()[0]

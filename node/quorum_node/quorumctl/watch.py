@@ -8,6 +8,7 @@ import time
 from datetime import UTC, datetime
 
 from quorum_node.api import NodeDescription, QuorumDescription
+from quorum_node.command_line import printable
 from quorum_node.quorumctl import render
 from quorum_node.quorumctl.client import AdminClient, CommandFailed
 
@@ -23,7 +24,7 @@ def watch(client: AdminClient, interval_seconds: float, count: int | None) -> No
         nodes, quorum = _look(client)
         if sys.stdout.isatty():
             lines = _page(nodes, quorum)
-            sys.stdout.write(_CLEAR + "\n".join(lines) + "\n")
+            sys.stdout.write(_CLEAR + printable("\n".join(lines)) + "\n")
             sys.stdout.flush()
         else:
             line = _summary(nodes, quorum)

@@ -9,6 +9,7 @@ from typing import Any
 from quorum_operator.backup_crd import BackupSpec
 from quorum_operator.crd import MetadataQuorumSpec
 from quorum_operator.desired import object_store, pod_template
+from quorum_operator.desired.arguments import literal
 from quorum_operator.desired.names import (
     LABEL_BACKUP,
     LABEL_MANAGED_BY,
@@ -107,7 +108,7 @@ def _target_arguments(owner: Owner, backup: BackupSpec) -> list[str]:
     store = backup.object_store
     if store is None:
         return ["--target", f"{_TARGET_PATH}/{owner.name}"]
-    arguments = ["--target", store.address(owner.name), "--scratch", _SCRATCH_PATH]
+    arguments = ["--target", literal(store.address(owner.name)), "--scratch", _SCRATCH_PATH]
     arguments += object_store.options(store)
     if store.path_style is not None:
         arguments.append("--path-style" if store.path_style else "--no-path-style")
@@ -154,9 +155,10 @@ def restore_arguments(spec: MetadataQuorumSpec) -> list[str]:
         return []
     store = source.object_store
     if store is None:
-        arguments = ["--restore-from", f"{RESTORE_PATH}/{source.path}".rstrip("/")]
+        arguments = ["--restore-from", literal(f"{RESTORE_PATH}/{source.path}".rstrip("/"))]
     else:
-        arguments = ["--restore-from", store.address(), *object_store.options(store, "--restore-")]
+        arguments = ["--restore-from", literal(store.address())]
+        arguments += object_store.options(store, "--restore-")
         if store.path_style is not None:
             arguments += ["--restore-path-style", str(store.path_style).lower()]
     return (

@@ -174,6 +174,26 @@ def test_object_store_job_has_the_address_and_references_to_credentials() -> Non
     assert [each["name"] for each in pod["volumes"]] == ["scratch"]
 
 
+def test_variables_of_the_container_are_not_inserted_into_paths() -> None:
+    """Kubernetes replaces $(NAME) in arguments, and $$ by $: a prefix could show the keys of the store in logs."""
+    prefix = "a/$(AWS_SECRET_ACCESS_KEY)/$$b"
+    written = "a/$$(AWS_SECRET_ACCESS_KEY)/$$$$b"
+    store = STORE.model_copy(update={"prefix": prefix})
+    stored = STORED.model_copy(update={"object_store": store})
+    (job,) = pod_of(backup.build(OWNER, SPEC, stored, secured=True))["spec"]["containers"]
+    assert f"s3://bucket/{written}/demo" in job["args"]
+    for source, found in (
+        (RestoreFromSpec(object_store=store), f"s3://bucket/{written}"),
+        (
+            RestoreFromSpec(claim_name="backups", path=prefix),
+            f"/var/lib/metadataquorum-restore/{written}",
+        ),
+    ):
+        spec = MetadataQuorumSpec(cluster_id="c", restore_from=source)
+        pod = stateful_set.build(OWNER, spec, FOUNDER)["spec"]["template"]["spec"]
+        assert found in pod["containers"][0]["args"]
+
+
 def restoring(**more: Any) -> MetadataQuorumSpec:
     source = RestoreFromSpec(object_store=STORE)
     return MetadataQuorumSpec(cluster_id="c", restore_from=source, **more)

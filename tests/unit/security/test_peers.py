@@ -58,3 +58,12 @@ def test_peer_below_an_intermediate_needs_the_intermediate() -> None:
     peer = issue(issuer=LOWER).certificate
     assert why_close(peer, BOTH, NONE, NOW, AT) is not None
     assert why_close(peer, BOTH, NONE, NOW, AT, (LOWER.certificate,)) is None
+
+
+def test_peer_is_disconnected_when_an_authority_above_it_is_revoked() -> None:
+    peer, above = issue(issuer=LOWER).certificate, (LOWER.certificate,)
+    gone = RevokedCertificates(frozenset({LOWER.certificate.serial_number}))
+    problem = why_close(peer, BOTH, gone, NOW, AT, above)
+    assert problem is not None
+    assert problem.kind is ProblemKind.REVOKED
+    assert "CN=lower with the serial" in str(problem)

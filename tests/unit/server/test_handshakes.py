@@ -5,153 +5,31 @@ import contextlib
 import os
 import socket
 import ssl
-from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
-import uvloop
 
-from quorum_node.protocol.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from quorum_node.protocol.api_versions import ApiVersionsRequest
 from quorum_node.protocol.apis import API_VERSIONS
 from quorum_node.protocol.fetch import FETCH as FETCH_API
 from quorum_node.protocol.fetch import FetchRequest, ReplicaState
 from quorum_node.protocol.frames import encode_request
-from quorum_node.security.caller import Caller
 from quorum_node.security.certificate_identity import Role
-from quorum_node.security.principals.mapping_rules import parse_mapping_rules
 from quorum_node.server.listener import kafka_listener
-from quorum_node.server.listener.kafka_listener import KafkaListener
-from quorum_node.server.listener.port import InboundRequest
-from quorum_node.server.listener.tls_authentication import TlsAuthentication
-from quorum_node.server.observing.metrics import Metrics
-from quorum_node.server.observing.refused_peers import RefusedPeers
 from quorum_node.server.transport.bounded_handshake import MAX_HANDSHAKE_BYTES
 from quorum_node.server.transport.tls_contexts import Certificates
-from support.generated_certificates import Issued, issue, pem
-from support.listener_settings import listener_settings
-from support.ports import free_ports
-from support.tls_folder import CONFIG, look_again, tls_files
+from support.generated_certificates import Issued, authority, issue, pem
+from support.tls_folder import look_again
+from support.tls_port import ANSWER, CA, HELLO, Port, at_a_port
 from support.tls_quorum import (
     HOURS,
     certificate_of,
-    client_context,
     new_authority,
     now,
     write_folder,
 )
-
-CA = new_authority()
-MEMBER = certificate_of("member", 1, CA)
-HELLO = encode_request(
-    API_VERSIONS,
-    3,
-    1,
-    "me",
-    ApiVersionsRequest(client_software_name="x", client_software_version="1"),
-)
-ANSWER = ApiVersionsResponse(error_code=0, api_keys=())
-
-
-class Reports(RefusedPeers):
-    """Keeps what would be logged."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.told: list[str] = []
-
-    def client_refused(self, listener: str, host: str, why: str) -> None:
-        self.told.append(why)
-
-
-class Port:
-    """Of member 1. Requests are answered at once, unless `parks`."""
-
-    def __init__(
-        self,
-        folder: Path,
-        *,
-        rules: str = "",
-        asked: Certificates,
-        properties: dict[str, str],
-        **told: Any,
-    ) -> None:
-        self.folder = folder
-        self.files = tls_files(
-            folder / "1", MEMBER, CA.certificate, node_id=1, asked=asked, **properties
-        )
-        self.reports, self.counted = Reports(), list[str]()
-        config = replace(CONFIG, **told)
-        if rules:
-            config = replace(config, role_rules=parse_mapping_rules(rules))
-        self.authentication = TlsAuthentication(
-            "TOOLS", self.files, config, self.reports, self.counted.append
-        )
-        (self.number,) = free_ports(1)
-        self.callers: list[Caller] = []
-        self.parks = False
-        self.parked: list[InboundRequest] = []
-        self.listener = KafkaListener(
-            listener_settings("TOOLS", port=self.number),
-            self._answer,
-            Metrics(),
-            lambda why, detail, peer: None,
-            voter_ids=lambda: (1, 2),
-            authentication=self.authentication,
-        )
-
-    def _answer(self, inbound: InboundRequest) -> None:
-        self.callers.append(inbound.caller)
-        if self.parks:
-            self.parked.append(inbound)
-        else:
-            inbound.reply(ANSWER)
-
-    def context(self, made: Issued | None) -> ssl.SSLContext:
-        write_folder(self.folder / "client", made or MEMBER, CA.certificate)
-        folder = self.folder / "client" if made is not None else None
-        return client_context(folder, self.folder / "1" / "ca.crt")
-
-    async def connect(
-        self, made: Issued | None
-    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        return await asyncio.open_connection(
-            "127.0.0.1", self.number, ssl=self.context(made), server_hostname="127.0.0.1"
-        )
-
-    async def asks(self, made: Issued | None) -> bool:
-        """Whether a caller with this certificate gets a response."""
-        try:
-            reader, writer = await self.connect(made)
-            writer.write(HELLO)
-            found = bool(await reader.read(4))
-            writer.close()
-        except OSError:
-            return False
-        return found
-
-
-def at_a_port(
-    folder: Path,
-    play: Callable[[Port], Awaitable[None]],
-    rules: str = "",
-    asked: Certificates = Certificates.AS_CONFIGURED,
-    properties: dict[str, str] | None = None,
-    **reported: Any,
-) -> None:
-    """On the loop that nodes run on. `properties`: as of `tls_files`. `reported`: fields of the TLS configuration."""
-
-    async def run() -> None:
-        port = Port(folder, rules=rules, asked=asked, properties=properties or {}, **reported)
-        await port.listener.start()
-        try:
-            await play(port)
-        finally:
-            await port.listener.close(0.1)
-
-    uvloop.run(run())
 
 
 def open_sockets() -> int:
@@ -404,6 +282,40 @@ def test_peer_that_is_no_longer_trusted_is_disconnected_after_the_response(
             port.parked[0].reply(ANSWER)
             assert len(await busy.read()) > 4
         assert all("whose issuer is not trusted any more" in each for each in port.reports.told)
+
+    at_a_port(tmp_path, play)
+
+
+def test_revoked_authority_between_a_client_and_a_trusted_one_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On open connections and new ones. Those below another authority stay."""
+    monkeypatch.setattr(kafka_listener, "_SWEEP_SECONDS", 0.05)
+    lower, other = (
+        authority(name, issuer=CA, start=now() - HOURS, end=now() + HOURS)
+        for name in ("lower", "other")
+    )
+
+    async def play(port: Port) -> None:
+        below = certificate_of("reader", None, lower)
+        gone, _ = await port.connect(below, lower.certificate)
+        stays = certificate_of("reader", None, other)
+        kept, asking = await port.connect(stays, other.certificate)
+        await until(lambda: len(port.listener.connections) == 2)
+        (tmp_path / "1" / "revoked").write_text(f"{lower.certificate.serial_number:x}\n")
+        look_again(port.files)
+        port.authentication.changed()
+        async with asyncio.timeout(10):
+            assert await gone.read() == b""
+            refused, its_writer = await port.connect(below, lower.certificate)
+            with contextlib.suppress(OSError):
+                assert await refused.read() == b""
+            asking.write(HELLO)
+            assert await kept.read(4), port.reports.told
+        for each in (asking, its_writer):
+            each.close()
+        assert len(port.reports.told) == 2
+        assert all("CN=lower with the serial" in each for each in port.reports.told)
 
     at_a_port(tmp_path, play)
 

@@ -65,8 +65,10 @@ class Env:
         self.listener = listener
         self.connection, self.wire = self.connect()
 
-    def connect(self) -> tuple[KafkaConnection, Wire]:
-        connection, wire = KafkaConnection(self.listener), Wire()
+    def connect(
+        self, peername: tuple[str, int, int, int] | None = None
+    ) -> tuple[KafkaConnection, Wire]:
+        connection, wire = KafkaConnection(self.listener), Wire(peername)
         connection.connection_made(wire)
         return connection, wire
 
@@ -89,6 +91,16 @@ async def test_request_has_the_authenticated_principal_of_its_connection() -> No
     assert (first.principal, first.host) == ("User:ANONYMOUS", "")
     assert (first.listener, first.identity) == ("CONTROLLER", None)
     await turns()
+
+
+async def test_limit_of_an_address_counts_on_a_socket_for_both_protocols() -> None:
+    """Linux shows the address of an IPv4 client of an IPv6 socket in another form."""
+    s = Env(limits=ConnectionLimits(per_address={"10.0.0.9": 1}))
+    opened = [s.connect(("::ffff:10.0.0.9", 1, 0, 0)) for _ in range(2)]
+    assert [connection.address for connection, _ in opened] == ["10.0.0.9"] * 2
+    assert [wire.is_closed for _, wire in opened] == [True, False]
+    connection, _ = s.connect(("fd00::ffff:9", 1, 0, 0))
+    assert connection.address == "fd00::ffff:9"
 
 
 @pytest.mark.parametrize("piece", [1, 3, 50, 10_000])

@@ -21,13 +21,13 @@ BASE = {
 NO_HEADERS = Headers({"content-length": "0"})
 
 
-def status_of(method: str, host: str, *tokens: str) -> int | None:
+def status_of(method: str, host: str, *tokens: str, headers: Headers = NO_HEADERS) -> int | None:
     """The status with which a request without a token is refused by a node that has these tokens; None: it is allowed."""
     scope: dict[str, Any] = {
         "type": "http", "method": method, "path": "/v1/append", "client": (host, 1),
     }  # fmt: skip
-    caller: Caller = caller_of(scope, NO_HEADERS, tokens)
-    found = refusal_without_authorizer(scope, NO_HEADERS, tokens, caller)
+    caller: Caller = caller_of(scope, headers, tokens)
+    found = refusal_without_authorizer(scope, headers, tokens, caller)
     return None if found is None else found.status
 
 
@@ -42,6 +42,14 @@ def test_change_from_another_host_is_refused_without_a_token(method: str, host: 
 def test_change_from_the_own_host_needs_a_token_only_if_there_is_one(host: str) -> None:
     assert status_of("PUT", host) is None
     assert status_of("PUT", host, "a-token") == 401
+
+
+@pytest.mark.parametrize("origin", ["https://other.example", "http://127.0.0.1:8080", "null"])
+def test_change_by_a_web_page_in_a_browser_on_the_own_host_is_refused(origin: str) -> None:
+    """Browsers send this header with each change, also if the page's host name leads to this node by now."""
+    headers = Headers({"content-length": "0", "origin": origin})
+    assert status_of("POST", "127.0.0.1", headers=headers) == 403
+    assert status_of("GET", "127.0.0.1", headers=headers) is None
 
 
 def test_missing_token_is_logged_at_start() -> None:

@@ -106,7 +106,9 @@ def why_others_refuse(material: Material, now: datetime) -> CertificateProblem |
     what = "the certificate in use"
     try:
         check_time(material.pair.leaf, now, what)
-        check_revoked(material.pair.leaf, material.revoked, what)
+        trusted = () if material.trust is None else material.trust.certificates
+        above = [each for each in material.pair.chain[1:] if each not in trusted]
+        check_revoked(material.pair.leaf, material.revoked, what, above)
     except CertificateProblem as problem:
         return problem
     return None

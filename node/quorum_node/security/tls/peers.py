@@ -27,25 +27,32 @@ def why_close(
     """Why the connection has to be closed, None if it may continue. `what`: the peer's address, for
     the log.
 
-    `intermediates`: certificates that the peer sent besides its own, if the TLS library provides
-    them. Without them the issuer itself has to be in the bundle.
+    `intermediates`: the authorities between its certificate and a trusted one. Without them the issuer
+    itself has to be in the bundle.
     """
     try:
         check_time(peer, now, what)
     except CertificateProblem as problem:
         return problem
-    if revoked.holds(peer):
-        return _revoked(peer, what)
+    for each in (peer, *intermediates):
+        if revoked.holds(each):
+            return _revoked(each, what)
     if trusted_issuer((peer, *intermediates), trust.certificates, now) is None:
         text = f"shows {name_of(peer)}, whose issuer is not trusted any more"
         return CertificateProblem(ProblemKind.UNTRUSTED, what, text)
     return None
 
 
-def check_revoked(certificate: x509.Certificate, revoked: RevokedCertificates, what: str) -> None:
-    """Check revocation after a handshake: OpenSSL does not. Raises CertificateProblem."""
-    if revoked.holds(certificate):
-        raise _revoked(certificate, what)
+def check_revoked(
+    certificate: x509.Certificate,
+    revoked: RevokedCertificates,
+    what: str,
+    intermediates: Sequence[x509.Certificate] = (),
+) -> None:
+    """Check revocation after a handshake: OpenSSL does not. `intermediates`: see `why_close`. Raises CertificateProblem."""
+    for each in (certificate, *intermediates):
+        if revoked.holds(each):
+            raise _revoked(each, what)
 
 
 def _revoked(certificate: x509.Certificate, what: str) -> CertificateProblem:

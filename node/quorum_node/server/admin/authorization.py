@@ -2,7 +2,7 @@
 
 With an authorizer every route needs the right that `security/rights/http_table.py` names; the holder of the admin token has every right.
 Without an authorizer reads are open. Other requests need the admin token, if the node has one, or an administrator's certificate. If the
-node has no token, they are served to callers on the same host only.
+node has no token, they are served to callers on the same host only, and not to web pages in a browser there.
 """
 
 import hmac
@@ -30,6 +30,10 @@ _WHO = "the request is not authenticated: show a client certificate, or send 'Au
 _EXPOSED = (
     "the token was sent in clear text, where others can read it, so it is refused: configure admin.listener=https://…,"
     " send the token there and replace it by a new one, or set admin.token.in.clear.text=true"
+)
+_FROM_A_PAGE = (
+    "this node has no admin token, so it accepts no changes from browsers, where any web page could send them (header Origin): set"
+    " admin.token.file on every node, or use quorumctl"
 )
 _SCHEME = "bearer"
 _READING = ("GET", "HEAD")
@@ -101,6 +105,8 @@ def refusal_without_authorizer(
             "this node has no admin token, so it accepts changes from its own host only: set"
             " admin.token.file on every node, and send 'Authorization: Bearer <token>'",
         )
+    if "origin" in headers:
+        return ApiProblem(403, ErrorCode.UNAUTHORIZED, _FROM_A_PAGE)
     return _body_refusal(headers)
 
 

@@ -71,7 +71,7 @@ class TlsAuthentication:
         if held.certificate is None or trust is None:
             return True
         revoked = self._files.material.revoked
-        problem = why_close(held.certificate, trust, revoked, utc_now(), "it")
+        problem = why_close(held.certificate, trust, revoked, utc_now(), "it", held.intermediates)
         if problem is not None:
             self._tell(held.caller.host, f"its connection is closed: {problem}", "certificate")
         return problem is None

@@ -12,6 +12,11 @@ _LOG = structlog.get_logger("quorum_node")
 _AGAIN_AFTER_SECONDS = 60.0
 _MAX_DIFFERENT = 100
 """Lines in a minute. Further refusals are counted by the metrics only."""
+_MAX_OF_PEER = 20
+"""Lines in a minute about one peer at one listener: it chooses user names, and so could use up all lines before it guesses passwords, or
+hide what happens to others.
+"""
+_LAST = "; further lines about it are left out for a minute, and only counted"
 
 
 class RefusedPeers:
@@ -25,7 +30,7 @@ class RefusedPeers:
         """A client at `host` was refused at a listener, or its connection was closed."""
         if self._is_new((listener, host, why)):
             _LOG.warning(
-                f"{host or 'a client'} is refused at listener {listener}: {why}",
+                f"{host or 'a client'} is refused at listener {listener}: {why}{self._end(listener, host)}",
                 listener=listener,
                 peer=host,
             )
@@ -33,7 +38,7 @@ class RefusedPeers:
     def server_refused(self, address: str, why: str) -> None:
         """A connection to `address` (host:port) failed: this node or the peer refused the other."""
         if self._is_new(("", address, why)):
-            _LOG.warning(f"no connection to {address}: {why}", peer=address)
+            _LOG.warning(f"no connection to {address}: {why}{self._end('', address)}", peer=address)
 
     def _is_new(self, what: tuple[str, str, str]) -> bool:
         now = self._clock()
@@ -41,5 +46,14 @@ class RefusedPeers:
             del self._said[said]
         if what in self._said or len(self._said) >= _MAX_DIFFERENT:
             return False
+        if self._lines_about(*what[:2]) >= _MAX_OF_PEER:
+            return False
         self._said[what] = now
         return True
+
+    def _end(self, listener: str, peer: str) -> str:
+        """The end of a line that is written now."""
+        return _LAST if self._lines_about(listener, peer) >= _MAX_OF_PEER else ""
+
+    def _lines_about(self, listener: str, peer: str) -> int:
+        return sum(said[:2] == (listener, peer) for said in self._said)

@@ -10,7 +10,7 @@ from quorum_node.server.observing.refused_peers import RefusedPeers
 from quorum_node.server.peers.dialling import ClosedEarly, WrongPeer
 from quorum_node.server.transport.handshake_errors import why_handshake_failed
 from quorum_node.server.transport.tls_files import TlsFiles, utc_now
-from quorum_node.server.transport.tls_peers import PeerRejected, check_dialled, peer_certificate
+from quorum_node.server.transport.tls_peers import PeerRejected, check_dialled, peer_chain
 
 _CLOSED_EARLY = "it closes the connection before it answers; it may not accept this node's certificate: see its log"
 
@@ -44,7 +44,7 @@ class TlsDialling:
     def check(self, transport: asyncio.BaseTransport, host: str, port: int) -> float:
         """See `Dialling`."""
         try:
-            node_id, shown = self._node_at(host, port), peer_certificate(transport)
+            node_id, shown = self._node_at(host, port), peer_chain(transport, self._files.trust)
             return check_dialled(shown, host, node_id, self._files, utc_now(), self._role)
         except PeerRejected as error:
             raise WrongPeer(f"who answers {error}") from None

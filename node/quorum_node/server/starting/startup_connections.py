@@ -22,7 +22,7 @@ def dial_as(config: NodeConfig, tls: TlsOfPorts) -> Dial:
     if files is None:
         return dial_in_clear_text
     from quorum_node.server.transport.tls_files import utc_now
-    from quorum_node.server.transport.tls_peers import PeerRejected, certificate_in, check_dialled
+    from quorum_node.server.transport.tls_peers import PeerRejected, chain_of, check_dialled
 
     def dial(server: HostPort, timeout_seconds: float) -> socket.socket:
         plain = dial_in_clear_text(server, timeout_seconds)
@@ -32,7 +32,7 @@ def dial_as(config: NodeConfig, tls: TlsOfPorts) -> Dial:
             plain.close()
             raise
         try:
-            shown = certificate_in(connection.getpeercert(binary_form=True))
+            shown = chain_of(connection, files.trust)
             check_dialled(shown, server.host, None, files, utc_now())
         except PeerRejected as error:
             connection.close()

@@ -3,6 +3,9 @@
 import asyncio
 import socket
 
+_MAPPED = "::ffff:"
+"""Before the address of an IPv4 client of an IPv6 socket (RFC 4291, section 2.5.5.2)."""
+
 
 def prepare_socket(transport: asyncio.BaseTransport) -> None:
     """Disable Nagle's algorithm, and enable keepalive to detect a peer whose host has vanished."""
@@ -32,6 +35,9 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 def address_of(transport: asyncio.BaseTransport | None) -> str:
-    """IP address of the other side; empty if the connection is closed."""
+    """IP address of the other side; empty if the connection is closed. That of an IPv4 client is the same on all sockets: limits and
+    access control entries name it.
+    """
     peer = transport.get_extra_info("peername") if transport is not None else None
-    return str(peer[0]) if peer else ""
+    address = str(peer[0]) if peer else ""
+    return address.removeprefix(_MAPPED) if "." in address else address

@@ -5,6 +5,7 @@ Called after OpenSSL has verified the chain; makes the checks that OpenSSL does 
 
 import asyncio
 import math
+import ssl
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -24,10 +25,12 @@ from quorum_node.security.principals.mapping_rules import MappingRules, NoRuleFi
 from quorum_node.security.principals.x500 import subject_text
 from quorum_node.security.rights.claims import why_not_dialled
 from quorum_node.security.tls.certificates import alternative_uris, check_host, check_time, name_of
+from quorum_node.security.tls.key_pairs import TrustBundle
 from quorum_node.security.tls.peers import check_revoked
 from quorum_node.security.tls.problems import CertificateProblem
 from quorum_node.security.tls.unreadable import UNREADABLE, read_certificate
 from quorum_node.server.transport.tls_files import TlsFiles
+from quorum_node.server.transport.verified_chain import intermediates
 
 
 class PeerRejected(Exception):
@@ -36,17 +39,46 @@ class PeerRejected(Exception):
 
 @dataclass(frozen=True, slots=True)
 class PeerIdentity:
-    """`not_after`: when the certificate expires, in seconds since 1970."""
+    """`not_after`: when the first certificate of its chain expires, in seconds since 1970."""
 
     caller: Caller
     certificate: x509.Certificate | None = None
     not_after: float = math.inf
+    intermediates: tuple[x509.Certificate, ...] = ()
 
 
-def peer_certificate(transport: asyncio.BaseTransport) -> x509.Certificate | None:
-    """The peer's certificate; None without a certificate, or without TLS. Raises PeerRejected."""
+@dataclass(frozen=True, slots=True)
+class ShownChain:
+    """What a peer has proved in the handshake. `intermediates`: the authorities between its certificate and a trusted one."""
+
+    certificate: x509.Certificate
+    intermediates: tuple[x509.Certificate, ...] = ()
+
+    @property
+    def not_after(self) -> float:
+        """When the first of them expires, in seconds since 1970."""
+        every = (self.certificate, *self.intermediates)
+        return min(each.not_valid_after_utc.timestamp() for each in every)
+
+
+def peer_chain(transport: asyncio.BaseTransport, trust: TrustBundle | None) -> ShownChain | None:
+    """The peer's certificates; None without a certificate, or without TLS. Raises PeerRejected."""
     ssl_object = transport.get_extra_info("ssl_object")
-    return None if ssl_object is None else certificate_in(ssl_object.getpeercert(binary_form=True))
+    return None if ssl_object is None else chain_of(ssl_object, trust)
+
+
+def chain_of(
+    connection: ssl.SSLObject | ssl.SSLSocket, trust: TrustBundle | None
+) -> ShownChain | None:
+    """The same for a connection after its handshake. Raises PeerRejected."""
+    certificate = certificate_in(connection.getpeercert(binary_form=True))
+    if certificate is None:
+        return None
+    try:
+        return ShownChain(certificate, intermediates(connection, trust))
+    except UNREADABLE as error:
+        text = f"shows a chain that can't be read ({type(error).__name__})"
+        raise PeerRejected(text) from None
 
 
 def certificate_in(der: bytes | None) -> x509.Certificate | None:
@@ -69,23 +101,23 @@ def client_identity(
     now: datetime,
 ) -> PeerIdentity:
     """The identity of a client. Raises PeerRejected."""
-    certificate = peer_certificate(transport)
+    shown = peer_chain(transport, files.trust)
+    if shown is None:
+        anonymous = principal_of(None, files.settings.rules)
+        return PeerIdentity(Caller(anonymous, address, listener))
+    certificate = shown.certificate
     try:
-        if certificate is None:
-            anonymous = principal_of(None, files.settings.rules)
-            return PeerIdentity(Caller(anonymous, address, listener))
         # A resumed session is only as valid as its original certificate.
         check_time(certificate, now, "")
-        check_revoked(certificate, files.material.revoked, "")
+        check_revoked(certificate, files.material.revoked, "", shown.intermediates)
         principal = principal_of(certificate.public_bytes(Encoding.DER), files.settings.rules)
         identity = identity_of(certificate, files.identity, role_rules)
     except (NoRuleFits, MalformedDer, WrongIdentity) as error:
-        shown = "no certificate" if certificate is None else name_of(certificate)
-        raise PeerRejected(f"shows {shown}: {error}") from None
+        raise PeerRejected(f"shows {name_of(certificate)}: {error}") from None
     except CertificateProblem as problem:
         raise PeerRejected(str(problem).strip().replace("holds", "shows", 1)) from None
     caller = Caller(principal, address, listener, identity)
-    return PeerIdentity(caller, certificate, certificate.not_valid_after_utc.timestamp())
+    return PeerIdentity(caller, certificate, shown.not_after, shown.intermediates)
 
 
 def identity_of(
@@ -112,22 +144,23 @@ def _by_rule(role: Role) -> CertificateIdentity:
 
 
 def check_dialled(
-    certificate: x509.Certificate | None,
+    shown: ShownChain | None,
     host: str,
     node_id: int | None,
     files: TlsFiles,
     now: datetime,
     role: Role = Role.MEMBER,
 ) -> float:
-    """Check that the expected node answers. Returns when its certificate expires, in seconds since 1970. Raises PeerRejected.
+    """Check that the expected node answers. Returns when its certificates expire, in seconds since 1970. Raises PeerRejected.
 
     `node_id`: the expected node; None if any node of that role is accepted, because only an address is known.
     """
-    if certificate is None:
+    if shown is None:
         raise PeerRejected("shows no certificate")
+    certificate = shown.certificate
     try:
         check_time(certificate, now, "")
-        check_revoked(certificate, files.material.revoked, "")
+        check_revoked(certificate, files.material.revoked, "", shown.intermediates)
         if files.settings.checks_host:
             check_host(certificate, host, "")
         own = files.identity
@@ -140,7 +173,7 @@ def check_dialled(
         raise PeerRejected(f"shows {name_of(certificate)}: {error}") from None
     except CertificateProblem as problem:
         raise PeerRejected(str(problem).strip().replace("holds", "shows", 1)) from None
-    return certificate.not_valid_after_utc.timestamp()
+    return shown.not_after
 
 
 def _why_not_expected(
