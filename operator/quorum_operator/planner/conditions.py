@@ -345,7 +345,7 @@ def tls_ready(found: CertificatesSeen | None) -> Finding:
         )
         return Finding(TLS_READY, False, "Disabled", message)
     if found.refused:
-        message = f"{found.refused}. Existing certificates stay in use"
+        message = f"{found.refused.rstrip('.')}. Existing certificates stay in use"
         return Finding(TLS_READY, False, "WriteRefused", message)
     if not found.usable:
         details = "; ".join(filter(None, [found.waits, *found.problems]))

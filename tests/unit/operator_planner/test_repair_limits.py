@@ -1,6 +1,7 @@
 """What limits and switches of repairs don't hold back: other new members, and what the spec asks for by name."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,13 @@ from support.observed_quorum import NOW, observation_of, sound_member, view_of
 
 def _dead(node_id: int) -> Incarnation:
     latch = FailureLatch("StorageFailed", "x", NOW, NOW)
-    changes = {"failed": latch, "stopped": latch.reason, "replicas": 0, "pod": None, "report": None}
+    changes: dict[str, Any] = {
+        "failed": latch,
+        "stopped": latch.reason,
+        "replicas": 0,
+        "pod": None,
+        "report": None,
+    }
     return sound_member(node_id, **changes)
 
 
