@@ -228,12 +228,14 @@ class CertificateKeeper:
 
         facts = self._complete_facts(owner, opened, seen, notes)
         lost = restorations(owner, work.found.objects, work.found.ownerless, opened.holders, facts)
-        for step in () if idle else lost:
-            if is_held(step) or not await self._carry_out(owner, generation, step, work, attempts):
+        for edited in () if idle else lost:
+            if is_held(edited) or not await self._carry_out(
+                owner, generation, edited, work, attempts
+            ):
                 continue
             work.is_over = True  # The objects are read again before anything else is written.
-            if attempts.done(owner, generation, step, self._clock()) <= REPORTED_TIMES:
-                await self._report(owner, step, post_event)
+            if attempts.done(owner, generation, edited, self._clock()) <= REPORTED_TIMES:
+                await self._report(owner, edited, post_event)
         for _ in range(MOST_STEPS):
             facts = self._complete_facts(owner, replace(opened, found=work.found), seen, notes)
             step = rotation.plan(facts, is_held)

@@ -144,7 +144,8 @@ class InMemoryKubeApi:
             self._check_version(place, body)
             self.objects[place] = _merged(self.objects[place], {"status": body["status"]})
             self.touch(self.objects[place])
-            return copied(self.objects[place])
+            written: Object = copied(self.objects[place])
+            return written
         await self._changing("merge", path)
         self._check_version(path, body)
         reported = {
