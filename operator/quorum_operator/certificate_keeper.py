@@ -25,6 +25,7 @@ from quorum_operator.certificates.holders import Holder
 from quorum_operator.certificates.look import look
 from quorum_operator.certificates.members import members_of, members_seen, others_of
 from quorum_operator.certificates.named import named
+from quorum_operator.certificates.ownership import restorations
 from quorum_operator.certificates.pem import Read, Unreadable
 from quorum_operator.certificates.steps import (
     CopyIssuedPair,
@@ -225,6 +226,16 @@ class CertificateKeeper:
         def is_held(step: Step) -> bool:
             return attempts.held(owner, generation, step, self._clock()) is not None
 
+        facts = self._complete_facts(owner, opened, seen, notes)
+        lost = restorations(owner, work.found.objects, work.found.ownerless, opened.holders, facts)
+        for edited in () if idle else lost:
+            if is_held(edited) or not await self._carry_out(
+                owner, generation, edited, work, attempts
+            ):
+                continue
+            work.is_over = True  # The objects are read again before anything else is written.
+            if attempts.done(owner, generation, edited, self._clock()) <= REPORTED_TIMES:
+                await self._report(owner, edited, post_event)
         for _ in range(MOST_STEPS):
             facts = self._complete_facts(owner, replace(opened, found=work.found), seen, notes)
             step = rotation.plan(facts, is_held)

@@ -7,6 +7,7 @@ active operators, because a call in flight can't be stopped.
 """
 
 import asyncio
+import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -69,9 +70,11 @@ class Place(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """Version of another holder's lease, and the time by the own clock until which it is valid unless it changes."""
+    """What another holder has written into the lease, and the time by the own clock until which it is valid unless that
+    changes. Edits of the object's metadata are no renewals.
+    """
 
-    version: str
+    written: str
     until: float
 
 
@@ -214,11 +217,11 @@ class Leadership:
         if holder in {"", self._identity}:
             self._other = None
             return True
-        version = str(found["metadata"]["resourceVersion"])
-        if self._other is None or self._other.version != version:
+        written = json.dumps(_spec(found), sort_keys=True)
+        if self._other is None or self._other.written != written:
             duration_s = _spec(found).get("leaseDurationSeconds") or 0
             # At least the own duration: the holder may stay active that long without a renewal.
-            self._other = Seen(version, now + min(max(duration_s, self._terms.duration_s), MOST_S))
+            self._other = Seen(written, now + min(max(duration_s, self._terms.duration_s), MOST_S))
             return False
         if now < self._other.until:
             return False

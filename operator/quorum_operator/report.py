@@ -142,10 +142,8 @@ class Reporter:
 
     async def _patch(self, path: str, resource: Object, body: Object, owner: Owner) -> bool:
         """Write the status. Returns False if the API server rejects it. Raises ApiError if it is unavailable."""
-        version = resource["metadata"]["resourceVersion"]
-        patch = {"metadata": {"resourceVersion": version}, "status": body}
         try:
-            await self._api.merge(f"{path}/status", patch)
+            await self._merge(path, resource, body)
         except (Conflict, NotFound):
             _log.debug("status not written: the resource has changed", quorum=owner.name)
         except ApiError as error:
@@ -158,6 +156,33 @@ class Reporter:
                 await self._post(owner, rejected.kind, rejected.reason, rejected.message)
             return False
         return True
+
+    async def _merge(self, path: str, resource: Object, body: Object) -> None:
+        """Write the status that was made from `resource`. Raises ApiError.
+
+        Another client may change labels or annotations again and again. Its changes don't concern the status, which
+        would never be written, nor would the times of suspicions in it.
+        """
+        try:
+            await self._api.merge(f"{path}/status", _conditional(resource, body))
+        except Conflict:
+            now = await self._api.get(path)
+            if now is None or _reported(now) != _reported(resource):
+                raise
+            await self._api.merge(f"{path}/status", _conditional(now, body))
+
+
+def _conditional(resource: Object, body: Object) -> Object:
+    """The patch of the status of exactly this version."""
+    version = resource["metadata"]["resourceVersion"]
+    return {"metadata": {"resourceVersion": version}, "status": body}
+
+
+def _reported(resource: Object) -> object:
+    """What a status is made from, and the status that it replaces."""
+    meta = resource["metadata"]
+    state = tuple(meta.get(each) for each in ("uid", "generation", "deletionTimestamp"))
+    return state, resource.get("status")
 
 
 def _key(news_item: News) -> tuple[str, str]:

@@ -80,7 +80,7 @@ class InMemoryKubeApi:
         """Change the spec as `kubectl apply` does."""
         self.resource["spec"].update(changes)
         self.resource["metadata"]["generation"] += 1
-        self._touch(self.resource)
+        self.touch(self.resource)
 
     def created(self, plural: str) -> list[str]:
         """Names of the created objects of a kind."""
@@ -141,18 +141,25 @@ class InMemoryKubeApi:
             await self._called("merge", path)
             self.refuse("merge", path)
             place = path.removesuffix("/status")
+            self._check_version(place, body)
             self.objects[place] = _merged(self.objects[place], {"status": body["status"]})
-            return self.objects[place]
+            self.touch(self.objects[place])
+            written: Object = copied(self.objects[place])
+            return written
         await self._changing("merge", path)
+        self._check_version(path, body)
+        reported = {
+            key: value for key, value in body["metadata"].items() if key != "resourceVersion"
+        }
+        return self._keep(path, _merged(self.objects[path], {**body, "metadata": reported}))
+
+    def _check_version(self, path: str, body: Object) -> None:
+        """Raises ApiError if the object is gone, or is not the one that `body` was made from."""
         if path not in self.objects:
             raise NotFound(404, "NotFound", path)
         version = body["metadata"].get("resourceVersion")
         if version not in (None, self.objects[path]["metadata"]["resourceVersion"]):
             raise Conflict(409, "Conflict", f"{path} has been modified")
-        reported = {
-            key: value for key, value in body["metadata"].items() if key != "resourceVersion"
-        }
-        return self._keep(path, _merged(self.objects[path], {**body, "metadata": reported}))
 
     async def patch(self, path: str, operations: list[Object]) -> Object:
         await self._changing("patch", path)
@@ -206,12 +213,12 @@ class InMemoryKubeApi:
             encoded = {key: b64encode(each.encode()).decode() for key, each in plain.items()}
             kept["data"] = (kept.get("data") or {}) | encoded
         kept["metadata"] = {**self._meta(path.rpartition("/")[2]), **kept["metadata"]}
-        self._touch(kept)
+        self.touch(kept)
         self.objects[path] = kept
         answered: Object = copied(kept)
         return answered
 
-    def _touch(self, found: Object) -> None:
+    def touch(self, found: Object) -> None:
         self._serial += 1
         found["metadata"]["resourceVersion"] = str(self._serial)
 

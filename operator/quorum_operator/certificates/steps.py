@@ -110,6 +110,17 @@ class Retire:
 
 
 @dataclass(frozen=True, slots=True)
+class RestoreOwner:
+    """Restore the owner and the labels of exactly the object that was read; `kind`: Secret or ConfigMap."""
+
+    kind: str
+    name: str
+    uid: str
+    version: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class WaitFor:
     """Wait. `brokers`: brokers that have to be restarted."""
 
@@ -134,6 +145,7 @@ Step = (
     | CopyIssuedPair
     | BeginSigning
     | Retire
+    | RestoreOwner
     | WaitFor
     | Settled
 )

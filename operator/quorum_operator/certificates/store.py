@@ -83,14 +83,15 @@ async def adopt(api: KubeApi, owner: Owner, ownerless: tuple[Object, ...]) -> No
     """Make the resource the owner of objects that have none. Skips objects that changed meanwhile. Raises ApiError."""
     for each in ownerless:
         meta = each["metadata"]
-        path = paths.namespaced(paths.plural_of(each["kind"]), owner.namespace, meta["name"])
-        kept: dict[str, Any] = {
-            "uid": meta["uid"],
-            "resourceVersion": meta["resourceVersion"],
-            "ownerReferences": [owner.reference()],
-        }
+        same = {key: meta[key] for key in ("uid", "resourceVersion")}
         with contextlib.suppress(Conflict, NotFound):
-            await api.merge(path, {"metadata": kept})
+            await _own(api, owner, each["kind"], meta["name"], same)
+
+
+async def _own(api: KubeApi, owner: Owner, kind: str, name: str, meta: dict[str, Any]) -> None:
+    """Make the resource the only owner of an object, and write `meta`."""
+    path = paths.namespaced(paths.plural_of(kind), owner.namespace, name)
+    await api.merge(path, {"metadata": {**meta, "ownerReferences": [owner.reference()]}})
 
 
 async def _issued(
@@ -259,6 +260,15 @@ async def write(api: KubeApi, owner: Owner, found: Found, step: steps.Step, now:
             )
             made = await _put(api, "secrets", body, version)
             return _with_leaf(found, holder, made)
+        case steps.RestoreOwner(kind, name, uid, version):
+            await _own(
+                api,
+                owner,
+                kind,
+                name,
+                {"uid": uid, "resourceVersion": version, "labels": owner.labels},
+            )
+            return found
         case steps.WaitFor() | steps.Settled():
             return found
 
@@ -275,6 +285,8 @@ def subject_of(owner: Owner, step: steps.Step) -> str:
             return f"Secret/{documents.authority_name(owner, generation)}"
         case steps.ApplyTrust():
             return f"ConfigMap/{documents.trust_name(owner)}"
+        case steps.RestoreOwner(kind, name):
+            return f"{kind}/{name}"
         case steps.RequestCertificate(_, request):
             return f"Certificate/{request['metadata']['name']}"
         case steps.WriteLeaf(holder) | steps.WriteBundle(holder) | steps.CopyIssuedPair(holder):

@@ -174,6 +174,7 @@ def doubts(at: Situation) -> tuple[tuple[LoneClaim, str], ...]:
     for each in at.seen.lone_claims:
         objection = rebuilding.objection(each)
         if missing is None:
+            objection = objection or rebuilding.rivalry(each)
             concerned = each.claim.marks.removed is None
         elif objection is None and each.node_id in ids and each.key not in (voters or ()):
             objection, concerned = "its replica UUID is no voter's", at.view is None

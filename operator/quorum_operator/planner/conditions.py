@@ -171,7 +171,7 @@ def _findings(
     yield _foreign(at)
     yield _identity(at)
     yield _claims(at)
-    yield _tls_under_way(at) or tls_ready(at.seen.certificates)
+    yield _tls_under_way(at) or tls_ready(at.seen.certificates, paused=at.seen.wanted.paused)
     yield trust_pending(at.seen.certificates)
     yield tls_blocked(at.seen.certificates)
     yield _placement(at)
@@ -336,8 +336,8 @@ def _tls_under_way(at: Situation) -> Finding | None:
     )
 
 
-def tls_ready(found: CertificatesSeen | None) -> Finding:
-    """TlsReady; `found`: None for a quorum without certificates."""
+def tls_ready(found: CertificatesSeen | None, *, paused: bool = False) -> Finding:
+    """TlsReady; `found`: None for a quorum without certificates. `paused`: nothing is issued or renewed."""
     if found is None:
         message = (
             "members listen in plaintext and accept requests from every client that can reach their ports; only the "
@@ -345,13 +345,13 @@ def tls_ready(found: CertificatesSeen | None) -> Finding:
         )
         return Finding(TLS_READY, False, "Disabled", message)
     if found.refused:
-        message = f"{found.refused}. Existing certificates stay in use"
+        message = f"{found.refused.rstrip('.')}. Existing certificates stay in use"
         return Finding(TLS_READY, False, "WriteRefused", message)
+    held = "spec.paused is set, so nothing is issued or renewed" if paused and found.waits else ""
+    details = "; ".join(filter(None, [held, found.waits, *found.problems]))
     if not found.usable:
-        details = "; ".join(filter(None, [found.waits, *found.problems]))
         return Finding(TLS_READY, False, "Issuing", f"certificates are being issued: {details}")
-    if found.waits or found.problems:
-        details = "; ".join(filter(None, [found.waits, *found.problems]))
+    if details:
         return Finding(TLS_READY, True, "Renewing", f"each member has a certificate; {details}")
     of = "the issuer" if found.by_others else f"authority {found.authority}"
     message = f"each member has a certificate of {of}"

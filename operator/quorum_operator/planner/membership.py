@@ -62,6 +62,7 @@ def create_new_member(
     identity = at.identity
     assert identity is not None
     refused: CreateMember | None = None
+    limited: Wait | None = None
     invalid, planned_slots = at.seen.invalid, planned(at)
     barred = planned_slots if invalid is not None or shortage(at) is not None else ()
     for slot in at.slots:
@@ -74,7 +75,8 @@ def create_new_member(
         limit = at.seen.wanted.max_replacements_per_hour
         if slot.replaces is not None and at.recent_replacements() >= limit:
             reason = f"{limit} members were replaced within the last hour"
-            return Wait(reason, "spec.repair.maxReplacementsPerHour", RETRY_CAPPED_S)
+            limited = Wait(reason, "spec.repair.maxReplacementsPerHour", RETRY_CAPPED_S)
+            continue  # The limit concerns no member that replaces nobody.
         step = CreateMember(
             node_id=slot.node_id,
             number=at.next_number(slot.node_id),
@@ -91,6 +93,8 @@ def create_new_member(
     if at.caught_up or refused is not None:
         return None if at.caught_up else refused
     begun = any(slot.incarnation is not None for slot in at.slots)
+    if limited is not None and not begun:
+        return limited
     return Wait(invalid, "the spec", 5.0) if invalid is not None and barred and not begun else None
 
 

@@ -76,6 +76,10 @@ def _settled(at: Situation) -> str:
     parts = [f"{len(at.voters)} voters, as wanted"]
     if absent := ", ".join(str(key.id) for key in sorted(at.voters - at.live)):
         parts.append(f"not live: {absent}")
+    if lost := ", ".join(str(key.id) for key in at.unrepaired):
+        parts.append(
+            f"lost: {lost}; spec.repair.enabled is false, so a lost member is replaced only if it is listed in spec.retire"
+        )
     away = at.reachability
     doubtful = [
         f"host {each.host.name} of member {each.node_id} is {'not ready' if each.host.exists else 'gone'}"

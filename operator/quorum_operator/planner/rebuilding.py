@@ -63,8 +63,30 @@ class Rebuilding:
         if voters is not None:
             return tuple(each for each in sound if each.key in voters)
         taken = Counter(each.node_id for each in sound)
-        taken.update(each.node_id for each in self._at.current if each.failed is None)
+        taken.update(self._current_ids)
         return tuple(each for each in sound if taken[each.node_id] == 1)
+
+    @property
+    def _current_ids(self) -> list[int]:
+        return [each.node_id for each in self._at.current if each.failed is None]
+
+    def rivalry(self, each: LoneClaim) -> str | None:
+        """Why a claim to which there is no objection waits for a decision; None if it does not.
+
+        Without an answer from a replica it is unknown which claim of a member holds the voter. An older replica may be
+        a voter by its own log only, and several of those may be a majority by it.
+        """
+        if self.reported_voters is not None or each.node_id in self._current_ids:
+            return None
+        others = [one for one in self._at.seen.lone_claims if one.node_id == each.node_id]
+        names = [
+            one.claim.name
+            for one in others
+            if one.number != each.number and self.objection(one) is None
+        ]
+        if not names:
+            return None
+        return f"{', '.join(names)} may hold the voter {each.node_id} as well: give one of them up"
 
     def objection(self, each: LoneClaim) -> str | None:
         """Why the claim is not used automatically."""

@@ -266,15 +266,29 @@ class Situation:
         """Whether another voter is lost for a different reason than its host."""
         return any(self._why(key) in {Why.DEAD, Why.MISSING} for key in self.voters)
 
+    @property
+    def unrepaired(self) -> list[Key]:
+        """Lost voters that stay, because repairs are switched off."""
+        if self.seen.wanted.repair_enabled:
+            return []
+        lost = {key for key in self.voters - self.live if self._is_lost(key)}
+        return sorted(lost - {entry.key for entry in self.leaving})
+
+    def _is_lost(self, key: Key) -> bool:
+        incarnation = self.by_key.get(key)
+        return incarnation is None or incarnation.failed is not None
+
     def _why(self, key: Key) -> Why | None:
         wanted = self.seen.wanted
         incarnation = self.by_key.get(key)
+        # Without repairs a lost member is replaced only if the spec names it.
+        named = Why.RETIRED if key.id in wanted.retire else None
         if incarnation is None:
-            return Why.MISSING if wanted.repair_enabled or key in self.live else None
+            return Why.MISSING if wanted.repair_enabled or key in self.live else named
         if incarnation.failed is not None:
-            return Why.DEAD if wanted.repair_enabled else None
-        if key.id in wanted.retire:
-            return Why.RETIRED
+            return Why.DEAD if wanted.repair_enabled else named
+        if named is not None:
+            return named
         if self._loses_claim(incarnation):
             return Why.CLAIM
         if self.is_on_other_storage(incarnation) and not self._waits_for_window(incarnation):

@@ -39,6 +39,8 @@ class Admission:
 
     def _webhook(self, verb: str, plural: str, made: Object, before: Object | None) -> None:
         path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+        if plural == "pods" and before is not None and _is_binding(made, before):
+            return
         for each in self._store.of(path):
             rules = [rule for hook in each["webhooks"] for rule in hook["rules"]]
             if any(plural in rule["resources"] for rule in rules):
@@ -99,6 +101,11 @@ def _check_affinity(pod: Object) -> None:
     if required is not None and not required.get("nodeSelectorTerms"):
         path = "spec.template.spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
         raise Invalid(422, "Invalid", f"StatefulSet is invalid: {path}: Required value")
+
+
+def _is_binding(made: Object, before: Object) -> bool:
+    """The scheduler writes the subresource pods/binding, which no rule of an act names."""
+    return not before["spec"].get("nodeName") and bool(made["spec"].get("nodeName"))
 
 
 def _size(claim: Object) -> Any:

@@ -36,6 +36,8 @@ class Runtime:
     ended: Object | None = None
     restarts: int = 0
     latched: bool = False
+    formatted: bool = False
+    """A process has opened its directory; the mark is in an emptyDir, as the latch."""
     mounted: bool = False
     end_at: float | None = None
     ready: tuple[bool, str] | None = None
@@ -177,7 +179,10 @@ class Kubelets:
         overrides = Process(pod, disk, self._quorum_of("")).overrides
         process = Process(pod, disk, self._quorum_of(overrides["cluster.id"]))
         ended = self._too_small(pod) or process.start(
-            self._properties(pod), self._rng, latched=runtime.latched
+            self._properties(pod),
+            self._rng,
+            latched=runtime.latched,
+            formatted=runtime.formatted,
         )
         runtime.waiting = None
         if ended is not None:
@@ -185,6 +190,7 @@ class Kubelets:
             self._ended(runtime, ended, now)
             return
         runtime.process, runtime.began_at, runtime.serving_since = process, now, None
+        runtime.formatted = True
         self._read_files(pod, process, now)
         process.quorum.start(process.key, disk.replica, now)  # type: ignore[arg-type]
 

@@ -60,6 +60,8 @@ class Process:
         ports = [each["containerPort"] for each in container.get("ports") or []]
         self.secured = SECURE_ADMIN_PORT in ports
         self.frozen = False
+        self.replica: Replica | None = None
+        """What it has opened; its disk may be emptied meanwhile."""
         self.token: str | None = None
         self.loaded: Loaded | None = None
         self._token_version: tuple[str, float] | None = None
@@ -67,8 +69,8 @@ class Process:
 
     @property
     def key(self) -> Key:
-        assert self.disk.replica is not None
-        return Key(self.node_id, self.disk.replica.uuid)
+        assert self.replica is not None
+        return Key(self.node_id, self.replica.uuid)
 
     @property
     def serves(self) -> bool:
@@ -85,8 +87,10 @@ class Process:
 
     # ---- Start
 
-    def start(self, properties: str, rng: random.Random, *, latched: bool) -> Exit | None:
-        """Check what a node checks; None if it runs."""
+    def start(
+        self, properties: str, rng: random.Random, *, latched: bool, formatted: bool
+    ) -> Exit | None:
+        """Check what a node checks; None if it runs. `formatted`: an earlier process of this pod had a directory."""
         security = self.pod["spec"].get("securityContext") or {}
         if security.get("runAsUser") == _STRANGER or self.disk.closed:
             return exit_of(TerminationReason.NO_PERMISSION, "the data directory can't be read")
@@ -99,6 +103,9 @@ class Process:
         failed = self.fault()
         if failed is not None:
             return failed
+        if formatted and self.disk.replica is None:
+            text = "the directory is empty, but this pod formatted it before: its data is lost"
+            return exit_of(TerminationReason.STORAGE_FAILED, text)
         return self._open(rng)
 
     def fault(self) -> Exit | None:
@@ -125,6 +132,7 @@ class Process:
             self.disk.replica = replica = Replica(self.node_id, uuid, cluster_id)
             if founds:
                 self.quorum.found(replica)
+        self.replica = replica
         return self._recover(replica)
 
     def _recover(self, replica: Replica) -> Exit | None:

@@ -249,6 +249,24 @@ def test_timestamps_of_other_holders_are_ignored() -> None:
         assert 10 <= took < 11
 
 
+def test_edited_metadata_of_a_lease_is_no_renewal() -> None:
+    """Somebody annotates the lease of a dead holder again and again."""
+
+    async def story() -> None:
+        store = Store()
+        store.write({"holderIdentity": "dead", "leaseDurationSeconds": TERMS.duration_s})
+        operator = contender(store, "b")
+        operator.start()
+        for _ in range(60):
+            await asyncio.sleep(0.25)
+            if not operator.leadership.leads():
+                store.write({})
+        assert operator.leadership.leads()
+        await operator.kill()
+
+    virtual_time.run(story())
+
+
 @pytest.mark.requirement("OP-03")
 def test_manually_edited_lease_blocks_operators_only_briefly() -> None:
     """Such a holder never renews it; no operator requests an hour."""

@@ -318,6 +318,21 @@ def test_paused_quorum_gets_no_certificates() -> None:
     env.api.change_spec(paused=True)
     env.looks(3)
     assert not env.api.created("secrets")
+    assert "spec.paused is set, so nothing is issued" in env.ready()["message"]
+
+
+def test_paused_quorum_says_that_it_does_not_renew_certificates() -> None:
+    """They expire when the pause lasts longer than a month."""
+    env = Env()
+    env.settle()
+    env.api.change_spec(paused=True)
+    env.looks(1)
+    assert "spec.paused" not in env.ready()["message"]
+    env.nodes.now += 61 * DAY_S
+    env.looks(2)
+    ready = env.ready()
+    assert (ready["status"], ready["reason"]) == ("True", "Renewing")
+    assert "spec.paused is set, so nothing is issued or renewed" in ready["message"]
 
 
 def test_neither_status_nor_events_contain_a_key() -> None:

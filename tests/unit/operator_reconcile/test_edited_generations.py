@@ -13,7 +13,7 @@ def test_a_wrong_number_makes_no_other_authority(number: str) -> None:
     env.settle()
     secret = env.api.objects[leaf_path(2)]
     secret["metadata"]["annotations"][documents.ANNOTATION_GENERATION] = number
-    env.api._touch(secret)
+    env.api.touch(secret)
     env.api.writes.clear()
     env.looks(4)
     assert env.api.created("secrets") == []

@@ -120,6 +120,13 @@ def test_round_fails_while_nobody_can_call_the_leader(monkeypatch: pytest.Monkey
         play_round(LEADER_ON_A_TERMINATING_CLAIM, _silent)
 
 
+def test_founder_whose_disk_was_emptied_founds_nothing_and_is_replaced() -> None:
+    """Its pod has the arguments of the formation; a mark in an emptyDir says that it had a directory."""
+    log: list[str] = []
+    play_round(_round(("empty-disk", 1.0, 0)), log.append)
+    assert any("emptied the disk of q-1-1" in each for each in log)
+
+
 def test_operator_starts_while_there_is_a_limit_range() -> None:
     acts = (("limit-range", 1.0, 12.0), ("operator-away", 2.0, 4.0))
     drawn = (Drawn(named(name), at_s, lasts_s, 0, True, 0) for name, at_s, lasts_s in acts)
