@@ -83,7 +83,7 @@ class Port:
             "TOOLS", files, config, RefusedPeers(), self.counted.append
         )
         settings = listener_settings("TOOLS", port=self.number)
-        sasl = SaslConfig((SHA_512,), failed_delay_ms=0)
+        sasl = SaslConfig((SHA_512,), failed_delay_ms=0, logins_rate=10_000)
         self.metrics = Metrics()
         self.listener = KafkaListener(
             replace(settings, sasl=sasl if logs_in else None),
