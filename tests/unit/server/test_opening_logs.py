@@ -5,21 +5,30 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
 from quorum_node.broker.errors import BrokerError
 from quorum_node.broker.placement import AmbiguousReplica
 from quorum_node.protocol.errors import ErrorCode
-from quorum_node.records.metadata import ConfigRecord, PartitionChangeRecord
+from quorum_node.protocol.metadata import METADATA, MetadataRequest, MetadataRequestTopic
+from quorum_node.records.metadata import (
+    ConfigRecord,
+    NodeEndpoint,
+    PartitionChangeRecord,
+    RegisterBrokerRecord,
+)
 from quorum_node.server.broker.directory_threads import THREADS
+from quorum_node.server.broker.metadata_api import MetadataApi
 from quorum_node.server.broker.topic_lookup import Found, look_up
 from quorum_node.storage.errors import StorageFailure
 from quorum_node.storage.file_system import PosixFileSystem
 from quorum_node.storage.leader_epochs import read_checkpoint
+from support.controlled_cluster import ControlledCluster, directory_of
 from support.counted_syncs import CountedSyncs
 from support.data_batches import data_batch
-from support.hosted_replicas import ME, OTHER, HostedReplicas, produce
+from support.hosted_replicas import ME, OTHER, HostedReplicas, answered, produce
 
 PARTITIONS = 30
 TO_CREATE_A_LOG, OF_A_NEW_LEADER = 5, 2
@@ -270,6 +279,39 @@ async def test_stop_waits_for_logs_that_are_being_opened_and_begins_no_others(
     assert last.directory.was_closed, "those that were not opened were closed before"
     assert led(last) == PARTITIONS
     last.close()
+
+
+async def test_metadata_names_no_leader_before_its_log_is_open(tmp_path: Path) -> None:
+    cluster = ControlledCluster(())
+    for broker_id in (ME, OTHER):
+        end_point = NodeEndpoint(name="PLAINTEXT", host="b", port=9092, security_protocol=0)
+        record = RegisterBrokerRecord(
+            broker_id=broker_id,
+            incarnation_id=UUID(int=broker_id),
+            broker_epoch=cluster.offset,
+            end_points=(end_point,),
+            features=(),
+            rack=None,
+            fenced=False,
+            log_dirs=(directory_of(broker_id),),
+        )
+        cluster.replay([record])
+    hosted = HostedReplicas(tmp_path, cluster)
+    replicas = hosted.replicas
+    api = MetadataApi(ME, lambda: replicas.image, lambda: "c", lambda: 1, replicas.may_lead)
+    occupied = Occupied(hosted)
+    hosted._create("t", ((ME, OTHER), (OTHER, ME)), {}, is_awaited=False)
+
+    def leaders() -> list[tuple[int, int]]:
+        request = MetadataRequest(topics=(MetadataRequestTopic(name="t"),))
+        answer = answered(api.metadata, METADATA, request)
+        return [(each.error_code, each.leader_id) for each in answer.topics[0].partitions]
+
+    assert leaders() == [(ErrorCode.LEADER_NOT_AVAILABLE, -1), (ErrorCode.NONE, OTHER)]
+    occupied.go_on()
+    hosted.threads.finish()
+    assert leaders() == [(ErrorCode.NONE, ME), (ErrorCode.NONE, OTHER)]
+    hosted.close()
 
 
 # -- leader epochs

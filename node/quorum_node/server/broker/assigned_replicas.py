@@ -132,6 +132,16 @@ class AssignedReplicas:
         """Whether this broker has the replica in a directory that is offline."""
         return PartitionKey(topic_id, partition_id) in self._offline
 
+    def may_lead(self, topic_id: UUID, partition_id: int) -> bool:
+        """Whether requests to the leader are answered by the replica, if the metadata names this broker: not before its log is open.
+
+        Of an offline replica they get another error. May be called on any thread.
+        """
+        replica = self.replica(topic_id, partition_id)
+        return self.is_offline(topic_id, partition_id) or (
+            replica is not None and replica.is_leader
+        )
+
     def cordoned_ids(self, image: ClusterImage) -> tuple[UUID, ...]:
         """The online directories that get no new replicas (KIP-1066)."""
         return self._directories.cordoned_ids(self._values.cordoned(image.configs))

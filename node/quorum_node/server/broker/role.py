@@ -379,7 +379,11 @@ class HostedBroker(NoRole):
             return replicas.image
 
         metadata = MetadataApi(
-            self._config.node_id, image, lambda: cluster_id, lambda: self._applied_offset
+            self._config.node_id,
+            image,
+            lambda: cluster_id,
+            lambda: self._applied_offset,
+            replicas.may_lead,
         )
         transactions = TransactionCoordinators(
             self._config.node_id, image, self._endpoint_of, self._brokers
