@@ -121,6 +121,7 @@ async def test_loop_makes_no_sync_at_the_start(tmp_path: Path) -> None:
     files = CountedSyncs()
     again = HostedReplicas(tmp_path, hosted.cluster, files=files, is_awaited=False)
     again.threads.finish()
+    await all_turns(again)
     assert again.refused == [None]
     assert led(again) == PARTITIONS + 3
     assert files.in_loop == 0
@@ -276,6 +277,7 @@ async def test_stop_waits_for_logs_that_are_being_opened_and_begins_no_others(
     assert 0 < len(again.directory.logs) <= THREADS
     assert not list(again.replicas)
     last = HostedReplicas(tmp_path, hosted.cluster)
+    await until(lambda: bool(last.refused))
     assert last.directory.was_closed, "those that were not opened were closed before"
     assert led(last) == PARTITIONS
     last.close()

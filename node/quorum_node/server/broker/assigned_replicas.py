@@ -8,6 +8,7 @@ Source: the replication design V3, "Broker"; KIP-631; KIP-516.
 import asyncio
 import time
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from uuid import UUID
 
 from quorum_node.broker.assignments import (
@@ -16,7 +17,7 @@ from quorum_node.broker.assignments import (
 )
 from quorum_node.broker.events import MetadataChanged, ReplicaStopped
 from quorum_node.broker.outputs import AskRange, ProposeIsr
-from quorum_node.broker.placement import Offline, directory_of_replica
+from quorum_node.broker.placement import AmbiguousReplica, Offline, directory_of_replica
 from quorum_node.broker.replication_quota import Throttled
 from quorum_node.image.brokers import BrokersImage
 from quorum_node.image.cluster_image import ClusterImage
@@ -84,7 +85,7 @@ class AssignedReplicas:
         self._loop = asyncio.get_running_loop()
         self._replicas: dict[PartitionKey, HostedReplica] = {}
         self._offline: set[PartitionKey] = set()
-        self._found: Found = {}
+        self._found: dict[tuple[str, int], UUID] = {}
         self._preferred: dict[tuple[str, int], UUID] = {}
         self._to_forget: list[PartitionKey] = []
         self._image = ClusterImage()
@@ -166,18 +167,20 @@ class AssignedReplicas:
             self._threads,
             self._events,
             lambda found: self._open_all(found, image),
-            lambda: (len(self._replicas), len(self._openings)),
-            ended,
+            lambda: (len(self._replicas), len(self._openings) + len(self._turns)),
+            partial(self._start_ended, ended),
         )
         self._start.begin(image.topics)
 
     def _open_all(self, found: Found, image: ClusterImage) -> None:
         """Nothing but the logs of this broker is left in the directories."""
-        self._found = found
+        self._found = dict(found)
         self.apply(image)
-        self._found = {}
-        self._is_started = True
         self._tick()
+
+    def _start_ended(self, ended: StartEnded, ambiguous: AmbiguousReplica | None) -> None:
+        self._is_started = True
+        ended(ambiguous)
 
     def apply(self, image: ClusterImage) -> None:
         """Apply a later image, which may differ from the previous one by any number of changes."""
@@ -225,7 +228,7 @@ class AssignedReplicas:
             if replica is not None:
                 replica.take(ReplicaStopped(delete=True))
         for assigned in changes.changed:
-            if not self._is_started or self._turns.may_change_now(assigned.key):
+            if self._turns.may_change_now(assigned.key):
                 self._replica_changed(assigned, image, active)
         self._assignments.image_changed(image, changes.changed)
 
@@ -280,10 +283,11 @@ class AssignedReplicas:
         if key in self._offline or not log_counts or is_waiting:
             return
         replica = (name, key.partition_id)
+        found = self._found.pop(replica, None)
         place = directory_of_replica(
             self._broker_id,
             assigned.partition,
-            self._found.get(replica),
+            found,
             log_counts,
             is_new=self._is_started,
             has_offline=bool(self._directories.offline),
@@ -300,7 +304,7 @@ class AssignedReplicas:
             self._note_offline(key, place)
             return
         settings = self._values.log_settings(image.configs, name)
-        self._openings.begin(directory, key, name, settings)
+        self._openings.begin(directory, key, name, settings, exists=found is not None)
 
     def _stop_opening(self, key: PartitionKey, image: TopicsImage) -> None:
         topic = image.get(key.topic_id)
@@ -328,8 +332,6 @@ class AssignedReplicas:
         if self._has_opened:
             self._has_opened = False
             self._changed_later()
-            if self._start is not None:
-                self._start.look()
 
     def _host(self, opening: Opening, log: DataLog) -> None:
         key, name, configs = opening.key, opening.topic_name, self._image.configs
@@ -492,3 +494,5 @@ class AssignedReplicas:
     def _changed_later(self) -> None:
         for changed in self._watchers:
             changed()
+        if self._start is not None:
+            self._start.look()

@@ -22,7 +22,9 @@ T = TypeVar("T")
 Failure = StorageFailure | DiskFull
 
 THREADS = 8
-"""Threads of each directory."""
+"""Threads of each directory for work that waits for syncs."""
+COMPUTING_THREADS = 4
+"""Threads of each directory for work that computes as well, such as the check of a log: more would take turns from the loop."""
 TURN_SECONDS = 0.005
 """No further result is taken in a turn of the loop after so long. A single one may take longer."""
 
@@ -34,7 +36,7 @@ class DirectoryThreads:
         self._turn_ended: Callable[[], None] = lambda: None
         self._clock = clock
         self._loop = asyncio.get_running_loop()
-        self._pools: dict[UUID, ThreadPoolExecutor] = {}
+        self._pools: dict[tuple[UUID, int], ThreadPoolExecutor] = {}
         self._ended: SimpleQueue[Callable[[], None]] = SimpleQueue()
         """What the loop has to call, put by the threads."""
         self._closed = False
@@ -46,15 +48,24 @@ class DirectoryThreads:
         self._turn_ended = turn_ended
 
     def run(
-        self, directory_id: UUID, work: Callable[[], T], done: Callable[[T | Failure], None]
+        self,
+        directory_id: UUID,
+        work: Callable[[], T],
+        done: Callable[[T | Failure], None],
+        *,
+        computes: bool = False,
     ) -> None:
-        """Begin `work` on a thread of the directory. Then `done` gets its result, or its failure of the disk."""
+        """Begin `work` on a thread of the directory. Then `done` gets its result, or its failure of the disk.
+
+        `computes`: it may need a processor for long.
+        """
         if self._closed:
             return
-        pool = self._pools.get(directory_id)
+        key = directory_id, COMPUTING_THREADS if computes else THREADS
+        pool = self._pools.get(key)
         if pool is None:
-            pool = ThreadPoolExecutor(THREADS, thread_name_prefix=f"disk-{len(self._pools)}")
-            self._pools[directory_id] = pool
+            pool = ThreadPoolExecutor(key[1], thread_name_prefix=f"disk-{len(self._pools)}")
+            self._pools[key] = pool
         self.unfinished += 1
         pool.submit(self._do, work, done)
 

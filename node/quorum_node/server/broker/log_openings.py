@@ -41,18 +41,27 @@ class LogOpenings:
         self._threads = threads
         self._ended = ended
         self._running: dict[tuple[str, int], Opening] = {}
+        self._counts = Counter[UUID]()
 
     def __len__(self) -> int:
         return len(self._running)
 
     def begin(
-        self, directory: DataDirectory, key: PartitionKey, topic_name: str, settings: LogSettings
+        self,
+        directory: DataDirectory,
+        key: PartitionKey,
+        topic_name: str,
+        settings: LogSettings,
+        *,
+        exists: bool,
     ) -> None:
-        """Open or create a log in this directory. None of the replica is being opened or deleted."""
+        """Open or create a log in this directory. None of the replica is being opened or deleted. `exists`: it is likely to exist."""
         opening = Opening(key, topic_name, directory.directory_id)
         self._running[topic_name, key.partition_id] = opening
+        self._counts[directory.directory_id] += 1
         work = partial(directory.open, topic_name, key.topic_id, key.partition_id, settings)
-        self._threads.run(directory.directory_id, work, partial(self._opened, opening))
+        ended = partial(self._opened, opening)
+        self._threads.run(directory.directory_id, work, ended, computes=exists)
 
     def is_running(self, topic_name: str, partition_id: int) -> bool:
         """Whether a log of this name is being opened."""
@@ -66,9 +75,9 @@ class LogOpenings:
 
     def added_to(self, log_counts: Mapping[UUID, int]) -> dict[UUID, int]:
         """The numbers of logs in directories, with those that are being opened."""
-        more = Counter(each.directory_id for each in self._running.values())
-        return {key: count + more[key] for key, count in log_counts.items()}
+        return {key: count + self._counts[key] for key, count in log_counts.items()}
 
     def _opened(self, opening: Opening, result: DataLog | Failure) -> None:
         del self._running[opening.topic_name, opening.key.partition_id]
+        self._counts[opening.directory_id] -= 1
         self._ended(opening, result)

@@ -37,6 +37,10 @@ class ReplicaTurns:
         self._timer: asyncio.Handle | None = None
         self._closed = False
 
+    def __len__(self) -> int:
+        """Number of replicas that wait for their turn."""
+        return len(self._waiting)
+
     def may_change_now(self, key: PartitionKey) -> bool:
         """Whether the replica may be changed in this turn. Otherwise it will be changed in a later one."""
         if not self._waiting and self._at_once < AT_ONCE:
