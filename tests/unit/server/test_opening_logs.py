@@ -48,14 +48,12 @@ def bytes_of() -> bytes:
 
 
 class Occupied:
-    """All threads of the only directory wait for `go_on`, so that no work begins."""
+    """All threads of the directories that create logs wait for `go_on`, so that no work begins."""
 
     def __init__(self, hosted: HostedReplicas) -> None:
         self._go_on = threading.Event()
-        for _ in range(THREADS):
-            hosted.threads.run(
-                hosted.directory.directory_id, lambda: self._go_on.wait(60), lambda _: None
-            )
+        for directory_id in hosted.directories.online_ids * THREADS:
+            hosted.threads.run(directory_id, lambda: self._go_on.wait(60), lambda _: None)
 
     def go_on(self) -> None:
         self._go_on.set()
@@ -254,7 +252,9 @@ async def test_logs_that_are_being_opened_count_for_the_choice_of_a_directory(
     tmp_path: Path,
 ) -> None:
     hosted = HostedReplicas(tmp_path / "a", second=tmp_path / "b")
+    occupied = Occupied(hosted)
     hosted._create("t", ((ME,),) * 4, {}, is_awaited=False)
+    occupied.go_on()
     hosted.threads.finish()
     assert set(Counter(each.directory_id for each in hosted.replicas).values()) == {2}
     hosted.replicas.close()
