@@ -31,6 +31,10 @@ class Opening:
     directory_id: UUID
     is_stopped: bool = False
 
+    def stop(self) -> None:
+        """See `LogOpenings.stop`."""
+        self.is_stopped = True
+
 
 class LogOpenings:
     """`ended`: called with the log, or with the failure that took its directory offline."""
@@ -71,7 +75,7 @@ class LogOpenings:
         """The replica is stopped: its log has to be deleted when it is open."""
         opening = self._running.get((topic_name, key.partition_id))
         if opening is not None and opening.key == key:
-            opening.is_stopped = True
+            opening.stop()
 
     def added_to(self, log_counts: Mapping[UUID, int]) -> dict[UUID, int]:
         """The numbers of logs in directories, with those that are being opened."""
