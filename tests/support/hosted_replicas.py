@@ -10,6 +10,7 @@ from typing import Any
 from quorum_node.broker.batch import Batch
 from quorum_node.broker.errors import BrokerError
 from quorum_node.broker.events import FetchPosition
+from quorum_node.broker.placement import AmbiguousReplica
 from quorum_node.broker.produced_batch import read_produced
 from quorum_node.broker.producers import NO_GUARD
 from quorum_node.configuration.broker_config import BrokerConfig
@@ -48,6 +49,7 @@ from quorum_node.server.peers.port import PeerListener
 from quorum_node.storage.broker.log_directory import LogDirectory
 from quorum_node.storage.errors import DiskFull, StorageFailure
 from quorum_node.storage.file_system import POSIX, FileSystem
+from support.awaited_threads import AwaitedThreads
 from support.controlled_cluster import ControlledCluster, assigned
 from support.hosted_node import OneConnection
 
@@ -163,7 +165,8 @@ class HostedReplicas:
     """Broker ME. Create it within a loop. `failures`: of its storage, which would end the process.
 
     `second`: path of another log directory, with `second_files`; `record` is told of failures of one of both.
-    `static`: configs of topics and brokers in the configuration file.
+    `static`: configs of topics and brokers in the configuration file. `is_awaited`: all logs are open when the constructor returns;
+    otherwise `refused` gets None, or why no log was opened.
     """
 
     def __init__(
@@ -176,6 +179,8 @@ class HostedReplicas:
         record: DirectoryRecord | None = None,
         static: Mapping[str, str] | None = None,
         producer_check_ms: int | None = None,
+        *,
+        is_awaited: bool = True,
     ) -> None:
         self.cluster = cluster or ControlledCluster((ME, OTHER))
         self.failures: list[StorageFailure | DiskFull] = []
@@ -186,6 +191,7 @@ class HostedReplicas:
         if second is not None:
             other = LogDirectory(second, node_id=ME, cluster_id="c", files=second_files)
             self.opened.append(OpenDataDirectory(other))
+        self.threads = AwaitedThreads()
         self.directories = DataDirectories(
             self.opened, BrokerEvents(), self.failures.append, record=record
         )
@@ -207,8 +213,12 @@ class HostedReplicas:
             config.lag_time_max_ms,
             config.retention_check_ms,
             producer_check_ms or config.producer_check_ms,
+            self.threads,
         )
-        self.replicas.start(self.cluster.image)
+        self.refused: list[AmbiguousReplica | None] = []
+        self.replicas.start(self.cluster.image, self.refused.append)
+        if is_awaited:
+            self.threads.finish()
 
     def create(self, name: str, *replicas: tuple[int, ...], **configs: str) -> HostedReplica:
         """A topic, by default of one partition on this broker; its first replica."""
@@ -220,12 +230,19 @@ class HostedReplicas:
         self._create(name, ((OTHER,),) * partitions, {})
 
     def _create(
-        self, name: str, replicas: tuple[tuple[int, ...], ...], configs: dict[str, str]
+        self,
+        name: str,
+        replicas: tuple[tuple[int, ...], ...],
+        configs: dict[str, str],
+        *,
+        is_awaited: bool = True,
     ) -> None:
         topic = assigned(name, *replicas, **configs)
         request = CreateTopicsRequest(topics=(topic,))
         self.cluster.ask(create_topics, request, CreateTopicsResponse)
         self.replicas.apply(self.cluster.image)
+        if is_awaited:
+            self.threads.finish()
 
     def delete(self, name: str) -> None:
         """Delete a topic."""

@@ -153,6 +153,7 @@ async def test_replica_that_is_assigned_again_is_created_in_another_directory(
         )
         cluster.replay([change])
         made.hosted.replicas.apply(cluster.image)
+    made.hosted.threads.finish()
     assert made.hosted.replica("in-b").directory_id == made.a
     assert made.code("in-b") is None
 

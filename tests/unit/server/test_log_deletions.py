@@ -38,9 +38,9 @@ async def test_deletion_waits_for_a_sync_on_another_thread(
     tmp_path: Path, files: StalledSyncs
 ) -> None:
     hosted = HostedReplicas(tmp_path, files=files)
+    replica, other = hosted.create("t", **EACH), hosted.create("other")
     opened = list[str]()
     hosted.replicas.watch(lambda: opened.append("opened"))
-    replica, other = hosted.create("t", **EACH), hosted.create("other")
     files.stall()
     waiting = Produced(replica)
     await until(files.begun.is_set)
@@ -61,9 +61,9 @@ async def test_topic_that_is_created_again_meanwhile_has_a_new_log(
     tmp_path: Path, files: StalledSyncs
 ) -> None:
     hosted = HostedReplicas(tmp_path, files=files)
+    replica = hosted.create("t", **EACH)
     opened = list[str]()
     hosted.replicas.watch(lambda: opened.append("opened"))
-    replica = hosted.create("t", **EACH)
     await until(lambda: bool(hosted.controller.asked))
     reported, done = hosted.controller.asked.pop()
     done(accepted(reported))

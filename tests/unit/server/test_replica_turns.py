@@ -50,6 +50,7 @@ async def test_many_logs_are_created_later(tmp_path: Path) -> None:
     hosted.create("many", *((ME,),) * PARTITIONS)
     assert opened(hosted) == AT_ONCE
     await asyncio.sleep(10)
+    hosted.threads.finish()
     assert opened(hosted) == PARTITIONS == told[-1]
     assert hosted.replica("many", PARTITIONS - 1).is_leader
     hosted.close()
@@ -63,6 +64,7 @@ async def test_leaderships_of_a_failed_broker_are_taken_over_in_turns(tmp_path: 
     hosted = HostedReplicas(tmp_path)
     hosted._create("many", ((OTHER, ME),) * PARTITIONS, {})
     await asyncio.sleep(10)
+    hosted.threads.finish()
     assert (opened(hosted), led(hosted)) == (PARTITIONS, 0)
     topic_id = hosted.cluster.topic_id("many")
     hosted.cluster.replay(
@@ -72,6 +74,7 @@ async def test_leaderships_of_a_failed_broker_are_taken_over_in_turns(tmp_path: 
     hosted.replicas.apply(hosted.cluster.image)
     assert led(hosted) == AT_ONCE
     await asyncio.sleep(10)
+    hosted.threads.finish()
     assert led(hosted) == PARTITIONS
     hosted.close()
 
@@ -83,6 +86,7 @@ async def test_turns_of_several_images_share_the_limit(tmp_path: Path) -> None:
     assert opened(hosted) == AT_ONCE
     hosted._create("later", ((ME,),), {})
     await asyncio.sleep(10)
+    hosted.threads.finish()
     assert opened(hosted) == 3 * AT_ONCE + 1
     hosted._create("alone", ((ME,),), {})
     assert hosted.replica("alone").is_leader, "a single one is opened at once"
@@ -111,8 +115,13 @@ async def test_all_are_opened_at_the_start(tmp_path: Path) -> None:
     hosted = HostedReplicas(tmp_path)
     hosted.create("many", *((ME,),) * PARTITIONS)
     await asyncio.sleep(10)
+    hosted.threads.finish()
     cluster = hosted.cluster
     hosted.close()
     again = HostedReplicas(tmp_path, cluster)
+    assert not again.refused, "the start has not ended"
+    await asyncio.sleep(10)
+    again.threads.finish()
+    assert again.refused == [None]
     assert opened(again) == PARTITIONS
     again.close()

@@ -8,25 +8,25 @@ Source: the replication design V3, "Broker"; KIP-631; KIP-516.
 import asyncio
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from functools import partial
 from uuid import UUID
 
 from quorum_node.broker.assignments import (
     AssignedPartition,
-    FoundLog,
     assignment_changes,
-    strays,
 )
 from quorum_node.broker.events import MetadataChanged, ReplicaStopped
 from quorum_node.broker.outputs import AskRange, ProposeIsr
-from quorum_node.broker.placement import Offline, directory_of_replica, superseded_logs
+from quorum_node.broker.placement import AmbiguousReplica, Offline, directory_of_replica
 from quorum_node.broker.replication_quota import Throttled
 from quorum_node.image.brokers import BrokersImage
 from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.image.topics import PartitionKey, TopicsImage
 from quorum_node.server.broker.cleaning import Cleaning, HighWatermarks
 from quorum_node.server.broker.data_directories import DataDirectories
+from quorum_node.server.broker.data_log import DataLog
 from quorum_node.server.broker.directory_assignments import DirectoryAssignments
+from quorum_node.server.broker.directory_threads import DirectoryThreads, Failure
 from quorum_node.server.broker.events import BrokerEvents
 from quorum_node.server.broker.fetchers import Fetchers
 from quorum_node.server.broker.hosted_replica import HostedReplica
@@ -37,8 +37,10 @@ from quorum_node.server.broker.live_replicas import (
     log_directories,
 )
 from quorum_node.server.broker.log_deletions import LogDeletions
+from quorum_node.server.broker.log_openings import LogOpenings, Opening
 from quorum_node.server.broker.log_syncs import LogSyncs
 from quorum_node.server.broker.replica_moves import ReplicaMoves
+from quorum_node.server.broker.replica_start import Found, ReplicaStart, StartEnded
 from quorum_node.server.broker.replica_turns import ReplicaTurns
 from quorum_node.server.broker.replication_throttles import ReplicationThrottles
 from quorum_node.server.broker.topic_values import TopicValues
@@ -70,6 +72,7 @@ class AssignedReplicas:
         lag_time_max_ms: int,
         retention_check_ms: int,
         producer_check_ms: int,
+        threads: DirectoryThreads | None = None,
     ) -> None:
         self._broker_id = broker_id
         self._directories = directories
@@ -96,6 +99,11 @@ class AssignedReplicas:
         self._cleaner_values = values.cleaner(self._image.configs)
         self._deletions = LogDeletions(self._log_deleted)
         self._turns = ReplicaTurns(self._change_later, self._changed_later)
+        self._threads = threads or DirectoryThreads()
+        self._threads.watch(self._results_taken)
+        self._openings = LogOpenings(self._threads, self._log_opened)
+        self._start: ReplicaStart | None = None
+        self._has_opened = False
         self.moves = ReplicaMoves(
             directories, self._replicas.get, self._moved, self._deletions, events
         )
@@ -125,6 +133,16 @@ class AssignedReplicas:
         """Whether this broker has the replica in a directory that is offline."""
         return PartitionKey(topic_id, partition_id) in self._offline
 
+    def may_lead(self, topic_id: UUID, partition_id: int) -> bool:
+        """Whether requests to the leader are answered by the replica, if the metadata names this broker: not before its log is open.
+
+        Of an offline replica they get another error. May be called on any thread.
+        """
+        replica = self.replica(topic_id, partition_id)
+        return self.is_offline(topic_id, partition_id) or (
+            replica is not None and replica.is_leader
+        )
+
     def cordoned_ids(self, image: ClusterImage) -> tuple[UUID, ...]:
         """The online directories that get no new replicas (KIP-1066)."""
         return self._directories.cordoned_ids(self._values.cordoned(image.configs))
@@ -141,40 +159,28 @@ class AssignedReplicas:
 
     # -- metadata
 
-    def start(self, image: ClusterImage) -> None:
-        """Apply the first image. Logs on the disk that are not assigned to this broker are set aside before any log is opened.
+    def start(self, image: ClusterImage, ended: StartEnded) -> None:
+        """Begin to open all logs, and to apply the first image. A later one may be applied when `ended` was called."""
+        self._start = ReplicaStart(
+            self._broker_id,
+            self._directories,
+            self._threads,
+            self._events,
+            lambda found: self._open_all(found, image),
+            lambda: (len(self._replicas), len(self._openings) + len(self._turns)),
+            partial(self._start_ended, ended),
+        )
+        self._start.begin(image.topics)
 
-        Raises AmbiguousReplica.
-        """
-        found = self._directories.found()
-        foreign = strays(self._broker_id, found, image.topics)
-        for stray in foreign:
-            self._set_aside(stray)
-            self._events.set_aside(f"{stray.topic_name}-{stray.partition_id}")
-        own = [each for each in found if each not in foreign]
-        old = superseded_logs(self._broker_id, own, image.topics)
-        for each in old:
-            directory = self._directories.get(each.directory_id)
-            if directory is not None:
-                name = f"{each.topic_name}-{each.partition_id}"
-                self._events.duplicate_set_aside(name, directory.path)
-            self._set_aside(each)
-        self._found = {
-            (each.topic_name, each.partition_id): each.directory_id
-            for each in own
-            if each not in old and each.directory_id is not None
-        }
+    def _open_all(self, found: Found, image: ClusterImage) -> None:
+        """Nothing but the logs of this broker is left in the directories."""
+        self._found = dict(found)
         self.apply(image)
-        self._found = {}
-        self._is_started = True
-        self._events.opened(len(self._replicas), len(foreign) + len(old))
         self._tick()
 
-    def _set_aside(self, log: FoundLog) -> None:
-        directory = self._directories.get(log.directory_id)
-        if directory is not None:
-            with suppress(StorageFailure, DiskFull):  # the directory is offline then
-                directory.set_aside(log)
+    def _start_ended(self, ended: StartEnded, ambiguous: AmbiguousReplica | None) -> None:
+        self._is_started = True
+        ended(ambiguous)
 
     def apply(self, image: ClusterImage) -> None:
         """Apply a later image, which may differ from the previous one by any number of changes."""
@@ -196,12 +202,17 @@ class AssignedReplicas:
         self._syncs.close()
         self._deletions.close()
         self._turns.close()
+        if self._start is not None:
+            self._start.close()
         self.moves.close()
         self._fetchers.close()
         self._isr_requests.close()
         self._assignments.close()
         for replica in self._replicas.values():
             replica.take(ReplicaStopped(delete=False))
+        self._threads.close()
+        for replica in self._replicas.values():
+            replica.write_epochs()
         self._checkpoint()
 
     def _topics_changed(
@@ -209,6 +220,7 @@ class AssignedReplicas:
     ) -> None:
         changes = assignment_changes(self._broker_id, before, image.topics)
         for key in changes.stopped:
+            self._stop_opening(key, before)
             self._offline.discard(key)
             self._assignments.forget(key)
             self._turns.forget(key)
@@ -216,15 +228,17 @@ class AssignedReplicas:
             if replica is not None:
                 replica.take(ReplicaStopped(delete=True))
         for assigned in changes.changed:
-            if not self._is_started or self._turns.may_change_now(assigned.key):
+            if self._turns.may_change_now(assigned.key):
                 self._replica_changed(assigned, image, active)
         self._assignments.image_changed(image, changes.changed)
 
     def _replica_changed(
         self, assigned: AssignedPartition, image: ClusterImage, active: Mapping[int, int]
     ) -> None:
-        replica = self._replicas.get(assigned.key) or self._open(assigned, image)
-        if replica is not None:
+        replica = self._replicas.get(assigned.key)
+        if replica is None:
+            self._open(assigned, image)
+        else:
             eligible = eligible_brokers(assigned.partition, image.brokers, active)
             replica.take(MetadataChanged(assigned.partition, eligible))
 
@@ -259,19 +273,21 @@ class AssignedReplicas:
             if settings != replica.settings:
                 replica.configure(settings)
 
-    def _open(self, assigned: AssignedPartition, image: ClusterImage) -> HostedReplica | None:
-        """Open or create the log; None if the replica is offline."""
+    def _open(self, assigned: AssignedPartition, image: ClusterImage) -> None:
+        """Begin to open or create the log, unless the replica is offline. `_log_opened` follows."""
         key, name = assigned.key, assigned.topic_name
-        log_counts = self._directories.log_counts
-        # Without any directory online the process is about to end. `_log_deleted` opens what waits for a deletion.
+        log_counts = self._openings.added_to(self._directories.log_counts)
+        # Without any directory online the process is about to end. `_log_opened` and `_log_deleted` go on with what waits for them.
         is_waiting = self._deletions.is_running(name, key.partition_id)
+        is_waiting |= self._openings.is_running(name, key.partition_id)
         if key in self._offline or not log_counts or is_waiting:
-            return None
+            return
         replica = (name, key.partition_id)
+        found = self._found.pop(replica, None)
         place = directory_of_replica(
             self._broker_id,
             assigned.partition,
-            self._found.get(replica),
+            found,
             log_counts,
             is_new=self._is_started,
             has_offline=bool(self._directories.offline),
@@ -281,39 +297,58 @@ class AssignedReplicas:
         if isinstance(place, Offline):
             self._events.replica_offline(f"{name}-{key.partition_id}")
             self._note_offline(key, place.directory_id)
-            return None
-        return self._open_in(place, key, name, image)
-
-    def _open_in(
-        self, directory_id: UUID, key: PartitionKey, name: str, image: ClusterImage
-    ) -> HostedReplica | None:
-        directory = self._directories.get(directory_id)
+            return
+        directory = self._directories.get(place)
         if directory is None:
-            # It failed when another log in it was opened, or a thread that syncs has noticed.
-            self._note_offline(key, directory_id)
-            return None
+            # It failed meanwhile: another log in it could not be opened, or a thread that syncs has noticed.
+            self._note_offline(key, place)
+            return
         settings = self._values.log_settings(image.configs, name)
-        try:
-            log = directory.open(name, key.topic_id, key.partition_id, settings)
-        except (StorageFailure, DiskFull):
-            if not self._directories.online:
-                raise
+        self._openings.begin(directory, key, name, settings, exists=found is not None)
+
+    def _stop_opening(self, key: PartitionKey, image: TopicsImage) -> None:
+        topic = image.get(key.topic_id)
+        assert topic is not None, "a replica that stops had a topic"
+        self._openings.stop(key, topic.name)
+
+    def _log_opened(self, opening: Opening, log: DataLog | Failure) -> None:
+        """Apply the present metadata to a replica whose log is open now."""
+        key, name, directory_id = opening.key, opening.topic_name, opening.directory_id
+        directory = self._directories.get(directory_id)
+        if opening.is_stopped:
+            if directory is None:
+                self._log_deleted(name, key.partition_id)
+            else:
+                self._deletions.delete(directory, name, key.partition_id)
+        elif directory is None or isinstance(log, StorageFailure | DiskFull):
             self._note_offline(key, directory_id)
-            return None
-        self._assignments.placed(key, directory_id)
+            self._change_later(key)
+        else:
+            self._host(opening, log)
+            self._change_later(key)
+        self._has_opened = True
+
+    def _results_taken(self) -> None:
+        if self._has_opened:
+            self._has_opened = False
+            self._changed_later()
+
+    def _host(self, opening: Opening, log: DataLog) -> None:
+        key, name, configs = opening.key, opening.topic_name, self._image.configs
+        log.configure(self._values.log_settings(configs, name))
+        self._assignments.placed(key, opening.directory_id)
         self._syncs.opened(key)
-        replica = self._replicas[key] = HostedReplica(
+        self._replicas[key] = HostedReplica(
             key,
             name,
             self._broker_id,
-            directory_id,
+            opening.directory_id,
             log,
             self,
-            self._values.settings(image.configs, name),
-            self._values.limits(image.configs, name),
-            self._throttled(image, name, key),
+            self._values.settings(configs, name),
+            self._values.limits(configs, name),
+            self._throttled(self._image, name, key),
         )
-        return replica
 
     def _note_offline(self, key: PartitionKey, directory_id: UUID) -> None:
         self._offline.add(key)
@@ -425,6 +460,10 @@ class AssignedReplicas:
         """See `ReplicaPort`."""
         self._syncs.sync(replica)
 
+    def write_epochs(self, replica: HostedReplica) -> None:
+        """See `ReplicaPort`. A failure takes the directory offline, and with it the replica."""
+        self._threads.run(replica.directory_id, replica.log.write_epochs, lambda _: None)
+
     def maintain_soon(self) -> None:
         """See `ReplicaPort`."""
         self._maintained_at = float("-inf")
@@ -440,7 +479,6 @@ class AssignedReplicas:
         topic = self._image.topics.named(topic_name)
         if topic is not None and self.replica(topic.topic_id, partition_id) is None:
             self._change_later(PartitionKey(topic.topic_id, partition_id))
-            self._changed_later()
 
     def _change_later(self, key: PartitionKey) -> None:
         """Apply the present metadata to a replica, if it is still assigned to this broker."""
@@ -450,12 +488,11 @@ class AssignedReplicas:
         if topic is None or partition is None or self._broker_id not in partition.replicas:
             return
         assigned = AssignedPartition(key, topic.name, partition)
-        try:
-            self._replica_changed(assigned, image, active_brokers(image.brokers))
-        except (StorageFailure, DiskFull):
-            return  # the last directory has failed: the process ends
+        self._replica_changed(assigned, image, active_brokers(image.brokers))
         self._assignments.image_changed(image, [assigned])
 
     def _changed_later(self) -> None:
         for changed in self._watchers:
             changed()
+        if self._start is not None:
+            self._start.look()

@@ -11,7 +11,6 @@ from functools import partial
 from typing import Protocol
 from uuid import UUID
 
-from quorum_node.broker.assignments import FoundLog
 from quorum_node.configuration.broker_config import ALL_DIRECTORIES
 from quorum_node.server.broker.data_log import (
     Compacted,
@@ -119,16 +118,6 @@ class DataDirectories:
         self._watchers.append(failed)
 
     # -- operations on all directories
-
-    def found(self) -> list[FoundLog]:
-        """The logs in all online directories. A directory that can't be read fails."""
-        logs: list[FoundLog] = []
-
-        def look(directory: DataDirectory) -> None:
-            logs.extend(directory.found())
-
-        self._each(look)
-        return logs
 
     def checkpoint(self, high_watermarks: Mapping[UUID, Iterable[tuple[str, int, int]]]) -> None:
         """Store (topic, partition, high watermark) of the logs of each directory."""

@@ -5,6 +5,7 @@ Adapts the files of `quorum_node.storage.broker` to the protocols of `data_log.p
 
 import shutil
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from uuid import UUID
@@ -62,7 +63,13 @@ class _Watch:
 
 
 class OpenLog:
-    """The `DataLog` of one partition."""
+    """The `DataLog` of one partition.
+
+    leader-epoch-checkpoint is written by a thread, or at the beginning of the next change of the log, whichever is first. So an epoch is durable
+    before its first record is in the log, and the order of all changes is kept. A crash before the write is like one before
+    the epoch was entered: no log has records of the epoch, and each epoch before it ends at the same offset without its entry.
+    A stock broker syncs the file and its directory when a replica becomes leader (`LeaderEpochFileCache.assign`).
+    """
 
     def __init__(
         self,
@@ -77,6 +84,8 @@ class OpenLog:
         self._was_cut = was_cut
         # A log that was deleted or moved is closed, also for a reader that still has it; its directory is intact.
         self._watch = _Watch(lambda failure: None if log.held.is_closed else failed(failure))
+        self._unwritten: deque[tuple[tuple[int, int], ...]] = deque(maxlen=1)
+        self._writing = threading.Lock()
 
     @property
     def size_bytes(self) -> int:
@@ -119,6 +128,7 @@ class OpenLog:
     def append(self, batches: Iterable[Batch]) -> None:
         """See `DataLog`."""
         with self._watch:
+            self.write_epochs()
             self._log.append(tuple(batches))
 
     def sync(self) -> None:
@@ -147,6 +157,7 @@ class OpenLog:
     def truncate_to(self, end_offset: int) -> tuple[ProducerEntry, ...]:
         """See `DataLog`."""
         with self._watch:
+            self.write_epochs()
             self._log.truncate_to(end_offset)
             self._was_cut(self._log)
             return self._log.producers()
@@ -154,22 +165,31 @@ class OpenLog:
     def restart_at(self, start_offset: int) -> None:
         """See `DataLog`."""
         with self._watch:
+            self.write_epochs()
             self._log.restart_at(start_offset)
             self._was_cut(self._log)
 
     def save_epochs(self, starts: tuple[tuple[int, int], ...]) -> None:
         """See `DataLog`."""
-        with self._watch:
-            self._log.save_epochs(starts)
+        self._unwritten.append(starts)
+
+    def write_epochs(self) -> None:
+        """See `DataLog`."""
+        # With the lock also if nothing is left: a thread may be writing.
+        with self._watch, self._writing:
+            if self._unwritten:
+                self._log.save_epochs(self._unwritten.pop())
 
     def delete_below(self, start_offset: int) -> None:
         """See `DataLog`."""
         with self._watch:
+            self.write_epochs()
             self._log.delete_records_below(start_offset)
 
     def retain(self, high_watermark: int, now_ms: int) -> int | None:
         """See `DataLog`."""
         with self._watch:
+            self.write_epochs()
             deleted = enforce_retention(self._log, high_watermark, now_ms)
             return self._log.start_offset if deleted else None
 

@@ -108,7 +108,10 @@ class DataLog(Protocol):
         """Drop all records; the next record is appended at `start_offset`."""
 
     def save_epochs(self, starts: tuple[tuple[int, int], ...]) -> None:
-        """Write the leader-epoch-checkpoint."""
+        """Write these to leader-epoch-checkpoint with the next `write_epochs`, or at the beginning of the next change of the log."""
+
+    def write_epochs(self) -> None:
+        """Write what `save_epochs` has left to write. May run on another thread, beside the other methods."""
 
     def delete_below(self, start_offset: int) -> None:
         """Stop serving records below `start_offset`, and delete segments that contain only such records."""

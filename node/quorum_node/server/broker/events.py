@@ -22,9 +22,13 @@ class Named(Protocol):
 class BrokerEvents:
     """One method for each log line."""
 
-    def opened(self, replicas: int, strays: int) -> None:
-        """Log that the logs are open and the first image is applied."""
-        _LOG.info(f"opened {replicas} replicas; set {strays} stray logs aside")
+    def opening(self, is_open: int, total: int, seconds: float) -> None:
+        """Log the progress of the start. `seconds`: since it has begun."""
+        _LOG.info(f"opening logs: {is_open} of {total} are open after {seconds:.0f} s")
+
+    def opened(self, replicas: int, strays: int, seconds: float) -> None:
+        """Log that the logs are open and the first image is applied. `seconds`: since the start has begun."""
+        _LOG.info(f"opened {replicas} replicas in {seconds:.1f} s; set {strays} stray logs aside")
 
     def set_aside(self, name: str) -> None:
         """Log that a log on the disk was set aside, because the metadata does not assign this replica to this broker."""

@@ -6,6 +6,7 @@ made by the core (`quorum_node.broker`). Everything runs on the loop's thread.
 
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Protocol
 from uuid import UUID
 
@@ -62,6 +63,9 @@ class ReplicaPort(Protocol):
 
     def sync(self, replica: "HostedReplica") -> None:
         """Sync the log on another thread. `synced` of the replica follows, or the failure of its directory."""
+
+    def write_epochs(self, replica: "HostedReplica") -> None:
+        """Call `write_epochs` of the log on another thread."""
 
     def maintain_soon(self) -> None:
         """Store the start offset, which has advanced, soon, so that it survives a crash."""
@@ -274,6 +278,11 @@ class HostedReplica:
         self.take(Written(self.log.synced_offset))
         self._port.sync(self)
 
+    def write_epochs(self) -> None:
+        """Write what `SaveEpochs` has left to do: the log is about to be closed."""
+        with suppress(StorageFailure, DiskFull):  # the directory is offline then
+            self.log.write_epochs()
+
     def watch(self, moved: Callable[[], None]) -> None:
         """Add a watcher. It is called within a step whenever a waiting fetch might get a different answer."""
         self._watchers.add(moved)
@@ -369,6 +378,7 @@ class HostedReplica:
                 self._port.may_fetch(self)
             case out.SaveEpochs():
                 self.log.save_epochs(output.starts)
+                self._port.write_epochs(self)
             case out.TruncateLog():
                 # The core waits for the result of this output: Truncated is handled before events that arrived meanwhile.
                 self._events.appendleft(Truncated(self.log.truncate_to(output.end_offset)))

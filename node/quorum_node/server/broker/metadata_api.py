@@ -5,7 +5,7 @@ Source: the rules of a stock broker for Metadata 0 to 13; KIP-516, KIP-700, KIP-
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from uuid import UUID
 
 from quorum_node.controller.authorization import (
@@ -62,10 +62,29 @@ _MANY = 100
 
 Endpoint = tuple[str, int, str | None]
 """Host, port, rack."""
+MayLead = Callable[[UUID, int], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class _Leaders:
+    """Which leaders a client can use. `live`: the brokers on its listener that are not fenced. The others as of `MetadataApi`."""
+
+    live: set[int]
+    broker_id: int
+    may_lead: MayLead
+
+    def can_be_used(self, topic: Topic, number: int) -> bool:
+        leader = topic.partitions[number].leader
+        if leader not in self.live:
+            return False
+        return leader != self.broker_id or self.may_lead(topic.topic_id, number)
 
 
 class MetadataApi:
-    """The handler of these APIs. `image` and `epoch`: the image that the replicas of this broker have applied, and its offset."""
+    """The handler of these APIs. `image` and `epoch`: the image that the replicas of this broker have applied, and its offset.
+
+    `may_lead`: see `AssignedReplicas`. A client that came too early would get an error; with acks=0, its records would be lost.
+    """
 
     def __init__(
         self,
@@ -73,11 +92,13 @@ class MetadataApi:
         image: Callable[[], ClusterImage],
         cluster_id: Callable[[], str],
         epoch: Callable[[], int],
+        may_lead: MayLead = lambda topic_id, partition_id: True,
     ) -> None:
         self._broker_id = broker_id
         self._image = image
         self._cluster_id = cluster_id
         self._epoch = epoch
+        self._may_lead = may_lead
         self._api_keys = tuple(
             ApiVersion(
                 api_key=api.key,
@@ -177,8 +198,9 @@ class MetadataApi:
                 for broker_id, (host, port, rack), is_fenced in _brokers(image, listener)
                 if not is_fenced
             )
-            live = {each.node_id for each in brokers}
-            topics = _topics(image, body, version, live, on_topics(rights, AclOperation.DESCRIBE))
+            leaders = _Leaders({each.node_id for each in brokers}, self._broker_id, self._may_lead)
+            may = on_topics(rights, AclOperation.DESCRIBE)
+            topics = _topics(image, body, version, leaders, may)
             return MetadataResponse(
                 brokers=brokers,
                 cluster_id=cluster_id,
@@ -236,10 +258,10 @@ def _is_much(image: ClusterImage, asked: tuple[MetadataRequestTopic, ...] | None
 
 
 def _topics(
-    image: ClusterImage, body: MetadataRequest, version: int, live: set[int], may: May
+    image: ClusterImage, body: MetadataRequest, version: int, leaders: _Leaders, may: May
 ) -> tuple[MetadataTopic, ...]:
     if body.topics is None or (not body.topics and version == 0):
-        return tuple(_described(image, topic, live) for topic in image.topics if may(topic.name))
+        return tuple(_described(image, topic, leaders) for topic in image.topics if may(topic.name))
     # Repeated topics are dropped: a topic of many partitions, repeated thousands of times, would fill the memory.
     # If a topic has a name, its id is ignored: thousands of ids with one name would cause as many answers.
     asked = {each.topic_id if each.name is None else each.name: each for each in body.topics}
@@ -247,7 +269,7 @@ def _topics(
         each.name is None or each.topic_id is not None for each in body.topics
     ):
         return tuple(map(_refused, asked.values()))
-    return tuple(_asked(image, each, live, may) for each in asked.values())
+    return tuple(_asked(image, each, leaders, may) for each in asked.values())
 
 
 def _refused(asked: MetadataRequestTopic) -> MetadataTopic:
@@ -261,7 +283,7 @@ def _refused(asked: MetadataRequestTopic) -> MetadataTopic:
 
 
 def _asked(
-    image: ClusterImage, asked: MetadataRequestTopic, live: set[int], may: May
+    image: ClusterImage, asked: MetadataRequestTopic, leaders: _Leaders, may: May
 ) -> MetadataTopic:
     by_name = asked.name is not None
     topic = (
@@ -277,7 +299,7 @@ def _asked(
                 error_code=denied, name=asked.name, topic_id=asked.topic_id, partitions=()
             )
     if topic is not None:
-        return _described(image, topic, live)
+        return _described(image, topic, leaders)
     # Topics are not created automatically: that is the administrator's decision.
     missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if by_name else ErrorCode.UNKNOWN_TOPIC_ID
     return MetadataTopic(
@@ -298,11 +320,11 @@ def _with_operations(topic: MetadataTopic, rights: ListedRights) -> MetadataTopi
     return replace(topic, topic_authorized_operations=operations)
 
 
-def _described(image: ClusterImage, topic: Topic, live: set[int]) -> MetadataTopic:
+def _described(image: ClusterImage, topic: Topic, leaders: _Leaders) -> MetadataTopic:
     partitions = []
     for number in sorted(topic.partitions):
         partition = topic.partitions[number]
-        is_led = partition.leader in live
+        is_led = leaders.can_be_used(topic, number)
         partitions.append(
             MetadataPartition(
                 error_code=ErrorCode.NONE if is_led else ErrorCode.LEADER_NOT_AVAILABLE,
@@ -311,7 +333,7 @@ def _described(image: ClusterImage, topic: Topic, live: set[int]) -> MetadataTop
                 leader_epoch=partition.leader_epoch,
                 replica_nodes=partition.replicas,
                 isr_nodes=partition.isr,
-                offline_replicas=offline_replicas(image.brokers, partition, live),
+                offline_replicas=offline_replicas(image.brokers, partition, leaders.live),
             )
         )
     return MetadataTopic(

@@ -165,6 +165,7 @@ class ReplicaMoves:
         name, number, key = replica.topic_name, replica.key.partition_id, replica.key
         log = directory.open(name, key.topic_id, number, replica.log.settings)
         log.save_epochs(replica.core.epoch_starts)  # also of a leader epoch without records
+        log.write_epochs()
         replica.moved_to(directory.directory_id, log)
         directory.checkpoint([(name, number, replica.core.high_watermark)])
         self._targets.pop(key, None)

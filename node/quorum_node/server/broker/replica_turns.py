@@ -1,4 +1,4 @@
-"""Spreads changes of many replicas over turns of the event loop: opening a log and becoming a leader wait for the disk.
+"""Spreads changes of many replicas over turns of the event loop. What waits for the disk runs on threads (`directory_threads.py`).
 
 Owns which replicas still have to be changed, and the length of a turn. A topic with hundreds of partitions, or the failure
 of a broker with many leaders, would otherwise stop all connections and the heartbeats of this broker, and in a process
@@ -36,6 +36,10 @@ class ReplicaTurns:
         self._waiting: dict[PartitionKey, None] = {}
         self._timer: asyncio.Handle | None = None
         self._closed = False
+
+    def __len__(self) -> int:
+        """Number of replicas that wait for their turn."""
+        return len(self._waiting)
 
     def may_change_now(self, key: PartitionKey) -> bool:
         """Whether the replica may be changed in this turn. Otherwise it will be changed in a later one."""

@@ -164,7 +164,7 @@ class HostedBroker(NoRole):
                 self._begin()
             elif self._replicas is None:
                 self._join(self._lifecycle)
-            else:
+            elif self._api is not None:
                 self._apply(self._replicas)
         except (StorageFailure, DiskFull) as failure:
             self._owner.storage_failed(failure)
@@ -237,25 +237,38 @@ class HostedBroker(NoRole):
             return
         assert self._directories is not None
         assert cluster_id is not None
-        self._replicas = self._make_replicas(self._directories)
-        try:
-            self._replicas.start(committed.image)
-        except AmbiguousReplica as error:
-            self._owner.wrong_directory(
-                f"two directories of log.dirs have a log of {error}, and the metadata names neither of them. Nothing was"
-                " changed. Move the older one elsewhere, and restart the node"
-            )
-            self._replicas, self._closed = None, True
+        replicas = self._replicas = self._make_replicas(self._directories)
+
+        def ended(ambiguous: AmbiguousReplica | None) -> None:
+            if ambiguous is None:
+                self._joined(replicas, committed.end_offset, cluster_id)
+            else:
+                self._refuse_logs(ambiguous)
+
+        replicas.start(committed.image, ended)
+
+    def _refuse_logs(self, error: AmbiguousReplica) -> None:
+        self._owner.wrong_directory(
+            f"two directories of log.dirs have a log of {error}, and the metadata names neither of them. Nothing was"
+            " changed. Move the older one elsewhere, and restart the node"
+        )
+        self._replicas, self._closed = None, True
+
+    def _joined(self, replicas: AssignedReplicas, end_offset: int, cluster_id: str) -> None:
+        """All logs are open, and the first image is applied. Later ones have waited, and until now the heartbeats wanted the broker to be fenced."""
+        if self._closed or self._directories is None or not self._directories.online:
             return
-        self._applied_offset = committed.end_offset - 1
-        groups = self._groups = self._make_groups(self._replicas)
+        assert self._lifecycle is not None
+        self._applied_offset = end_offset - 1
+        groups = self._groups = self._make_groups(replicas)
         groups.image_changed()
         # After the replicas, which began to watch before.
         self._directories.watch(lambda _: groups.replicas_changed())
-        self._replicas.watch(groups.replicas_changed)
-        self._api = self._make_api(self._replicas, cluster_id, self._directories, self._groups)
+        replicas.watch(groups.replicas_changed)
+        self._api = self._make_api(replicas, cluster_id, self._directories, groups)
         self._owner.ready()
-        lifecycle.image_applied()
+        self._lifecycle.image_applied()
+        self._look_soon()
 
     def _apply(self, replicas: AssignedReplicas) -> None:
         committed = self._replica.committed
@@ -366,7 +379,11 @@ class HostedBroker(NoRole):
             return replicas.image
 
         metadata = MetadataApi(
-            self._config.node_id, image, lambda: cluster_id, lambda: self._applied_offset
+            self._config.node_id,
+            image,
+            lambda: cluster_id,
+            lambda: self._applied_offset,
+            replicas.may_lead,
         )
         transactions = TransactionCoordinators(
             self._config.node_id, image, self._endpoint_of, self._brokers
