@@ -303,7 +303,7 @@ class MetadataQuorumSpec(_Model):
     )
     config: dict[str, str] | None = Field(
         default=None,
-        json_schema_extra={"maxProperties": 64},
+        json_schema_extra={"maxProperties": 128},
         description="Properties of the node, by their names in its configuration file.",
     )
     cluster_id: str | None = Field(

@@ -105,8 +105,8 @@ _RIGHT: dict[str, Json] = {
     "names of a broker": {
         "tls": {"identities": [_broker("*.example", "b_1.example", "10.0.0.1", "xn--brker-kua")]},
     },
-    "many properties": {"config": dict.fromkeys(CONFIG_KEYS[:64], "1")},
-    "all other properties": {"config": dict.fromkeys(CONFIG_KEYS[64:], "1")},
+    "many properties": {"config": dict.fromkeys(CONFIG_KEYS[:128], "1")},
+    "all other properties": {"config": dict.fromkeys(CONFIG_KEYS[128:], "1")},
     "a pod template": {
         "podTemplate": {
             "labels": {"team": "a", "metadataquorum.example.org/x": "y"},
