@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -181,6 +182,24 @@ async def test_two_logs_of_one_replica_refuse_the_start(tmp_path: Path) -> None:
     assert [type(each) for each in again.refused] == [AmbiguousReplica]
     assert stray.exists(), "nothing was changed"
     again.close(cleanly=False)
+
+
+async def test_start_goes_on_once_if_the_directory_of_a_stray_log_fails_meanwhile(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    HostedReplicas(tmp_path / "a", second=tmp_path / "b").replicas.close()
+    (tmp_path / "b" / "stray-0").mkdir()
+    hosted = HostedReplicas(tmp_path / "a", second=tmp_path / "b", is_awaited=False)
+    hosted.threads.finish_found()
+    while not hosted.threads._ended.qsize():
+        time.sleep(0.001)  # noqa: ASYNC251 - within the turn in which the directory fails
+    hosted.opened[1].fail(StorageFailure("gone"))
+    hosted.threads.finish()
+    assert hosted.refused == [None]
+    assert "stray-0" not in capsys.readouterr().out, "it is not renamed"
+    hosted.replicas.close()
+    for each in hosted.opened:
+        each.close(None)
 
 
 # -- changes while a log is being opened
