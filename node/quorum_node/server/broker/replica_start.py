@@ -61,6 +61,7 @@ class ReplicaStart:
         """Begin with the first step. `topics`: of the first image."""
         online = self._directories.online
         self._waits_for = len(online)
+        self._timer = self._loop.call_later(_PROGRESS_SECONDS, self._report)
         for each in online:
             self._threads.run(each.directory_id, each.found, partial(self._note_found, topics))
 
@@ -92,6 +93,7 @@ class ReplicaStart:
         try:
             old = superseded_logs(self._broker_id, own, topics)
         except AmbiguousReplica as error:
+            self.close()
             self._ended(error)
             return
         found = {
@@ -130,11 +132,13 @@ class ReplicaStart:
     def _open(self, found: Found) -> None:
         self._is_opening = True
         self._open_all(found)
-        self._timer = self._loop.call_later(_PROGRESS_SECONDS, self._report)
         self.look()
 
     def _report(self) -> None:
         self._timer = self._loop.call_later(_PROGRESS_SECONDS, self._report)
-        is_open, opening = self._counts()
         seconds = self._loop.time() - self._begun_at
-        self._events.opening(is_open, is_open + opening, seconds)
+        if self._is_opening:
+            is_open, opening = self._counts()
+            self._events.opening(is_open, is_open + opening, seconds)
+        else:
+            self._events.looks_for_logs(seconds)
