@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -166,6 +167,35 @@ async def test_progress_of_the_start_is_logged_and_nothing_is_served_before(
     again.close()
 
 
+class StalledNames(Stalled):
+    """The threads wait when they look for logs."""
+
+    def names(self, directory: Path) -> list[str]:
+        if threading.get_ident() != self._loop_thread:
+            assert self.go_on.wait(60)
+        return super().names(directory)
+
+
+@pytest.mark.virtual_time
+async def test_progress_is_logged_before_the_logs_are_known_as_well(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = StalledNames()
+    hosted = HostedReplicas(tmp_path, files=files, is_awaited=False)
+    await asyncio.sleep(12)
+    logged = capsys.readouterr().out
+    assert (
+        "looking for logs in log.dirs, and setting stray ones aside: not done after 5 s" in logged
+    )
+    assert "not done after 10 s" in logged
+    files.go_on.set()
+    hosted.threads.finish()
+    assert hosted.refused == [None]
+    await asyncio.sleep(12)
+    assert "after" not in capsys.readouterr().out
+    hosted.close()
+
+
 async def test_two_logs_of_one_replica_refuse_the_start(tmp_path: Path) -> None:
     hosted = HostedReplicas(tmp_path / "a", second=tmp_path / "b")
     hosted.create("t")
@@ -181,6 +211,24 @@ async def test_two_logs_of_one_replica_refuse_the_start(tmp_path: Path) -> None:
     assert [type(each) for each in again.refused] == [AmbiguousReplica]
     assert stray.exists(), "nothing was changed"
     again.close(cleanly=False)
+
+
+async def test_start_goes_on_once_if_the_directory_of_a_stray_log_fails_meanwhile(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    HostedReplicas(tmp_path / "a", second=tmp_path / "b").replicas.close()
+    (tmp_path / "b" / "stray-0").mkdir()
+    hosted = HostedReplicas(tmp_path / "a", second=tmp_path / "b", is_awaited=False)
+    hosted.threads.finish_found()
+    while not hosted.threads._ended.qsize():
+        time.sleep(0.001)  # noqa: ASYNC251 - within the turn in which the directory fails
+    hosted.opened[1].fail(StorageFailure("gone"))
+    hosted.threads.finish()
+    assert hosted.refused == [None]
+    assert "stray-0" not in capsys.readouterr().out, "it is not renamed"
+    hosted.replicas.close()
+    for each in hosted.opened:
+        each.close(None)
 
 
 # -- changes while a log is being opened

@@ -39,6 +39,7 @@ class DirectoryThreads:
         self._pools: dict[tuple[UUID, int], ThreadPoolExecutor] = {}
         self._ended: SimpleQueue[Callable[[], None]] = SimpleQueue()
         """What the loop has to call, put by the threads."""
+        self._is_planned = False
         self._closed = False
         self.unfinished = 0
         """Number of works that were begun, and whose results were not taken yet."""
@@ -72,8 +73,11 @@ class DirectoryThreads:
     def close(self) -> None:
         """Begin nothing more, and wait for the work that is running. Its results are not taken."""
         self._closed = True
+        # First all of them: the wait for one may be long, and the others would begin what waits in them.
         for pool in self._pools.values():
-            pool.shutdown(cancel_futures=True)
+            pool.shutdown(wait=False, cancel_futures=True)
+        for pool in self._pools.values():
+            pool.shutdown()
 
     def _do(self, work: Callable[[], T], done: Callable[[T | Failure], None]) -> None:
         """On a thread."""
@@ -85,15 +89,22 @@ class DirectoryThreads:
             ended = partial(_raise, error)
         self._ended.put(ended)
         with suppress(RuntimeError):  # the loop has ended
-            self._loop.call_soon_threadsafe(self._take_results)
+            self._loop.call_soon_threadsafe(self._plan)
+
+    def _plan(self) -> None:
+        """Take results in the next turn of the loop, only once for all results that are there by then."""
+        if not self._is_planned:
+            self._is_planned = True
+            self._loop.call_soon(self._take_results)
 
     def _take_results(self) -> None:
-        """One turn of the loop. Does nothing if the results were taken in an earlier one."""
+        """One turn of the loop."""
+        self._is_planned = False
         begun = self._clock()
         has_any = False
         while not self._closed:
             if has_any and self._clock() - begun >= TURN_SECONDS:
-                self._loop.call_soon(self._take_results)
+                self._plan()
                 break
             try:
                 ended = self._ended.get_nowait()

@@ -22,6 +22,12 @@ class Named(Protocol):
 class BrokerEvents:
     """One method for each log line."""
 
+    def looks_for_logs(self, seconds: float) -> None:
+        """Log that the start has not begun to open logs. `seconds`: since it has begun."""
+        _LOG.info(
+            f"looking for logs in log.dirs, and setting stray ones aside: not done after {seconds:.0f} s"
+        )
+
     def opening(self, is_open: int, total: int, seconds: float) -> None:
         """Log the progress of the start. `seconds`: since it has begun."""
         _LOG.info(f"opening logs: {is_open} of {total} are open after {seconds:.0f} s")

@@ -182,12 +182,17 @@ class Lifecycle:
 
     # -- heartbeats
 
+    @property
+    def _has_caught_up(self) -> bool:
+        """Whether the replicas have applied the image up to the registration."""
+        return self._applied_offset() >= self.broker_epoch
+
     def image_applied(self) -> None:
         """Send a heartbeat at once if the replicas have now applied all metadata that is needed to be unfenced, or if the metadata has
         cordoned other directories.
         """
         if self.is_fenced and self.broker_epoch != NO_EPOCH and not self._is_caught_up:
-            self._is_caught_up = self._applied_offset() >= self.broker_epoch
+            self._is_caught_up = self._has_caught_up
             if self._is_caught_up:
                 self._beat_now()
         elif not self.is_fenced and self._cordoned_ids() != self._sent_cordoned:
@@ -203,8 +208,8 @@ class Lifecycle:
             return
         self._in_flight = True
         applied, failed = self._applied_offset(), self._failed_ids()
+        has_caught_up = self._has_caught_up
         # Before that, the configs that it knows may be old ones.
-        has_caught_up = applied >= self.broker_epoch
         self._sent_cordoned = self._cordoned_ids() if has_caught_up else None
         request = BrokerHeartbeatRequest(
             broker_id=self._own.broker_id,
@@ -245,7 +250,9 @@ class Lifecycle:
                     self.close()
                     left()
                     return
-                if not self.is_fenced and self._left is None and self._is_reported:
+                # While the logs are being opened, it can't be unfenced: `image_applied` does not wait for the next heartbeat.
+                is_waiting = self.is_fenced and self._has_caught_up
+                if not is_waiting and self._left is None and self._is_reported:
                     pause = self._interval_seconds
         self._timer = self._loop.call_later(pause, self._beat)
 

@@ -61,6 +61,7 @@ class ReplicaStart:
         """Begin with the first step. `topics`: of the first image."""
         online = self._directories.online
         self._waits_for = len(online)
+        self._timer = self._loop.call_later(_PROGRESS_SECONDS, self._report)
         for each in online:
             self._threads.run(each.directory_id, each.found, partial(self._note_found, topics))
 
@@ -92,6 +93,7 @@ class ReplicaStart:
         try:
             old = superseded_logs(self._broker_id, own, topics)
         except AmbiguousReplica as error:
+            self.close()
             self._ended(error)
             return
         found = {
@@ -99,29 +101,30 @@ class ReplicaStart:
             for each in set(own).difference(old)
             if each.directory_id is not None
         }
+        self._waits_for = 1  # for the end of this method
         for each in foreign:
-            self._events.set_aside(f"{each.topic_name}-{each.partition_id}")
-        self._strays = self._waits_for = len(foreign) + len(old)
+            self._set_aside(each, found, lambda name, path: self._events.set_aside(name))
         for each in old:
-            directory = self._directories.get(each.directory_id)
-            if directory is not None:
-                name = f"{each.topic_name}-{each.partition_id}"
-                self._events.duplicate_set_aside(name, directory.path)
-        for each in (*foreign, *old):
-            self._set_aside(each, found)
-        if not self._waits_for:
-            self._open(found)
+            self._set_aside(each, found, self._events.duplicate_set_aside)
+        self._one_ended(found)
 
-    def _set_aside(self, log: FoundLog, found: Found) -> None:
+    def _set_aside(self, log: FoundLog, found: Found, told: Callable[[str, str], None]) -> None:
+        """Unless its directory has failed. `told`: called afterwards with the name of the log, and the path of its directory."""
         directory = self._directories.get(log.directory_id)
-        if directory is None:
-            self._is_aside(found, None)
-        else:
+        if directory is not None:
+            self._waits_for += 1
+            tell = partial(told, f"{log.topic_name}-{log.partition_id}", directory.path)
             work = partial(directory.set_aside, log)
-            self._threads.run(directory.directory_id, work, partial(self._is_aside, found))
+            self._threads.run(directory.directory_id, work, partial(self._is_aside, found, tell))
 
-    def _is_aside(self, found: Found, result: Failure | None) -> None:
+    def _is_aside(self, found: Found, tell: Callable[[], None], result: Failure | None) -> None:
         """A failure has taken its directory offline."""
+        if result is None:
+            self._strays += 1
+            tell()
+        self._one_ended(found)
+
+    def _one_ended(self, found: Found) -> None:
         self._waits_for -= 1
         if not self._waits_for:
             self._open(found)
@@ -129,11 +132,13 @@ class ReplicaStart:
     def _open(self, found: Found) -> None:
         self._is_opening = True
         self._open_all(found)
-        self._timer = self._loop.call_later(_PROGRESS_SECONDS, self._report)
         self.look()
 
     def _report(self) -> None:
         self._timer = self._loop.call_later(_PROGRESS_SECONDS, self._report)
-        is_open, opening = self._counts()
         seconds = self._loop.time() - self._begun_at
-        self._events.opening(is_open, is_open + opening, seconds)
+        if self._is_opening:
+            is_open, opening = self._counts()
+            self._events.opening(is_open, is_open + opening, seconds)
+        else:
+            self._events.looks_for_logs(seconds)
