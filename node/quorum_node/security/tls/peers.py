@@ -32,11 +32,9 @@ def why_close(
     """
     try:
         check_time(peer, now, what)
+        check_revoked(peer, revoked, what, intermediates)
     except CertificateProblem as problem:
         return problem
-    for each in (peer, *intermediates):
-        if revoked.holds(each):
-            return _revoked(each, what)
     if trusted_issuer((peer, *intermediates), trust.certificates, now) is None:
         text = f"shows {name_of(peer)}, whose issuer is not trusted any more"
         return CertificateProblem(ProblemKind.UNTRUSTED, what, text)
