@@ -4,6 +4,7 @@ A free port that the kernel chooses can be given to another process before the s
 ports for outgoing connections.
 """
 
+import atexit
 import itertools
 import socket
 from collections.abc import Iterator
@@ -34,7 +35,9 @@ def _ports() -> Iterator[int]:
 
 @cache
 def _claim() -> socket.socket:
-    return socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    claim = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    atexit.register(claim.close)
+    return claim
 
 
 def _claimed_block() -> int:

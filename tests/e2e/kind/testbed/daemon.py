@@ -20,6 +20,9 @@ from testbed.progress import say, step
 _START_TIMEOUT_S = 60.0
 _STOP_TIMEOUT_S = 60.0
 
+_started: list[subprocess.Popen[bytes]] = []
+"""The daemon that this process started, which outlives it: a collected Popen warns of a running process."""
+
 
 def has_image(name: str) -> bool:
     """Whether the docker daemon has an image of this name."""
@@ -102,6 +105,7 @@ def _start() -> None:
                 cwd="/",
                 env={**os.environ, "PATH": f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"},
             )
+        _started.append(process)
         deadline = time.monotonic() + _START_TIMEOUT_S
         while not answers():
             if process.poll() is not None or time.monotonic() > deadline:
