@@ -15,6 +15,7 @@ from pydantic import BaseModel, ValidationError
 
 from quorum_node.api import ErrorBody, ErrorCode
 from quorum_node.client_tls import ClientTls, ClientTlsError
+from quorum_node.quorumctl.answers import no_answer, unexpected, unreadable
 from quorum_node.quorumctl.trust import Trust
 
 M = TypeVar("M", bound=BaseModel)
@@ -80,20 +81,16 @@ class AdminClient:
         self.timeout_ms = timeout_ms
         self._partition = partition
         self._has_token = bool(token)
-        headers = {"Authorization": f"Bearer {token}"} if token else {}
-        seconds = timeout_ms / 1000 + 2
-        self._http = httpx.Client(
-            headers=headers,
-            timeout=httpx.Timeout(seconds, connect=_CONNECT_SECONDS),
-            trust_env=False,
-            verify=_verify(self.urls, tls),
-        )
+        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._verify = True if tls is None else _context(tls)
+        self._clients: dict[bool, httpx.Client] = {}
 
     def __enter__(self) -> "AdminClient":
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self._http.close()
+        for client in self._clients.values():
+            client.close()
 
     def call(
         self, model: type[M], method: str, path: str, body: BaseModel | None = None, **query: Any
@@ -101,18 +98,17 @@ class AdminClient:
         """The first successful response of any node. Raises CommandFailed after the timeout."""
         deadline = time.monotonic() + self.timeout_ms / 1000
         while True:
-            failure = CommandFailed("no admin URL is given")
-            hopeless = True
+            failures: list[CommandFailed] = []
             for url in self.urls:
                 try:
                     return self._call_leader(url, model, method, path, body, **query)
                 except CommandFailed as error:
-                    failure = error
                     if error.code is not None and error.code not in _TRY_AGAIN:
                         raise
-                    hopeless = hopeless and self._is_out_of_reach(error)
+                    failures.append(error)
+            hopeless = all(self._is_out_of_reach(each) for each in failures)
             if hopeless or time.monotonic() > deadline:
-                raise failure
+                raise _most_helpful(failures)
             time.sleep(_PAUSE_SECONDS)
 
     def _call_leader(
@@ -134,7 +130,26 @@ class AdminClient:
             if not self._may_follow(leader):
                 text = f"{error}; if that address is right, name it with --admin, or its host with --trust"
                 raise CommandFailed(text, error.code, leader) from error
-        return self.call_one(leader, model, method, path, body, **query)
+        return self._call_named(url, leader, model, method, path, body, **query)
+
+    def _call_named(
+        self,
+        url: str,
+        leader: str,
+        model: type[M],
+        method: str,
+        path: str,
+        body: BaseModel | None,
+        **query: Any,
+    ) -> M:
+        """The response of the leader that the node at `url` names, which may have failed since."""
+        try:
+            return self.call_one(leader, model, method, path, body, **query)
+        except CommandFailed as error:
+            if error.code is not None:
+                raise
+            text = f"{url} names a leader, but {error}"
+            raise CommandFailed(text, ErrorCode.NOT_LEADER, leader) from error
 
     def _may_follow(self, leader_url: str) -> bool:
         if leader_url.startswith("http:") and all(url.startswith("https:") for url in self.urls):
@@ -163,7 +178,7 @@ class AdminClient:
         query["partition"] = self._partition
         params = {key: value for key, value in query.items() if value is not None}
         try:
-            answer = self._http.request(
+            answer = self._client(url).request(
                 method,
                 url + path,
                 params=params,
@@ -177,18 +192,14 @@ class AdminClient:
                 ErrorCode.INVALID_REQUEST,
             ) from error
         except httpx.TransportError as error:
-            raise CommandFailed(
-                f"{url} does not answer ({error}): is the node running, and is this its admin"
-                " listener? Give several nodes with --admin URL,URL or QUORUMCTL_ADMIN"
-            ) from error
+            raise CommandFailed(no_answer(url, error)) from error
+        except httpx.RequestError as error:  # of a body in an encoding that it does not have
+            raise CommandFailed(unreadable(url, error), ErrorCode.INTERNAL) from error
         if answer.is_success:
             try:
                 return model.model_validate_json(answer.content)
             except ValidationError as error:
-                raise CommandFailed(
-                    f"{url} sent a response that this version of quorumctl can't read: {error}",
-                    ErrorCode.INTERNAL,
-                ) from error
+                raise CommandFailed(unreadable(url, error), ErrorCode.INTERNAL) from error
         raise self._refusal(url, answer)
 
     def log_pages(self, model: type[M], from_offset: int | None, max_records: int) -> Iterator[M]:
@@ -210,8 +221,7 @@ class AdminClient:
         try:
             body = ErrorBody.model_validate_json(answer.content)
         except ValidationError:
-            text = f"{url} answered {answer.status_code}: {answer.text[:200]}"
-            return CommandFailed(text, ErrorCode.INTERNAL)
+            return CommandFailed(unexpected(url, answer), ErrorCode.INTERNAL)
         return CommandFailed(body.message + self._advice(body), body.code, body.leader_url)
 
     def _advice(self, body: ErrorBody) -> str:
@@ -224,16 +234,43 @@ class AdminClient:
             )
         return _ADVICE.get(body.code, "")
 
+    def _client(self, url: str) -> httpx.Client:
+        """The client for `http` or `https`, made at first use: loading the certificates of the operating system takes
+        longer than a command over plain HTTP. A leader, or a node to add, may use another scheme than the given URLs.
+        """
+        secure = url.startswith("https:")
+        if secure not in self._clients:
+            seconds = self.timeout_ms / 1000 + 2
+            self._clients[secure] = httpx.Client(
+                headers=self._headers,
+                timeout=httpx.Timeout(seconds, connect=_CONNECT_SECONDS),
+                trust_env=False,
+                verify=self._verify if secure else False,
+            )
+        return self._clients[secure]
 
-def _verify(urls: list[str], tls: ClientTls | None) -> ssl.SSLContext | bool:
-    if tls is None:
-        # Loading the certificates of the operating system takes longer than a command over plain
-        # HTTP.
-        return any(url.startswith("https:") for url in urls)
+
+def _context(tls: ClientTls) -> ssl.SSLContext:
     try:
         return tls.context()
     except ClientTlsError as error:
         raise CommandFailed(str(error)) from error
+
+
+def _most_helpful(failures: list[CommandFailed]) -> CommandFailed:
+    """The failure to report after one of each node: what a node said comes before silence."""
+    if not failures:
+        return CommandFailed("no admin URL is given")
+    answered = [each for each in failures if each.code is not None]
+    silent = len(failures) - len(answered)
+    if not silent or len(failures) == 1:
+        return failures[-1]
+    if not answered:
+        return CommandFailed(f"none of {silent} nodes answers; {failures[-1]}")
+    told = answered[-1]
+    return CommandFailed(
+        f"{told}; {silent} of {len(failures)} nodes do not answer", told.code, told.leader_url
+    )
 
 
 _REPEAT = "; repeating the command is safe unless another client writes the same key"

@@ -1,0 +1,52 @@
+"""Messages for answers that are not those of an admin API, and for none: one line each, with a remedy. Pure."""
+
+import httpx
+from pydantic import ValidationError
+
+_MOST_SHOWN = 200
+"""Characters of a text of a server in a message."""
+_IS_IT_THE_LISTENER = "is this the admin listener of a node?"
+_SEVERAL = "Give several nodes with --admin URL,URL or QUORUMCTL_ADMIN"
+
+
+def no_answer(url: str, error: httpx.TransportError) -> str:
+    """The node at `url` sent no response."""
+    return f"{url} does not answer ({_shown(str(error))}): {_advice(url, str(error))}"
+
+
+def unreadable(url: str, error: ValidationError | httpx.RequestError) -> str:
+    """A response with a status of success whose content is not a document of this API."""
+    return f"{url} sent a response that this version of quorumctl can't read ({_fault(error)}): {_IS_IT_THE_LISTENER}"
+
+
+def unexpected(url: str, answer: httpx.Response) -> str:
+    """A response with another status, without an error of this API."""
+    text = _shown(answer.text) or answer.reason_phrase or "without a text"
+    return f"{url} answered {answer.status_code}: {text}: {_IS_IT_THE_LISTENER}"
+
+
+def _advice(url: str, reason: str) -> str:
+    secure = url.startswith("https:")
+    if "certificate is not valid for" in reason:
+        return "use a host name or address that its certificate contains"
+    if "CERTIFICATE_VERIFY_FAILED" in reason:
+        return "is --tls the folder with the ca.crt of this quorum?"
+    if "WRONG_VERSION_NUMBER" in reason:
+        return "it does not use TLS: write http:// if it is an admin listener"
+    if "disconnected" in reason or "TLSV1" in reason:
+        if secure:
+            return "it may refuse the certificate of --tls; the log of the node says why"
+        return "write https:// if it is an admin listener with TLS"
+    return f"is the node running, and is this its admin listener? {_SEVERAL}"
+
+
+def _fault(error: ValidationError | httpx.RequestError) -> str:
+    if isinstance(error, httpx.RequestError):
+        return _shown(str(error))
+    first = error.errors(include_url=False, include_input=False)[0]
+    field = ".".join(str(part) for part in first["loc"])
+    return _shown(f"{field}: {first['msg']}" if field else first["msg"])
+
+
+def _shown(text: str) -> str:
+    return " ".join(text.split())[:_MOST_SHOWN]
