@@ -231,10 +231,10 @@ def test_summary_that_can_not_be_written_is_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     take = ["take", "--bootstrap", "x", "--target", str(tmp_path), "--summary", str(tmp_path)]
-    assert backup.main(take) == 1
+    assert backup.main(take) == 2
     lines = capsys.readouterr().err.splitlines()
     assert lines == [
-        "quorum-backup: 'x' is not host:port",
+        "quorum-backup: --bootstrap: 'x' is not host:port",
         f"quorum-backup: --summary {tmp_path} can't be written: Is a directory",
     ]
 
