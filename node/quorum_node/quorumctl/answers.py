@@ -27,6 +27,8 @@ def unexpected(url: str, answer: httpx.Response) -> str:
 
 def _advice(url: str, reason: str) -> str:
     secure = url.startswith("https:")
+    if "has expired" in reason or "not yet valid" in reason:
+        return "renew its certificate, or correct the clock of this host"
     if "certificate is not valid for" in reason:
         return "use a host name or address that its certificate contains"
     if "CERTIFICATE_VERIFY_FAILED" in reason:

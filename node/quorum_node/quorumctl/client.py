@@ -7,7 +7,7 @@ models of the API only.
 
 import ssl
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 import httpx
@@ -97,11 +97,15 @@ class AdminClient:
     ) -> M:
         """The first successful response of any node. Raises CommandFailed after the timeout."""
         deadline = time.monotonic() + self.timeout_ms / 1000
+
+        def ask(url: str) -> M:
+            return self.call_one(url, model, method, path, body, **query)
+
         while True:
             failures: list[CommandFailed] = []
             for url in self.urls:
                 try:
-                    return self._call_leader(url, model, method, path, body, **query)
+                    return self._ask_leader(url, ask)
                 except CommandFailed as error:
                     if error.code is not None and error.code not in _TRY_AGAIN:
                         raise
@@ -111,18 +115,10 @@ class AdminClient:
                 raise _most_helpful(failures)
             time.sleep(_PAUSE_SECONDS)
 
-    def _call_leader(
-        self,
-        url: str,
-        model: type[M],
-        method: str,
-        path: str,
-        body: BaseModel | None,
-        **query: Any,
-    ) -> M:
+    def _ask_leader(self, url: str, ask: Callable[[str], M]) -> M:
         """The response of the node at `url`, or of the leader that it names if that URL is trusted."""
         try:
-            return self.call_one(url, model, method, path, body, **query)
+            return ask(url)
         except CommandFailed as error:
             leader = error.leader_url
             if error.code != ErrorCode.NOT_LEADER or leader is None or leader == url:
@@ -130,26 +126,7 @@ class AdminClient:
             if not self._may_follow(leader):
                 text = f"{error}; if that address is right, name it with --admin, or its host with --trust"
                 raise CommandFailed(text, error.code, leader) from error
-        return self._call_named(url, leader, model, method, path, body, **query)
-
-    def _call_named(
-        self,
-        url: str,
-        leader: str,
-        model: type[M],
-        method: str,
-        path: str,
-        body: BaseModel | None,
-        **query: Any,
-    ) -> M:
-        """The response of the leader that the node at `url` names, which may have failed since."""
-        try:
-            return self.call_one(leader, model, method, path, body, **query)
-        except CommandFailed as error:
-            if error.code is not None:
-                raise
-            text = f"{url} names a leader, but {error}"
-            raise CommandFailed(text, ErrorCode.NOT_LEADER, leader) from error
+        return _ask_named(url, leader, ask)
 
     def _may_follow(self, leader_url: str) -> bool:
         if leader_url.startswith("http:") and all(url.startswith("https:") for url in self.urls):
@@ -255,6 +232,17 @@ def _context(tls: ClientTls) -> ssl.SSLContext:
         return tls.context()
     except ClientTlsError as error:
         raise CommandFailed(str(error)) from error
+
+
+def _ask_named(url: str, leader: str, ask: Callable[[str], M]) -> M:
+    """The response of the leader that the node at `url` names, which may have failed since."""
+    try:
+        return ask(leader)
+    except CommandFailed as error:
+        if error.code is not None:
+            raise
+        text = f"{url} names a leader, but {error}"
+        raise CommandFailed(text, ErrorCode.NOT_LEADER, leader) from error
 
 
 def _most_helpful(failures: list[CommandFailed]) -> CommandFailed:

@@ -394,6 +394,14 @@ def test_errors_are_one_line_without_credentials(
     assert "there are no credentials" in told(folder)
 
 
+def test_clock_that_differs_from_that_of_the_store_is_named(
+    proxy: ObjectStoreProxy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    proxy.before = lambda number, method, path: failure(403, "RequestTimeTooSkewed")
+    assert command.main(["list", str(ADDRESS)]) == 1
+    assert "correct the clock of this host" in capsys.readouterr().err
+
+
 def test_store_timeout_is_an_error(
     store: ObjectStore, proxy: ObjectStoreProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -410,11 +418,18 @@ def test_store_timeout_is_an_error(
     assert len(proxy.requests) == 1, "not repeated"
 
 
-@pytest.mark.parametrize("status", [200, 404])
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (200, b"<html>hello<br></html>"),
+        (200, b"<html><body>hello</body></html>"),
+        (404, b"<html>hello<br></html>"),
+    ],
+)
 def test_endpoint_that_is_no_object_store_is_an_error(
-    status: int, store: ObjectStore, proxy: ObjectStoreProxy
+    status: int, body: bytes, store: ObjectStore, proxy: ObjectStoreProxy
 ) -> None:
-    proxy.before = lambda number, method, path: Answer(status, b"<html>hello<br></html>")
+    proxy.before = lambda number, method, path: Answer(status, body)
     with (
         closing(connect(ADDRESS)) as client,
         pytest.raises(BackupError, match="can't list") as reported,

@@ -7,6 +7,7 @@ import ssl
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -99,9 +100,12 @@ def test_failed_tls_handshake_is_reported_with_its_remedy(
     write_folder(
         tmp_path / "other", certificate_of("admin", None, authority), authority.certificate
     )
-    node, elsewhere = (ssl.create_default_context(ssl.Purpose.CLIENT_AUTH) for _ in range(2))
+    expired = certificate_of("member", 3, authority, start=-timedelta(9), end=-timedelta(8))
+    write_folder(tmp_path / "expired", expired, authority.certificate)
+    node, elsewhere, late = (ssl.create_default_context(ssl.Purpose.CLIENT_AUTH) for _ in range(3))
     node.load_cert_chain(tmp_path / "node" / "keystore.pem")
     elsewhere.load_cert_chain(tmp_path / "named" / "keystore.pem")
+    late.load_cert_chain(tmp_path / "expired" / "keystore.pem")
     answer: Answer = (404, {}, b"")
     secure = serve(answer, node).url
     for arguments, advice in (
@@ -109,6 +113,10 @@ def test_failed_tls_handshake_is_reported_with_its_remedy(
         (
             ["--admin", serve(answer, elsewhere).url, "--tls", f"{tmp_path}/other"],
             "use a host name or address that its certificate contains",
+        ),
+        (
+            ["--admin", serve(answer, late).url, "--tls", f"{tmp_path}/other"],
+            "renew its certificate, or correct the clock",
         ),
         (
             ["--admin", serve(answer).url.replace("http:", "https:")],
