@@ -33,6 +33,15 @@ class OneAnswerServer:
                 self.end_headers()
                 self.wfile.write(content)
 
+            def do_PUT(self) -> None:
+                self.do_GET()
+
+            def do_POST(self) -> None:
+                self.do_GET()
+
+            def do_DELETE(self) -> None:
+                self.do_GET()
+
             def log_message(self, *_: object) -> None:
                 pass
 

@@ -14,6 +14,18 @@ def no_answer(url: str, error: httpx.TransportError) -> str:
     return f"{url} does not answer ({_shown(str(error))}): {_advice(url, str(error))}"
 
 
+def unknown_outcome(url: str, path: str, error: httpx.TransportError) -> str:
+    """The node at `url` may have received a request for a change, and sent no response."""
+    if path.startswith("/v1/configs/"):
+        repeat = "repeating the command is safe unless another client writes the same key"
+    else:
+        repeat = "check the quorum before you repeat the command"
+    text = f"{url} did not answer ({_shown(str(error))}), and may have made the change: {repeat}"
+    if not url.startswith("https:"):
+        return text
+    return f"{text}; if it refused the certificate of --tls, its log says so"
+
+
 def unreadable(url: str, error: ValidationError | httpx.RequestError) -> str:
     """A response with a status of success whose content is not a document of this API."""
     return f"{url} sent a response that this version of quorumctl can't read ({_fault(error)}): {_IS_IT_THE_LISTENER}"

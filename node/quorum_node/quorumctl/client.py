@@ -15,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 
 from quorum_node.api import ErrorBody, ErrorCode
 from quorum_node.client_tls import ClientTls, ClientTlsError
-from quorum_node.quorumctl.answers import no_answer, unexpected, unreadable
+from quorum_node.quorumctl.answers import no_answer, unexpected, unknown_outcome, unreadable
 from quorum_node.quorumctl.trust import Trust
 
 M = TypeVar("M", bound=BaseModel)
@@ -33,6 +33,8 @@ _TRY_AGAIN = frozenset(
 """Error codes after which a retry may succeed. Nothing was changed."""
 
 
+_NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout)
+"""Errors before a request is sent."""
 _SECRETS_IN_URLS = ("@", "?", "#")
 _NOT_IN_URLS = (
     "an admin URL has a user, a password or a query in it, which is not shown here and is not sent: write http://host:8080 or"
@@ -169,6 +171,11 @@ class AdminClient:
                 ErrorCode.INVALID_REQUEST,
             ) from error
         except httpx.TransportError as error:
+            if method != "GET" and not isinstance(error, _NOT_SENT):
+                # Repeated by itself, the change could be made twice, the second time over one of another client.
+                raise CommandFailed(
+                    unknown_outcome(url, path, error), ErrorCode.TIMED_OUT
+                ) from error
             raise CommandFailed(no_answer(url, error)) from error
         except httpx.RequestError as error:  # of a body in an encoding that it does not have
             raise CommandFailed(unreadable(url, error), ErrorCode.INTERNAL) from error

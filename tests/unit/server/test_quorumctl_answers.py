@@ -66,6 +66,27 @@ def test_answer_of_another_server_is_one_line(
     assert told in line
 
 
+@pytest.mark.parametrize(
+    ("command", "advice"),
+    [
+        (["put", "topic/orders/retention.ms", "1"], "unless another client writes the same key"),
+        (["resign"], "check the quorum before you repeat the command"),
+        (["remove-voter", "1", "A" * 22], "check the quorum before you repeat the command"),
+    ],
+)
+def test_change_whose_answer_is_lost_is_not_repeated(
+    command: list[str], advice: str, serve: Serve, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It may have been made, and another client may have made another change since."""
+    first, second = (serve((200, {"Content-Length": "99"}, b"{")) for _ in range(2))
+    common = ["--timeout-ms", "600", "--admin", f"{first.url},{second.url}"]
+    assert quorumctl.main([*common, *command]) == 1
+    line = capsys.readouterr().err
+    assert line.startswith(f"quorumctl: {first.url} did not answer (peer closed connection")
+    assert line.rstrip().endswith(advice)
+    assert (len(first.paths), len(second.paths)) == (1, 0)
+
+
 def test_answer_of_a_node_is_reported_before_the_silence_of_others(
     serve: Serve, capsys: pytest.CaptureFixture[str]
 ) -> None:
