@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -262,6 +263,26 @@ def test_wrong_usage_has_its_exit_code(tmp_path: Path, capsys: pytest.CaptureFix
     ):
         assert main(arguments) == 2
         assert fault in capsys.readouterr().err
+
+
+def test_server_that_closes_the_connection_may_require_tls(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As a listener with TLS does when it is asked in clear text."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def close_one() -> None:
+            connection, _ = server.accept()
+            connection.recv(4)
+            connection.close()
+
+        closing = threading.Thread(target=close_one)
+        closing.start()
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        take = ["take", "--bootstrap", address, "--timeout", "0", "--target", str(tmp_path / "b")]
+        assert main(take) == 1
+        closing.join()
+    assert "if its listener uses TLS, specify --tls or --command-config" in capsys.readouterr().err
 
 
 def test_folder_is_not_taken_for_a_backup(
