@@ -6,12 +6,11 @@ from pydantic import ValidationError
 _MOST_SHOWN = 200
 """Characters of a text of a server in a message."""
 _IS_IT_THE_LISTENER = "is this the admin listener of a node?"
-_SEVERAL = "Give several nodes with --admin URL,URL or QUORUMCTL_ADMIN"
 
 
-def no_answer(url: str, error: httpx.TransportError) -> str:
-    """The node at `url` sent no response."""
-    return f"{url} does not answer ({_shown(str(error))}): {_advice(url, str(error))}"
+def no_answer(url: str, error: httpx.TransportError, *, alone: bool) -> str:
+    """The node at `url` sent no response. `alone`: no other node was named."""
+    return f"{url} does not answer ({_shown(str(error))}): {_advice(url, str(error), alone=alone)}"
 
 
 def unknown_outcome(url: str, path: str, error: httpx.TransportError) -> str:
@@ -37,7 +36,7 @@ def unexpected(url: str, answer: httpx.Response) -> str:
     return f"{url} answered {answer.status_code}: {text}: {_IS_IT_THE_LISTENER}"
 
 
-def _advice(url: str, reason: str) -> str:
+def _advice(url: str, reason: str, *, alone: bool) -> str:
     secure = url.startswith("https:")
     if "has expired" in reason or "not yet valid" in reason:
         return "renew its certificate, or correct the clock of this host"
@@ -51,7 +50,8 @@ def _advice(url: str, reason: str) -> str:
         if secure:
             return "it may refuse the certificate of --tls; the log of the node says why"
         return "write https:// if it is an admin listener with TLS"
-    return f"is the node running, and is this its admin listener? {_SEVERAL}"
+    several = " Give several nodes with --admin URL,URL or QUORUMCTL_ADMIN" if alone else ""
+    return f"is the node running, and is this its admin listener?{several}"
 
 
 def _fault(error: ValidationError | httpx.RequestError) -> str:

@@ -176,7 +176,7 @@ class AdminClient:
                 raise CommandFailed(
                     unknown_outcome(url, path, error), ErrorCode.TIMED_OUT
                 ) from error
-            raise CommandFailed(no_answer(url, error)) from error
+            raise CommandFailed(no_answer(url, error, alone=len(self.urls) == 1)) from error
         except httpx.RequestError as error:  # of a body in an encoding that it does not have
             raise CommandFailed(unreadable(url, error), ErrorCode.INTERNAL) from error
         if answer.is_success:
@@ -264,7 +264,10 @@ def _most_helpful(failures: list[CommandFailed]) -> CommandFailed:
         return CommandFailed(f"none of {silent} nodes answers; {failures[-1]}")
     told = answered[-1]
     return CommandFailed(
-        f"{told}; {silent} of {len(failures)} nodes do not answer", told.code, told.leader_url
+        f"{told}; {silent} of {len(failures)} nodes do not answer. What the others know is in"
+        " 'quorumctl describe --unconfirmed'",
+        told.code,
+        told.leader_url,
     )
 
 

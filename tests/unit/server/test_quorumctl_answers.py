@@ -93,7 +93,7 @@ def test_answer_of_a_node_is_reported_before_the_silence_of_others(
     """As in a quorum that has lost its majority: the node that is left says that there is no leader."""
     left = serve(refusal("NO_LEADER")).url
     line = run(capsys, "describe", "--admin", f"{left},{NOBODY},http://127.0.0.1:2")
-    assert line == "refused; 2 of 3 nodes do not answer"
+    assert line.startswith("refused; 2 of 3 nodes do not answer. What the others know is in")
 
 
 def test_leader_that_does_not_answer_is_reported_with_the_node_that_names_it(
@@ -102,7 +102,7 @@ def test_leader_that_does_not_answer_is_reported_with_the_node_that_names_it(
     left = serve(refusal("NOT_LEADER", leaderUrl=NOBODY)).url
     line = run(capsys, "describe", "--admin", f"{left},{NOBODY}")
     assert line.startswith(f"{left} names a leader, but {NOBODY} does not answer (")
-    assert line.endswith("; 1 of 2 nodes do not answer")
+    assert "; 1 of 2 nodes do not answer. " in line
 
 
 def test_silence_of_all_nodes_is_reported_as_such(capsys: pytest.CaptureFixture[str]) -> None:
