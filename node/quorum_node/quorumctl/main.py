@@ -28,6 +28,7 @@ from quorum_node.quorumctl import commands
 from quorum_node.quorumctl.alter import alter
 from quorum_node.quorumctl.arguments import check_arguments
 from quorum_node.quorumctl.client import AdminClient, CommandFailed, WrongUsage
+from quorum_node.quorumctl.output import in_json
 from quorum_node.quorumctl.watch import watch
 
 EXIT_CODES = {
@@ -84,7 +85,7 @@ def main(arguments: list[str] | None = None) -> int:
         discard_output()
         return 0
     if parsed.json:
-        lines = [document.model_dump_json(by_alias=True, indent=2)]
+        lines = [in_json(document)]
     return print_result("quorumctl", "\n".join(lines))
 
 

@@ -211,6 +211,19 @@ def test_watch_whose_output_can_not_be_written_ends_with_one_line() -> None:
     assert (done.returncode, done.stderr) == (1, line)
 
 
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+def test_json_is_valid_in_any_encoding(
+    encoding: str, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry = {"resourceType": "topic", "resourceName": "ü", "name": "→", "value": "😀"}
+    found = {"entries": [entry], "offset": 1, "consistency": "local", "ageMs": 0}
+    url = serve((200, {}, json.dumps(found).encode())).url
+    content = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(content, encoding=encoding))
+    assert quorumctl.main(["--json", "list", "--admin", url]) == 0
+    assert json.loads(content.getvalue().decode(encoding))["entries"] == [entry]
+
+
 def test_progress_is_printed_in_any_encoding(monkeypatch: pytest.MonkeyPatch) -> None:
     content = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(content, encoding="latin-1"))
