@@ -43,6 +43,11 @@ def _take(log: CommittedLog, target: Path, keep: int, software: str) -> Manifest
     written = folder.begin(target, f"{taken_at}-{os.getpid()}")
     try:
         manifest = copy_and_check(log, written, taken_at, software)
+        if (target / manifest.name).exists():
+            raise BackupError(
+                f"{target / manifest.name} exists already, from the same second and with the same end offset: there is"
+                " nothing new to back up, unless the clock was set back"
+            )
         published = folder.publish(written, manifest)
     except BaseException:
         folder.discard(written)

@@ -285,6 +285,18 @@ def test_server_that_closes_the_connection_may_require_tls(
     assert "if its listener uses TLS, specify --tls or --command-config" in capsys.readouterr().err
 
 
+def test_backup_of_the_same_second_is_refused_and_leaves_the_other_one(
+    tmp_path: Path, backup: Take, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = backup()
+    again = SimpleNamespace(time=lambda: float(first.taken_at))
+    monkeypatch.setattr(taking, "time", again)
+    with pytest.raises(BackupError, match=f"{first.name} exists already, from the same second"):
+        backup()
+    assert names(tmp_path) == [first.name]
+    check_files(DirectoryFiles(tmp_path / "target" / first.name), first)
+
+
 def test_folder_is_not_taken_for_a_backup(
     tmp_path: Path, backup: Take, capsys: pytest.CaptureFixture[str]
 ) -> None:
