@@ -86,6 +86,7 @@ class AdminClient:
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._verify = True if tls is None else _context(tls)
         self._clients: dict[bool, httpx.Client] = {}
+        """By whether they use TLS."""
 
     def __enter__(self) -> "AdminClient":
         return self
