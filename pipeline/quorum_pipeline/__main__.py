@@ -14,6 +14,7 @@ from quorum_node.core_dumps import forbid_core_dumps
 from quorum_node.missing_extra import brought_by
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.kept_loops import use_kept_loops
+from quorum_pipeline.output_encoding import escape_unencodable
 from quorum_pipeline.redaction import redacted, remember_secrets
 
 _COMMANDS = {
@@ -55,6 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     forbid_core_dumps()
     given = sys.argv[1:] if arguments is None else arguments
     remember_secrets(given)
+    escape_unencodable()
     parser = _Parser(
         prog="quorum-pipeline",
         description="The history of a metadata quorum as tables.",

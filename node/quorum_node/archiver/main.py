@@ -1,14 +1,17 @@
 """`quorum-backup`: arguments and exit codes.
 
-0: done. 1: refused or failed; the reason is on stderr and in the summary. 2: wrong usage. 130: Ctrl-C.
+0: done. 1: refused or failed; the reason is on stderr and in the summary. 2: wrong usage. 130: Ctrl-C or SIGTERM.
 """
 
 import argparse
 import json
+import signal
 import sys
 import tempfile
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import NoReturn
 
 from quorum_node.archiver.taking import take
 from quorum_node.backups.contents import check_files, read_contents
@@ -17,7 +20,7 @@ from quorum_node.backups.folder import backups_in
 from quorum_node.backups.manifest import BackupError, Manifest, read_manifest
 from quorum_node.backups.object_address import ObjectAddress, Place, parse_place
 from quorum_node.client.committed_log import CommittedLog, CommittedLogError, parsed_addresses
-from quorum_node.client_tls import ClientTlsError, tls_of_options
+from quorum_node.client_tls import ClientSettingsError, ClientTlsError, tls_of_options
 from quorum_node.command_line import INTERRUPTED, Parser, print_result, printable
 
 _MOST_DIGITS = 9
@@ -30,22 +33,42 @@ def main(arguments: list[str] | None = None) -> int:
     """Run one command; returns the exit code."""
     parsed = _parser().parse_args(arguments)
     try:
-        lines: list[str] = parsed.command(parsed)
+        with _interrupted_by_sigterm():
+            lines: list[str] = parsed.command(parsed)
     except (BackupError, CommittedLogError, ClientTlsError) as error:
         print(printable(f"quorum-backup: {error}"), file=sys.stderr)
         _summarize(parsed, {"error": str(error)[:_MOST_SUMMARY]})
-        return 1
+        return 2 if isinstance(error, _WrongUsage | ClientSettingsError) else 1
     except KeyboardInterrupt:
         return INTERRUPTED
     return print_result("quorum-backup", "\n".join(lines))
 
 
+class _WrongUsage(BackupError):
+    """An argument is malformed."""
+
+
+@contextmanager
+def _interrupted_by_sigterm() -> Iterator[None]:
+    """SIGTERM ends a run as Ctrl-C does, so that unfinished copies are deleted. The first process of a container would
+    ignore it otherwise.
+    """
+
+    def interrupt(*_: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 def _take(parsed: argparse.Namespace) -> list[str]:
     target = _place(parsed, parsed.target)
+    addresses = _addresses(parsed.bootstrap)
     tls = tls_of_options(parsed.tls, parsed.command_config)
-    log = CommittedLog(
-        parsed_addresses(parsed.bootstrap), parsed.timeout, client_id="quorum-backup", tls=tls
-    )
+    log = CommittedLog(addresses, parsed.timeout, client_id="quorum-backup", tls=tls)
     try:
         if isinstance(target, ObjectAddress):
             manifest = _take_to_store(log, target, parsed)
@@ -131,7 +154,17 @@ def _verified(files: BackupFiles, manifest: Manifest) -> str:
 
 
 def _place(parsed: argparse.Namespace, text: str) -> Place:
-    return parse_place(text, parsed.endpoint, parsed.region, parsed.path_style)
+    try:
+        return parse_place(text, parsed.endpoint, parsed.region, parsed.path_style)
+    except BackupError as error:
+        raise _WrongUsage(str(error)) from None
+
+
+def _addresses(text: str) -> list[tuple[str, int]]:
+    try:
+        return parsed_addresses(text)
+    except CommittedLogError as error:
+        raise _WrongUsage(f"--bootstrap: {error}") from None
 
 
 def _summary(manifest: Manifest) -> dict[str, str | int]:
@@ -182,7 +215,7 @@ EXIT_CODES = {
     0: "done",
     1: "refused or failed, or the backup is damaged; the reason is on stderr",
     2: "wrong usage",
-    INTERRUPTED: "ended by Ctrl-C; no backup was written, unless it was already complete",
+    INTERRUPTED: "ended by Ctrl-C or SIGTERM; no backup was written, unless it was already complete",
 }
 
 

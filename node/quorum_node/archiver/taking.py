@@ -41,15 +41,33 @@ def not_written(place: Path, error: OSError) -> str:
 def _take(log: CommittedLog, target: Path, keep: int, software: str) -> Manifest:
     taken_at = int(time.time())
     written = folder.begin(target, f"{taken_at}-{os.getpid()}")
-    manifest = copy_and_check(log, written, taken_at, software)
-    published = folder.publish(written, manifest)
+    try:
+        manifest = copy_and_check(log, written, taken_at, software)
+        if (target / manifest.name).exists():
+            raise BackupError(
+                f"{target / manifest.name} exists already, from the same second and with the same end offset: there is"
+                " nothing new to back up, unless the clock was set back"
+            )
+        published = folder.publish(written, manifest)
+    except BaseException:
+        folder.discard(written)
+        raise
     try:
         check_files(DirectoryFiles(published), manifest)
     except BackupError:
         folder.withdraw(published)
         raise
-    folder.prune(target, manifest, keep)
+    try:
+        folder.prune(target, manifest, keep)
+    except OSError as error:
+        why = f"{error.filename or target}: {error.strerror or error}"
+        raise BackupError(not_pruned(str(published), why)) from None
     return manifest
+
+
+def not_pruned(place: str, why: str) -> str:
+    """The message of a complete backup after which older ones could not be deleted."""
+    return f"{place} is complete, but older backups can't be deleted, so they fill the space: {why}"
 
 
 def copy_and_check(log: CommittedLog, written: Path, taken_at: int, software: str) -> Manifest:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from quorum_node.archiver.taking import copy_and_check, not_written
+from quorum_node.archiver.taking import copy_and_check, not_pruned, not_written
 from quorum_node.backups.contents import check_files, read_contents
 from quorum_node.backups.manifest import BackupError, Manifest
 from quorum_node.backups.stored_backups import StoredBackups
@@ -34,7 +34,11 @@ def take_to_store(
             _discard(backups, manifest.name)
             raise
     backups.publish(manifest)
-    backups.prune(manifest, keep)
+    try:
+        backups.prune(manifest, keep)
+    except BackupError as error:
+        place = backups.files(manifest.name, manifest.files).place
+        raise BackupError(not_pruned(place, str(error))) from None
     return manifest
 
 

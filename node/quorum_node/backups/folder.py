@@ -45,7 +45,7 @@ def only_writer(folder: Path) -> Iterator[None]:
                 raise BackupError(f"another backup is being written to {folder}: wait for it")
             for each in folder.iterdir():
                 if each.name.startswith((_WRITING, _DELETING)):
-                    shutil.rmtree(each, ignore_errors=True)
+                    discard(each)
             yield
     finally:
         os.umask(umask)
@@ -68,6 +68,11 @@ def begin(folder: Path, name: str) -> Path:
     path = folder / (_WRITING + name)
     path.mkdir()
     return path
+
+
+def discard(written: Path) -> None:
+    """Delete an unfinished backup, which would take space from other backups until the next run. Ignores errors."""
+    shutil.rmtree(written, ignore_errors=True)
 
 
 def publish(written: Path, manifest: Manifest) -> Path:

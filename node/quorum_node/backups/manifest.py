@@ -89,6 +89,10 @@ def read_manifest(directory: Path) -> Manifest:
     path = directory / FILE_NAME
     try:
         content = path.read_bytes()
+    except FileNotFoundError:
+        raise BackupError(
+            f"{directory} is not a complete backup: it has no {FILE_NAME}. Name a backup of `quorum-backup list`"
+        ) from None
     except OSError as error:
         raise BackupError(f"{path} can't be read: {error.strerror}") from None
     return parse_manifest(content, str(path))

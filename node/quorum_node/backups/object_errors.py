@@ -20,6 +20,9 @@ _ADVICE = {
     "InvalidAccessKeyId": "correct the credentials",
     "InvalidToken": "correct the credentials",
     "NoSuchBucket": "create the bucket, or correct its name or the endpoint",
+    "RequestTimeTooSkewed": "correct the clock of this host",
+    "SlowDown": "the store is busy: try again later",
+    "XMinioStorageFull": "give the store more space",
     "PermanentRedirect": "correct the region or the endpoint",
     "SignatureDoesNotMatch": "correct the credentials",
 }

@@ -21,6 +21,8 @@ PART_BYTES = 16 << 20
 """Objects above this size are written in parts. A part is held in memory."""
 _MOST_PARTS = 10_000
 _MOST_PAGES = 1_000
+_OF_A_LISTING = frozenset({"IsTruncated", "Name", "Bucket", "KeyCount", "MaxKeys", "MaxUploads"})
+"""Fields of the listings of objects and uploads. Every store sends some of them, also if it has nothing to list."""
 _CONNECT_S = 10.0
 READ_S = 60.0
 
@@ -168,6 +170,9 @@ class ObjectStore:
                     raise BackupError(
                         f"{self.place_of(prefix)} has too many objects: use a prefix that holds backups alone"
                     )
+                if _OF_A_LISTING.isdisjoint(page):
+                    # Another server sent some XML, such as a page in XHTML. An empty listing would hide all backups.
+                    raise KeyError(operation)
                 yield page
 
     def _asking(self, act: str, key: str) -> Any:

@@ -70,7 +70,7 @@ class _Retry(Exception):
 
 
 class QuorumAdminClient:
-    """`bootstrap_servers`: controller listeners, host:port, one of which has to respond.
+    """`bootstrap_servers`: controller listeners, host:port, one of which has to respond; in one text with commas, or several.
 
     `timeout_ms` limits every call, retries included. `tls`: for listeners with TLS (`client_tls.tls_of_folder`).
     `sasl`: for listeners where clients log in (`client_tls.security_of_command_config` has both). Calls raise
@@ -79,12 +79,14 @@ class QuorumAdminClient:
 
     def __init__(
         self,
-        bootstrap_servers: Iterable[str],
+        bootstrap_servers: str | Iterable[str],
         timeout_ms: int = 30_000,
         tls: ClientTls | None = None,
         sasl: ClientSasl | None = None,
     ) -> None:
-        self._known = [_address(server) for server in bootstrap_servers]
+        if isinstance(bootstrap_servers, str):
+            bootstrap_servers = bootstrap_servers.split(",")
+        self._known = [_address(server.strip()) for server in bootstrap_servers]
         if not self._known:
             raise ValueError("bootstrap_servers is empty: give host:port of a controller listener")
         self._timeout_seconds = timeout_ms / 1000

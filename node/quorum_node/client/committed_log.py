@@ -83,6 +83,7 @@ class CommittedLog:
         self._known = list(bootstrap)
         self._timeout_seconds = timeout_seconds
         self._connections = Connections(client_id, tls)
+        self._secured = tls is not None
         self._epoch = 0
 
     def close(self) -> None:
@@ -260,7 +261,7 @@ class CommittedLog:
             except _Retry as error:
                 why = str(error)
             except OSError as error:
-                why = f"{address[0]}:{address[1]}: {error}"
+                why = f"{address[0]}:{address[1]}: {error}{self._advice(error)}"
                 self._known.append(self._known.pop(0))
             if time.monotonic() > deadline:
                 raise self.error(
@@ -270,6 +271,14 @@ class CommittedLog:
             if self._epoch == epoch or epoch == fenced_before:
                 time.sleep(_PAUSE_SECONDS)
             fenced_before = epoch
+
+    def _advice(self, error: OSError) -> str:
+        """What to check after a server has closed the connection, which is how it refuses a client."""
+        if not isinstance(error, ConnectionError) or isinstance(error, ConnectionRefusedError):
+            return ""
+        if self._secured:
+            return " (if it refuses the certificate, its log says why)"
+        return " (if its listener uses TLS, specify --tls or --command-config)"
 
     def _prefer(self, address: Address) -> None:
         if address in self._known:

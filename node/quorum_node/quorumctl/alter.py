@@ -18,6 +18,7 @@ from quorum_node.api import (
 )
 from quorum_node.quorumctl import render
 from quorum_node.quorumctl.client import AdminClient, CommandFailed, WrongUsage
+from quorum_node.quorumctl.output import show
 
 PATH = "/v1/alter-quorum"
 _LOOK_SECONDS = 0.2
@@ -46,7 +47,7 @@ def alter(client: AdminClient, arguments: argparse.Namespace) -> tuple[BaseModel
     if not arguments.follow:
         return result, lines
     if not arguments.json:
-        print("\n".join(lines), flush=True)
+        show("\n".join(lines))
     return result, follow(client, quiet=arguments.json)
 
 
@@ -60,7 +61,7 @@ def follow(client: AdminClient, *, quiet: bool) -> list[str]:
                 return [f"done: the voters are {render.ids(quorum.voters)}"]
             line = _way(quorum)
             if line != last and not quiet:
-                print(line, flush=True)
+                show(line)
             last = line
         time.sleep(_LOOK_SECONDS)
 

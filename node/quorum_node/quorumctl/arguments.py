@@ -9,8 +9,8 @@ from quorum_node.quorumctl.client import WrongUsage
 
 _MOST = 2**63 - 1
 _MOST_PAUSE_S = 86_400
-_MOST_PATH = 60_000
-"""Characters of an encoded path. The HTTP library refuses longer URLs."""
+_MOST_IN_URL = 14_000
+"""Characters of an encoded key or prefix. A node refuses a request whose line and headers have more than 16 KiB."""
 _RANGES = {
     "timeout_ms": ("--timeout-ms", 1, MAX_TIMEOUT_MS),
     "partition": ("--partition", 0, 2**31 - 1),
@@ -35,6 +35,7 @@ def check_arguments(parsed: argparse.Namespace) -> None:
             option, least, most = _RANGES[name]
             if not least <= value <= most:  # nan is outside of every range
                 raise WrongUsage(f"{option}: {value} is not a number from {least} to {most}")
+    _check_length("prefix", quote(getattr(parsed, "prefix", ""), safe=""))
     offset, epoch = (getattr(parsed, f"expected_{name}", None) for name in ("offset", "epoch"))
     if (offset is None) != (epoch is None):
         raise WrongUsage("--expected-offset and --expected-epoch belong together: give both")
@@ -61,9 +62,16 @@ def key_path(key: str) -> str:
         raise WrongUsage(f"{key!r} is not a key: no part of it can be '.' or '..'")
     # Otherwise a part of the key after `?` or `#` would not be in the path, and another key would be written.
     path = "/v1/configs/" + "/".join(quote(part, safe="") for part in parts)
-    if len(path) > _MOST_PATH:
-        raise WrongUsage(f"the key is too long: it has {len(key)} characters")
+    _check_length("key", path)
     return path
+
+
+def _check_length(name: str, encoded: str) -> None:
+    if len(encoded) > _MOST_IN_URL:
+        raise WrongUsage(
+            f"the {name} is too long: encoded for a URL it has {len(encoded)} characters, and at most {_MOST_IN_URL} are"
+            " possible; POST /v1/append accepts longer names"
+        )
 
 
 def replica_uuid(text: str) -> str:

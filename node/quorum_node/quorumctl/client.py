@@ -7,7 +7,7 @@ models of the API only.
 
 import ssl
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 import httpx
@@ -15,6 +15,7 @@ from pydantic import BaseModel, ValidationError
 
 from quorum_node.api import ErrorBody, ErrorCode
 from quorum_node.client_tls import ClientTls, ClientTlsError
+from quorum_node.quorumctl.answers import no_answer, unexpected, unknown_outcome, unreadable
 from quorum_node.quorumctl.trust import Trust
 
 M = TypeVar("M", bound=BaseModel)
@@ -32,6 +33,8 @@ _TRY_AGAIN = frozenset(
 """Error codes after which a retry may succeed. Nothing was changed."""
 
 
+_NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout)
+"""Errors before a request is sent."""
 _SECRETS_IN_URLS = ("@", "?", "#")
 _NOT_IN_URLS = (
     "an admin URL has a user, a password or a query in it, which is not shown here and is not sent: write http://host:8080 or"
@@ -80,53 +83,45 @@ class AdminClient:
         self.timeout_ms = timeout_ms
         self._partition = partition
         self._has_token = bool(token)
-        headers = {"Authorization": f"Bearer {token}"} if token else {}
-        seconds = timeout_ms / 1000 + 2
-        self._http = httpx.Client(
-            headers=headers,
-            timeout=httpx.Timeout(seconds, connect=_CONNECT_SECONDS),
-            trust_env=False,
-            verify=_verify(self.urls, tls),
-        )
+        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._verify = True if tls is None else _context(tls)
+        self._clients: dict[bool, httpx.Client] = {}
+        """By whether they use TLS."""
 
     def __enter__(self) -> "AdminClient":
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self._http.close()
+        for client in self._clients.values():
+            client.close()
 
     def call(
         self, model: type[M], method: str, path: str, body: BaseModel | None = None, **query: Any
     ) -> M:
         """The first successful response of any node. Raises CommandFailed after the timeout."""
         deadline = time.monotonic() + self.timeout_ms / 1000
+
+        def ask(url: str) -> M:
+            return self.call_one(url, model, method, path, body, **query)
+
         while True:
-            failure = CommandFailed("no admin URL is given")
-            hopeless = True
+            failures: list[CommandFailed] = []
             for url in self.urls:
                 try:
-                    return self._call_leader(url, model, method, path, body, **query)
+                    return self._ask_leader(url, ask)
                 except CommandFailed as error:
-                    failure = error
                     if error.code is not None and error.code not in _TRY_AGAIN:
                         raise
-                    hopeless = hopeless and self._is_out_of_reach(error)
+                    failures.append(error)
+            hopeless = all(self._is_out_of_reach(each) for each in failures)
             if hopeless or time.monotonic() > deadline:
-                raise failure
+                raise _most_helpful(failures)
             time.sleep(_PAUSE_SECONDS)
 
-    def _call_leader(
-        self,
-        url: str,
-        model: type[M],
-        method: str,
-        path: str,
-        body: BaseModel | None,
-        **query: Any,
-    ) -> M:
+    def _ask_leader(self, url: str, ask: Callable[[str], M]) -> M:
         """The response of the node at `url`, or of the leader that it names if that URL is trusted."""
         try:
-            return self.call_one(url, model, method, path, body, **query)
+            return ask(url)
         except CommandFailed as error:
             leader = error.leader_url
             if error.code != ErrorCode.NOT_LEADER or leader is None or leader == url:
@@ -134,7 +129,7 @@ class AdminClient:
             if not self._may_follow(leader):
                 text = f"{error}; if that address is right, name it with --admin, or its host with --trust"
                 raise CommandFailed(text, error.code, leader) from error
-        return self.call_one(leader, model, method, path, body, **query)
+        return _ask_named(url, leader, ask)
 
     def _may_follow(self, leader_url: str) -> bool:
         if leader_url.startswith("http:") and all(url.startswith("https:") for url in self.urls):
@@ -163,7 +158,7 @@ class AdminClient:
         query["partition"] = self._partition
         params = {key: value for key, value in query.items() if value is not None}
         try:
-            answer = self._http.request(
+            answer = self._client(url).request(
                 method,
                 url + path,
                 params=params,
@@ -177,18 +172,19 @@ class AdminClient:
                 ErrorCode.INVALID_REQUEST,
             ) from error
         except httpx.TransportError as error:
-            raise CommandFailed(
-                f"{url} does not answer ({error}): is the node running, and is this its admin"
-                " listener? Give several nodes with --admin URL,URL or QUORUMCTL_ADMIN"
-            ) from error
+            if method != "GET" and not isinstance(error, _NOT_SENT):
+                # Repeated by itself, the change could be made twice, the second time over one of another client.
+                raise CommandFailed(
+                    unknown_outcome(url, path, error), ErrorCode.TIMED_OUT
+                ) from error
+            raise CommandFailed(no_answer(url, error, alone=len(self.urls) == 1)) from error
+        except httpx.RequestError as error:  # of a body in an encoding that it does not have
+            raise CommandFailed(unreadable(url, error), ErrorCode.INTERNAL) from error
         if answer.is_success:
             try:
                 return model.model_validate_json(answer.content)
             except ValidationError as error:
-                raise CommandFailed(
-                    f"{url} sent a response that this version of quorumctl can't read: {error}",
-                    ErrorCode.INTERNAL,
-                ) from error
+                raise CommandFailed(unreadable(url, error), ErrorCode.INTERNAL) from error
         raise self._refusal(url, answer)
 
     def log_pages(self, model: type[M], from_offset: int | None, max_records: int) -> Iterator[M]:
@@ -210,8 +206,7 @@ class AdminClient:
         try:
             body = ErrorBody.model_validate_json(answer.content)
         except ValidationError:
-            text = f"{url} answered {answer.status_code}: {answer.text[:200]}"
-            return CommandFailed(text, ErrorCode.INTERNAL)
+            return CommandFailed(unexpected(url, answer), ErrorCode.INTERNAL)
         return CommandFailed(body.message + self._advice(body), body.code, body.leader_url)
 
     def _advice(self, body: ErrorBody) -> str:
@@ -224,16 +219,57 @@ class AdminClient:
             )
         return _ADVICE.get(body.code, "")
 
+    def _client(self, url: str) -> httpx.Client:
+        """The client for `http` or `https`, made at first use: loading the certificates of the operating system takes
+        longer than a command over plain HTTP. A leader, or a node to add, may use another scheme than the given URLs.
+        """
+        secure = url.startswith("https:")
+        if secure not in self._clients:
+            seconds = self.timeout_ms / 1000 + 2
+            self._clients[secure] = httpx.Client(
+                headers=self._headers,
+                timeout=httpx.Timeout(seconds, connect=_CONNECT_SECONDS),
+                trust_env=False,
+                verify=self._verify if secure else False,
+            )
+        return self._clients[secure]
 
-def _verify(urls: list[str], tls: ClientTls | None) -> ssl.SSLContext | bool:
-    if tls is None:
-        # Loading the certificates of the operating system takes longer than a command over plain
-        # HTTP.
-        return any(url.startswith("https:") for url in urls)
+
+def _context(tls: ClientTls) -> ssl.SSLContext:
     try:
         return tls.context()
     except ClientTlsError as error:
         raise CommandFailed(str(error)) from error
+
+
+def _ask_named(url: str, leader: str, ask: Callable[[str], M]) -> M:
+    """The response of the leader that the node at `url` names, which may have failed since."""
+    try:
+        return ask(leader)
+    except CommandFailed as error:
+        if error.code is not None:
+            raise
+        text = f"{url} names a leader, but {error}"
+        raise CommandFailed(text, ErrorCode.NOT_LEADER, leader) from error
+
+
+def _most_helpful(failures: list[CommandFailed]) -> CommandFailed:
+    """The failure to report after one of each node: what a node said comes before silence."""
+    if not failures:
+        return CommandFailed("no admin URL is given")
+    answered = [each for each in failures if each.code is not None]
+    silent = len(failures) - len(answered)
+    if not silent or len(failures) == 1:
+        return failures[-1]
+    if not answered:
+        return CommandFailed(f"none of {silent} nodes answers; {failures[-1]}")
+    told = answered[-1]
+    return CommandFailed(
+        f"{told}; {silent} of {len(failures)} nodes do not answer. What the others know is in"
+        " 'quorumctl describe --unconfirmed'",
+        told.code,
+        told.leader_url,
+    )
 
 
 _REPEAT = "; repeating the command is safe unless another client writes the same key"

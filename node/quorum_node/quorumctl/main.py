@@ -28,6 +28,7 @@ from quorum_node.quorumctl import commands
 from quorum_node.quorumctl.alter import alter
 from quorum_node.quorumctl.arguments import check_arguments
 from quorum_node.quorumctl.client import AdminClient, CommandFailed, WrongUsage
+from quorum_node.quorumctl.output import in_json
 from quorum_node.quorumctl.watch import watch
 
 EXIT_CODES = {
@@ -55,6 +56,8 @@ def main(arguments: list[str] | None = None) -> int:
     parsed = _parser().parse_args(arguments)
     try:
         check_arguments(parsed)
+        if parsed.command is watch and parsed.json:
+            raise WrongUsage("watch prints no JSON: use `quorumctl --json describe`, repeatedly")
         tls = _tls(parsed.tls, parsed.command_config)
         with AdminClient(
             _urls(parsed.admin, tls),
@@ -82,7 +85,7 @@ def main(arguments: list[str] | None = None) -> int:
         discard_output()
         return 0
     if parsed.json:
-        lines = [document.model_dump_json(by_alias=True, indent=2)]
+        lines = [in_json(document)]
     return print_result("quorumctl", "\n".join(lines))
 
 
@@ -118,7 +121,7 @@ def _trusted_hosts(given: list[str]) -> list[str]:
 
 
 def _token(path: str | None) -> str | None:
-    """The token. Messages show no part of it, nor the name of the file: by mistake it may be the token itself."""
+    """The token, of a file its first one. Messages show no part of it, nor the name of the file: by mistake it may be the token itself."""
     path = path or os.environ.get("QUORUMCTL_TOKEN_FILE")
     if not path:
         token = os.environ.get("QUORUMCTL_TOKEN")
@@ -126,13 +129,15 @@ def _token(path: str | None) -> str | None:
             raise CommandFailed(f"QUORUMCTL_TOKEN {_NO_TOKEN}")
         return token
     try:
-        token = Path(path).read_text().strip()
+        lines = Path(path).read_text().split("\n")
     except OSError as error:
         why = error.strerror or type(error).__name__
         raise CommandFailed(f"the token file (--token-file) can't be read: {why}") from error
     except UnicodeDecodeError:
         raise CommandFailed(f"the token file (--token-file) {_NO_TOKEN}") from None
-    if token and not _TOKEN.fullmatch(token):
+    # Every line of a node's file is a token: during a rotation the file has the old and the new one.
+    token = next((line.strip() for line in lines if line.strip()), "")
+    if not _TOKEN.fullmatch(token):
         raise CommandFailed(f"the token file (--token-file) {_NO_TOKEN}")
     return token
 
@@ -168,7 +173,7 @@ def _add_common(parser: argparse.ArgumentParser, *, again: bool = False) -> None
     parser.add_argument(
         "--token-file",
         default=default(None),
-        help="admin token (or QUORUMCTL_TOKEN_FILE, QUORUMCTL_TOKEN)",
+        help="file with the admin token in its first line (or QUORUMCTL_TOKEN_FILE; QUORUMCTL_TOKEN holds the token itself)",
     )
     parser.add_argument(
         "--tls",
@@ -229,13 +234,16 @@ def _add_describe(names: "Names") -> None:
         ("replication", commands.describe_replication, "progress of every replica"),
     ):
         view = _command(views, name, text)
-        view.add_argument("--unconfirmed", action="store_true", help=unconfirmed)
+        # Without SUPPRESS the default of the view would replace the option that precedes the view.
+        view.add_argument(
+            "--unconfirmed", action="store_true", default=argparse.SUPPRESS, help=unconfirmed
+        )
         view.set_defaults(command=command)
     local = _command(views, "local", "the node's own state; works without a leader")
     local.set_defaults(command=commands.describe_local)
     discover = _command(names, "discover", "where the voters listen, as far as the node knows")
     discover.set_defaults(command=commands.discover)
-    live = _command(names, "watch", "the quorum, live")
+    live = _command(names, "watch", "the quorum, live; as text only")
     live.add_argument(
         "--interval",
         type=float,

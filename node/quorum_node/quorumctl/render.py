@@ -29,13 +29,19 @@ _UNKNOWN = "-"
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
-    """Columns padded to their widest cell, separated by two blanks."""
-    cells = [list(headers), *([str(cell) for cell in row] for row in rows)]
+    """Columns padded to their widest cell, separated by two blanks. Line breaks and other control characters of a cell
+    are escaped, so a row is one line.
+    """
+    cells = [list(headers), *([_in_one_line(str(cell)) for cell in row] for row in rows)]
     widths = [max(len(row[column]) for row in cells) for column in range(len(headers))]
     return [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in cells
     ]
+
+
+def _in_one_line(text: str) -> str:
+    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
 
 
 def fields(pairs: Sequence[tuple[str, object]]) -> list[str]:

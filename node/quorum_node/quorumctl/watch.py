@@ -8,9 +8,9 @@ import time
 from datetime import UTC, datetime
 
 from quorum_node.api import NodeDescription, QuorumDescription
-from quorum_node.command_line import printable
 from quorum_node.quorumctl import render
-from quorum_node.quorumctl.client import AdminClient, CommandFailed
+from quorum_node.quorumctl.client import AdminClient, CommandFailed, WrongUsage
+from quorum_node.quorumctl.output import show
 
 _CLEAR = "\x1b[H\x1b[J"
 
@@ -23,23 +23,22 @@ def watch(client: AdminClient, interval_seconds: float, count: int | None) -> No
         rounds += 1
         nodes, quorum = _look(client)
         if sys.stdout.isatty():
-            lines = _page(nodes, quorum)
-            sys.stdout.write(_CLEAR + printable("\n".join(lines)) + "\n")
-            sys.stdout.flush()
+            show("\n".join(_page(nodes, quorum)), before=_CLEAR)
         else:
             line = _summary(nodes, quorum)
             if line != last:
-                print(f"{_clock()}  {line}", flush=True)
+                show(f"{_clock()}  {line}")
             last = line
         if rounds != count:
             time.sleep(interval_seconds)
 
 
-Nodes = list[tuple[str, NodeDescription | None]]
+Nodes = list[tuple[str, NodeDescription | CommandFailed]]
+"""URLs, each with the view of its node or with the reason why there is none."""
 
 
 def _look(client: AdminClient) -> tuple[Nodes, QuorumDescription | None]:
-    """The view of every given node, and the leader's description if it is among them and answers."""
+    """The view of every given node, and the leader's description if it is among them and answers. Raises WrongUsage."""
     nodes: Nodes = []
     quorum: QuorumDescription | None = None
     for url in client.urls:
@@ -48,8 +47,10 @@ def _look(client: AdminClient) -> tuple[Nodes, QuorumDescription | None]:
             nodes.append((url, node))
             if quorum is None or node.role.value == "leader":
                 quorum = client.call_one(url, QuorumDescription, "GET", "/v1/quorum")
-        except CommandFailed:
-            nodes.append((url, None))
+        except WrongUsage:
+            raise
+        except CommandFailed as error:
+            nodes.append((url, error))
     return nodes, quorum
 
 
@@ -58,6 +59,7 @@ def _page(nodes: Nodes, quorum: QuorumDescription | None) -> list[str]:
     rows = [_node_row(url, node) for url, node in nodes]
     headers = ("Admin", "NodeId", "Role", "Leader", "Epoch", "HighWatermark", "LogEnd", "Storage")
     lines += render.table(headers, rows)
+    lines += [str(told) for _, told in nodes if isinstance(told, CommandFailed)]
     if quorum is not None:
         lines += ["", *render.replication(quorum)]
         if quorum.target_voters is not None:
@@ -67,9 +69,10 @@ def _page(nodes: Nodes, quorum: QuorumDescription | None) -> list[str]:
     return lines
 
 
-def _node_row(url: str, node: NodeDescription | None) -> tuple[object, ...]:
-    if node is None:
-        return (url, "-", "no answer", "-", "-", "-", "-", "-")
+def _node_row(url: str, node: NodeDescription | CommandFailed) -> tuple[object, ...]:
+    if isinstance(node, CommandFailed):
+        role = "no answer" if node.code is None else "refused"
+        return (url, "-", role, "-", "-", "-", "-", "-")
     leader = "-" if node.leader_id is None else node.leader_id
     return (
         url,
@@ -84,9 +87,11 @@ def _node_row(url: str, node: NodeDescription | None) -> tuple[object, ...]:
 
 
 def _summary(nodes: Nodes, quorum: QuorumDescription | None) -> str:
-    up = sum(1 for _, node in nodes if node is not None)
+    failures = [told for _, told in nodes if isinstance(told, CommandFailed)]
+    up = len(nodes) - len(failures)
     if quorum is None:
-        return f"{up}/{len(nodes)} nodes answer"
+        reason = f": {failures[-1]}" if failures else ""
+        return f"{up}/{len(nodes)} nodes answer{reason}"
     voters = " ".join(
         f"{voter.id}{'*' if voter.id == quorum.leader_id else ''}"
         f"{'' if voter.caught_up or quorum.leader_id is None else '(behind)'}"

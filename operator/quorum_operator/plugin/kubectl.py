@@ -103,6 +103,7 @@ class Kubectl:
             ) from None
         if done.returncode != 0:
             text = _without_log(done.stderr) or done.stdout.strip()
+            text = text or f"{self.program} printed nothing and ended with code {done.returncode}"
             conflict = _CONFLICT in text
             raise (ConflictingChange if conflict else CommandFailed)(_explained(text))
         return done.stdout

@@ -1,6 +1,7 @@
 """`kubectl-quorum`: arguments, help, exit codes."""
 
 import argparse
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -12,6 +13,7 @@ from quorum_operator.plugin.kubectl import CommandFailed, Kubectl, program
 from quorum_operator.plugin.layout import printable
 
 _INTERRUPTED = 130
+_MOST_PAUSE_S = 86_400
 EXIT_CODES = {
     0: "done",
     1: "refused or failed; the reason is on stderr. `logs` ends with kubectl's own code",
@@ -70,6 +72,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = [f"--context={parsed.context}"] if parsed.context else []
     options += [f"--kubeconfig={parsed.kubeconfig}"] if parsed.kubeconfig else []
     call = Call(Kubectl(parsed.namespace or "", tuple(options), program()), parsed.name)
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        # Names and messages may have characters that the encoding of the terminal does not have.
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         return _run(call, parsed)
     except CommandFailed as error:
@@ -124,8 +129,8 @@ def _parser() -> argparse.ArgumentParser:
         each.add_argument("-n", "--namespace")
         each.add_argument("--context")
         each.add_argument("--kubeconfig")
-    made["watch"].add_argument("--interval", type=_positive, default=2.0)
-    made["watch"].add_argument("--count", type=_integer)
+    made["watch"].add_argument("--interval", type=_seconds, default=2.0)
+    made["watch"].add_argument("--count", type=_count)
     made["replace"].add_argument("id", type=_integer, metavar="ID")
     made["transfer"].add_argument("--to", type=_integer)
     logs = made["logs"]
@@ -143,13 +148,22 @@ def _integer(text: str) -> int:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
 
 
-def _positive(text: str) -> float:
+def _count(text: str) -> int:
+    value = _integer(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1")
+    return value
+
+
+def _seconds(text: str) -> float:
     try:
         value = float(text)
     except ValueError:
         value = 0.0
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0")
+    if not 0 < value <= _MOST_PAUSE_S:  # nan is outside of every range
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a number of seconds above 0 and up to {_MOST_PAUSE_S}"
+        )
     return value
 
 

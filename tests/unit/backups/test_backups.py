@@ -3,10 +3,13 @@
 import fcntl
 import json
 import os
+import shutil
+import socket
 import stat
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -107,10 +110,9 @@ def test_interrupted_backup_has_no_name_and_leaves_others_intact(
         BackupError, match=r"returned no records at offset \d+, though \d+ was committed"
     ):
         backup(keep=1)
-    found = names(tmp_path)
-    assert kept.name in found
-    assert [each for each in found if each.startswith("backup-")] == [kept.name]
+    assert names(tmp_path) == [kept.name], "the unfinished copy takes space from other backups"
     monkeypatch.undo()
+    (tmp_path / "target" / ".writing-of-a-process-that-was-killed").mkdir()
     again = taking.take(cast(CommittedLog, leader), tmp_path / "target", 7, "")
     assert names(tmp_path) == sorted([kept.name, again.name]), "leftover files were not removed"
 
@@ -209,6 +211,99 @@ def test_only_one_process_may_write_into_a_folder(
         backup()
     os.close(held)
     backup()
+
+
+def test_backup_is_reported_as_complete_if_only_older_ones_can_not_be_deleted(
+    tmp_path: Path, backup: Take, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backup()
+
+    def refuse(path: Path) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(shutil, "rmtree", refuse)
+    with pytest.raises(BackupError, match=r"backup-.* is complete, but older .*Permission denied"):
+        backup(keep=1)
+    (path,) = backups_in(tmp_path / "target")
+    check_files(DirectoryFiles(path), read_manifest(path))
+
+
+@pytest.mark.parametrize("target", ["target", "s3://bucket/folder"])
+def test_sigterm_deletes_the_unfinished_copy(target: str, tmp_path: Path) -> None:
+    scratch = tmp_path / "target"
+    scratch.mkdir()
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        arguments = ["take", "--bootstrap", f"127.0.0.1:{port}", "--target", target]
+        arguments += ["--scratch", str(scratch), "--endpoint", "http://127.0.0.1:1"]
+        with subprocess.Popen(
+            [sys.executable, "-m", "quorum_node.archiver", *arguments],
+            cwd=tmp_path,
+            env={**os.environ, "AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"},
+        ) as program:
+            connection, _ = silent.accept()  # The copy begins with a request to a server.
+            with connection:
+                assert connection.recv(1)
+                assert names(tmp_path), "the copy has no directory yet"
+                program.terminate()
+                assert program.wait() == 130
+    assert names(tmp_path) == []
+
+
+def test_wrong_usage_has_its_exit_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = tmp_path / "client.properties"
+    config.write_text("security.protocol=SASL_SSL\n")
+    take = ["take", "--bootstrap", "127.0.0.1:1", "--timeout", "0", "--target"]
+    for arguments, fault in (
+        ([*take, "ftp://x"], "is not an address"),
+        (["list", "s3://"], "is not an address"),
+        ([*take, "x", "--bootstrap", "h"], "--bootstrap: 'h' is not host:port"),
+        ([*take, "x", "--command-config", str(config)], "write PLAINTEXT or SSL"),
+        ([*take, "x", "--tls", "t", "--command-config", str(config)], "give one of them"),
+    ):
+        assert main(arguments) == 2
+        assert fault in capsys.readouterr().err
+
+
+def test_server_that_closes_the_connection_may_require_tls(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As a listener with TLS does when it is asked in clear text."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def close_one() -> None:
+            connection, _ = server.accept()
+            connection.recv(4)
+            connection.close()
+
+        closing = threading.Thread(target=close_one)
+        closing.start()
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        take = ["take", "--bootstrap", address, "--timeout", "0", "--target", str(tmp_path / "b")]
+        assert main(take) == 1
+        closing.join()
+    assert "if its listener uses TLS, specify --tls or --command-config" in capsys.readouterr().err
+
+
+def test_backup_of_the_same_second_is_refused_and_leaves_the_other_one(
+    tmp_path: Path, backup: Take, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = backup()
+    again = SimpleNamespace(time=lambda: float(first.taken_at))
+    monkeypatch.setattr(taking, "time", again)
+    with pytest.raises(BackupError, match=f"{first.name} exists already, from the same second"):
+        backup()
+    assert names(tmp_path) == [first.name]
+    check_files(DirectoryFiles(tmp_path / "target" / first.name), first)
+
+
+def test_folder_is_not_taken_for_a_backup(
+    tmp_path: Path, backup: Take, capsys: pytest.CaptureFixture[str]
+) -> None:
+    backup()
+    assert main(["verify", str(tmp_path / "target")]) == 1
+    told = f"{tmp_path / 'target'} is not a complete backup: it has no backup.json. Name a backup"
+    assert told in capsys.readouterr().err
 
 
 def test_newer_metadata_version_is_rejected(

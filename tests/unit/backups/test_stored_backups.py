@@ -201,6 +201,18 @@ def test_failed_request_aborts_the_run_without_a_backup(
         assert command.main(["verify", f"{ADDRESS}/{name}"]) == 0
 
 
+def test_backup_is_reported_as_complete_if_only_older_ones_can_not_be_deleted(
+    proxy: ObjectStoreProxy, take: Take
+) -> None:
+    old = take().name
+    proxy.before = lambda number, method, path: (
+        failure(403, "AccessDenied") if method == "DELETE" and old in path else None
+    )
+    told = rf"demo/backup-.* is complete, but older backups .*{old}.*AccessDenied"
+    with pytest.raises(BackupError, match=told):
+        take(keep=1)
+
+
 def listed_by(store: ObjectStore) -> list[str]:
     keys = store.keys(BUCKET)
     return [each.split("/")[2] for each in keys if each.endswith("/backup.json")]
@@ -351,11 +363,11 @@ def test_errors_are_one_line_without_credentials(
 ) -> None:
     (closed,) = free_ports(1)
 
-    def told(*arguments: str, **environment: str) -> str:
+    def told(*arguments: str, code: int = 1, **environment: str) -> str:
         with monkeypatch.context() as changed:
             for name, value in environment.items():
                 changed.setenv(name, value)
-            assert command.main(["list", *arguments]) == 1
+            assert command.main(["list", *arguments]) == code
         text = capsys.readouterr().err
         assert len(text.splitlines()) == 1
         for secret in (store.secret_key, "a-wrong-secret"):
@@ -367,12 +379,14 @@ def test_errors_are_one_line_without_credentials(
     assert "correct the credentials" in told(folder, AWS_ACCESS_KEY_ID="AKIAWRONG")
     assert "NoSuchBucket" in told("s3://no-such-bucket/x")
     assert "does not answer" in told(folder, "--endpoint", f"http://127.0.0.1:{closed}")
-    assert "is not a URL" in told(folder, "--endpoint", "s3.example.com")
+    assert "is not a URL" in told(folder, "--endpoint", "s3.example.com", code=2)
     for port in ("65536", "0", "x"):
-        assert "a port up to 65535" in told(folder, "--endpoint", f"http://127.0.0.1:{port}")
-    assert "is not a URL" in told(folder, "--endpoint", "http://:9000")
-    assert "without credentials" in told(folder, "--endpoint", "http://u:a-wrong-secret@h")
-    assert "is not an address" in told("s3:///x")
+        assert "a port up to 65535" in told(
+            folder, "--endpoint", f"http://127.0.0.1:{port}", code=2
+        )
+    assert "is not a URL" in told(folder, "--endpoint", "http://:9000", code=2)
+    assert "without credentials" in told(folder, "--endpoint", "http://u:a-wrong-secret@h", code=2)
+    assert "is not an address" in told("s3:///x", code=2)
     assert "can't list" in told("s3://UPPER_CASE_is_no_bucket/x")
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
@@ -397,10 +411,11 @@ def test_store_timeout_is_an_error(
 
 
 @pytest.mark.parametrize("status", [200, 404])
+@pytest.mark.parametrize("body", [b"<html>hello<br></html>", b"<html>hello</html>"])
 def test_endpoint_that_is_no_object_store_is_an_error(
-    status: int, store: ObjectStore, proxy: ObjectStoreProxy
+    status: int, body: bytes, store: ObjectStore, proxy: ObjectStoreProxy
 ) -> None:
-    proxy.before = lambda number, method, path: Answer(status, b"<html>hello<br></html>")
+    proxy.before = lambda number, method, path: Answer(status, body)
     with (
         closing(connect(ADDRESS)) as client,
         pytest.raises(BackupError, match="can't list") as reported,

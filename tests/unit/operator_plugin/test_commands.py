@@ -1,5 +1,6 @@
 """The calls of `kubectl quorum` to kubectl, and its exit codes, with a kubectl that records its calls."""
 
+import io
 import json
 import subprocess
 import sys
@@ -208,13 +209,34 @@ def test_unreachable_cluster_gives_one_message_without_the_kubectl_log(
     assert "choose another --context" in advice
 
 
-@pytest.mark.parametrize("interval", ["x", "-1", "inf"])
-def test_interval_must_be_a_number_of_seconds(
-    interval: str, kubectl: Recording, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("option", "told"),
+    [
+        ("--interval=x", "'x' is not a number of seconds above 0 and up to 86400; see"),
+        ("--interval=-1", "'-1' is not a number of seconds above 0"),
+        ("--interval=inf", "'inf' is not a number of seconds above 0"),
+        ("--interval=1e300", "'1e300' is not a number of seconds above 0"),
+        ("--count=0", "'0' is not a number from 1; see"),
+    ],
+)
+def test_interval_and_count_have_limits(
+    option: str, told: str, kubectl: Recording, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit):
-        main.main(["watch", "q", f"--interval={interval}"])
-    assert f"'{interval}' is not a number of seconds above 0; see" in capsys.readouterr().err
+        main.main(["watch", "q", "--count=1", option])
+    assert told in capsys.readouterr().err
+
+
+def test_characters_that_the_terminal_does_not_have_are_escaped(
+    kubectl: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    resource = kubectl.show("Ready")
+    resource["status"]["plan"]["reason"] = "a \N{RIGHTWARDS ARROW} b"
+    kubectl.put(resource)
+    content = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(content, encoding="latin-1"))
+    assert main.main(["watch", "demo", "--count", "1"]) == 0
+    assert b"a \\u2192 b" in content.getvalue()
 
 
 def test_missing_kubectl_is_reported() -> None:
@@ -234,6 +256,7 @@ def test_missing_kubectl_is_reported() -> None:
         ("echo '{}'", "printed no object in JSON"),
         (r"printf '\377'", "printed no object in JSON"),
         (r"printf '\377' >&2; exit 1", "\N{REPLACEMENT CHARACTER}"),
+        ("exit 3", "printed nothing and ended with code 3"),
     ],
 )
 def test_program_that_is_not_kubectl_is_reported_in_one_line(

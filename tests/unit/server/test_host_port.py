@@ -2,6 +2,7 @@
 
 import pytest
 
+from quorum_node.client import NoLeader
 from quorum_node.client.admin import QuorumAdminClient
 from quorum_node.client.committed_log import CommittedLogError, parsed_addresses
 from quorum_node.host_port import HostPort, parse_host_port
@@ -48,6 +49,14 @@ def test_invalid_address_is_quoted_in_the_error(text: str) -> None:
     with pytest.raises(ValueError, match="is not") as refused:
         parse_host_port(text)
     assert repr(text) in str(refused.value)
+
+
+def test_client_accepts_its_servers_in_one_text() -> None:
+    with (
+        QuorumAdminClient("127.0.0.1:1, 127.0.0.1:2", timeout_ms=1) as admin,
+        pytest.raises(NoLeader),
+    ):
+        admin.describe_quorum()
 
 
 def test_port_0_is_accepted_only_for_listening() -> None:

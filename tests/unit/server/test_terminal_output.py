@@ -7,6 +7,7 @@ import pytest
 
 from quorum_node.command_line import print_result
 from quorum_node.quorumctl import main as quorumctl
+from quorum_node.quorumctl import render
 from quorum_node.quorumctl.client import AdminClient, CommandFailed
 
 HOSTILE = "a\tb\n\x1b]0;title\x07\x9b2J"
@@ -23,6 +24,16 @@ def test_terminal_gets_no_control_characters_of_values(monkeypatch: pytest.Monke
         monkeypatch.setattr(sys, "stdout", out)
         assert print_result("tool", HOSTILE) == 0
         assert out.getvalue() == f"{shown}\n"
+
+
+def test_row_of_a_table_is_one_line() -> None:
+    """A value may contain line breaks, and even text that looks like another row."""
+    rows = [("topic", "a\nbroker", "n", "\x1b[2J\u00fc\n"), ("topic", "b", "n", "1")]
+    assert render.table(("Type", "Resource", "Name", "Value"), rows) == [
+        "Type   Resource   Name  Value",
+        "topic  a\\nbroker  n     \\x1b[2J\u00fc\\n",
+        "topic  b          n     1",
+    ]
 
 
 def test_errors_of_a_server_contain_no_control_characters(

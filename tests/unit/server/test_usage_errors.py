@@ -96,7 +96,9 @@ NEWCOMER = ["add-voter", "--id", "9", "--uuid", "A" * 22, "--controller", "h:1"]
         (["list", "--admin", "http://a..b:1"], "http://host:8080"),
         (["put", "topic/../n", "1"], "no part of it can be '.' or '..'"),
         (["get", "topic/./n"], "no part of it can be '.' or '..'"),
-        (["put", f"topic/{'k' * 70_000}/n", "1"], "the key is too long"),
+        (["put", f"topic/{'k' * 32_000}/n", "1"], "the key is too long: encoded for a URL"),
+        (["get", f"topic/{'ü' * 2_500}/n"], "the key is too long: encoded for a URL"),
+        (["list", f"topic/{'k' * 70_000}"], "the prefix is too long: encoded for a URL"),
         (["put", "topic/\udcff/n", "1"], "is not a text in UTF-8"),
         (["put", "topic/t/n", "\udcff"], "is not a text in UTF-8"),
         (["list", "\udcff"], "is not a text in UTF-8"),
@@ -163,7 +165,7 @@ def test_unreadable_command_config_is_a_failure_and_no_usage_error(
 
 
 @pytest.mark.parametrize(
-    "content", [b"abc\nsecond-secret", b"t\xc3\xb6ken", b"\xff\xfetoken", b"a\x01b"]
+    "content", [b"two words\nsecret", b"t\xc3\xb6ken", b"\xff\xfetoken", b"a\x01b"]
 )
 def test_malformed_token_is_reported_without_any_part_of_it(
     content: bytes,
@@ -181,6 +183,13 @@ def test_malformed_token_is_reported_without_any_part_of_it(
     monkeypatch.setenv("QUORUMCTL_TOKEN", content.decode(errors="surrogateescape"))
     assert quorumctl.main(put) == 1
     assert capsys.readouterr().err == f"quorumctl: QUORUMCTL_TOKEN {wanted}"
+
+
+def test_empty_token_file_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "token"
+    path.touch()
+    assert quorumctl.main(["list", "--token-file", str(path)]) == 1
+    assert "the token file (--token-file) holds no token" in capsys.readouterr().err
 
 
 def test_interrupted_command_is_not_reported_as_done(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -222,10 +231,10 @@ def test_summary_that_can_not_be_written_is_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     take = ["take", "--bootstrap", "x", "--target", str(tmp_path), "--summary", str(tmp_path)]
-    assert backup.main(take) == 1
+    assert backup.main(take) == 2
     lines = capsys.readouterr().err.splitlines()
     assert lines == [
-        "quorum-backup: 'x' is not host:port",
+        "quorum-backup: --bootstrap: 'x' is not host:port",
         f"quorum-backup: --summary {tmp_path} can't be written: Is a directory",
     ]
 
