@@ -25,20 +25,7 @@ def quorum(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalQuorum]:
     with LocalQuorum(tmp_path_factory.mktemp("attacked"), 3) as made:
         made.form()
         for part in range(RECORDS // 1000):
-            entries = [
-                {
-                    "resourceType": "topic",
-                    "resourceName": "t",
-                    "name": f"n{part}-{n}",
-                    "value": "v" * 20,
-                }
-                for n in range(1000)
-            ]
-            answer = made.request(
-                "POST", "/v1/append", json={"entries": entries, "timeoutMs": 5000}
-            )
-            assert answer is not None
-            assert answer.is_success, answer.text
+            made.append({f"n{part}-{n}": "v" * 20 for n in range(1000)})
         yield made
 
 

@@ -8,9 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
-import httpx
 import pytest
 
 from support.local_quorum import LocalNode, LocalQuorum, wait_until
@@ -268,18 +266,10 @@ def test_interrupted_and_damaged_downloads_are_retried(make_quorum: MakeQuorum) 
 def fill(quorum: LocalQuorum) -> dict[str, str]:
     """40 MiB of state, so that a download has several parts."""
     values: dict[str, str] = {}
-    with httpx.Client(trust_env=False, timeout=60, headers=quorum.client.headers) as client:
-        for batch in range(40):
-            names = [f"big{batch}-{n}" for n in range(32)]
-            entries = [
-                {"resourceType": "topic", "resourceName": "t", "name": name, "value": name * 4000}
-                for name in names
-            ]
-            body: dict[str, Any] = {"entries": entries, "timeoutMs": 30_000}
-            url = quorum.leader.admin_url
-            answer = client.post(f"{url}/v1/append", json=body)
-            assert answer.is_success, answer.text
-            values.update({name: name * 4000 for name in names})
+    for batch in range(40):
+        part = {name: name * 4000 for name in (f"big{batch}-{n}" for n in range(32))}
+        quorum.append(part)
+        values.update(part)
     return values
 
 

@@ -446,6 +446,12 @@ class LocalQuorum:
         body = {"value": value, "timeoutMs": timeout_ms}
         return self._retried("PUT", f"/v1/configs/topic/{topic}/{name}", json=body)
 
+    def append(self, values: dict[str, str], topic: str = "t") -> None:
+        """Commit values in one batch; retried until it is acknowledged."""
+        at = {"resourceType": "topic", "resourceName": topic}
+        entries = [{**at, "name": name, "value": value} for name, value in values.items()]
+        self._retried("POST", "/v1/append", json={"entries": entries, "timeoutMs": 5000})
+
     def get(self, name: str, topic: str = "t") -> str | None:
         """A linearizable read."""
 
