@@ -4,11 +4,12 @@ Imports only the standard library, because the programs parse arguments before t
 """
 
 import argparse
+import errno
 import io
 import os
 import re
 import sys
-from typing import NoReturn
+from typing import NoReturn, TextIO
 
 _INVALID_NUMBER = re.compile(r"invalid (int|float) value: (.*)", re.DOTALL)
 _NUMBERS = {"int": "a whole number", "float": "a number"}
@@ -33,14 +34,9 @@ def print_result(program: str, text: str) -> int:
     """Print the result of a program; returns the exit code.
 
     A reader that stops early, such as `head`, is no error. Output that can't be written is one, in one line on stderr.
-    Characters that the terminal's encoding does not have are escaped. A terminal gets no control characters; files and pipes get all.
     """
-    if sys.stdout.isatty():
-        text = printable(text)
-    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
-        sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        print(text, flush=True)
+        write_text(text)
     except BrokenPipeError:
         discard_output()
         return 0
@@ -49,6 +45,22 @@ def print_result(program: str, text: str) -> int:
         discard_output()
         return 1
     return 0
+
+
+def write_text(text: str, before: str = "") -> None:
+    """Print lines at once. Raises OSError: BrokenPipeError if the reader has stopped.
+
+    Characters that the terminal's encoding does not have are escaped. A terminal gets no control characters except `before`; files and pipes
+    get all.
+    """
+    stream: TextIO | None = sys.stdout  # None if it was closed when the program was started
+    if stream is None:
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+    if stream.isatty():
+        text = printable(text)
+    if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+        stream.reconfigure(errors="backslashreplace")
+    print(before + text, file=stream, flush=True)
 
 
 def printable(text: str) -> str:
@@ -63,4 +75,6 @@ def printable(text: str) -> str:
 
 def discard_output() -> None:
     """Write what is still buffered nowhere: at its end Python would try to write it once more, and report that."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    stream: TextIO | None = sys.stdout
+    if stream is not None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

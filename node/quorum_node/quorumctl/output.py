@@ -2,13 +2,12 @@
 `command_line.print_result`.
 """
 
-import io
 import json
 import sys
 
 from pydantic import BaseModel
 
-from quorum_node.command_line import discard_output, printable
+from quorum_node.command_line import discard_output, write_text
 from quorum_node.quorumctl.client import CommandFailed
 
 
@@ -24,12 +23,8 @@ def show(text: str, before: str = "") -> None:
 
     Raises BrokenPipeError if the reader has stopped, and CommandFailed if the output can't be written.
     """
-    if sys.stdout.isatty():
-        text = printable(text)
-    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
-        sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        print(before + text, flush=True)
+        write_text(text, before)
     except BrokenPipeError:
         raise
     except OSError as error:

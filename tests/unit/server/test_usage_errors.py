@@ -227,6 +227,13 @@ def test_output_that_can_not_be_written_is_one_line() -> None:
     assert (done.returncode, done.stderr) == (1, line)
 
 
+def test_closed_output_is_one_line() -> None:
+    command = ["sh", "-c", f'exec {sys.executable} -c "$0" >&-', _PRINTING]
+    done = subprocess.run(command, stderr=subprocess.PIPE, check=False)
+    line = b"tool: the output can't be written: Bad file descriptor\n"
+    assert (done.returncode, done.stderr) == (1, line)
+
+
 def test_summary_that_can_not_be_written_is_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
