@@ -31,7 +31,7 @@ async def test_slow_changes_are_made_one_in_a_turn() -> None:
 
     def change(key: PartitionKey) -> None:
         nonlocal now_s
-        now_s += 1.5 * TURN_SECONDS if len(changed) < 10 else TURN_SECONDS / 4
+        now_s += 1.5 * TURN_SECONDS if len(changed) < 10 else 0.3 * TURN_SECONDS
         changed.append(key)
 
     turns = ReplicaTurns(change, lambda: ended.append(len(changed)), lambda: now_s)
