@@ -179,7 +179,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class PartitionsDone:
-    """Response to CommitOffsets and DeleteOffsets. `error` is that of the request; otherwise partitions have their own."""
+    """Response to CommitOffsets and DeleteOffsets. `error` is that of the request; otherwise partitions may have their own."""
 
     error: GroupError
     errors: Mapping[TopicPartition, GroupError]

@@ -1,15 +1,15 @@
 """Requests about many partitions, groups or members: their work is done in pieces, so that others are served meanwhile."""
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self, cast
 from uuid import UUID
 
 import pytest
 
-from quorum_node.coordinator.requests import DeleteGroup
+from quorum_node.coordinator.requests import DeleteGroup, TopicPartition
 from quorum_node.protocol import broker_apis
 from quorum_node.protocol.alter_replica_log_dirs import (
     ALTER_REPLICA_LOG_DIRS,
@@ -175,13 +175,29 @@ class Broker:
 
     def ask(self, api: Api, body: Message, meanwhile: Callable[[], None] = lambda: None) -> Any:
         """The answer, which is given at once. `meanwhile`: is called between all steps."""
+        return self._answer_to(self._asked(api, body, meanwhile), api)
+
+    async def ask_and_wait(
+        self, api: Api, body: Message, meanwhile: Callable[[], None] = lambda: None
+    ) -> Any:
+        """The answer, which needs a thread."""
+        inbound = self._asked(api, body, meanwhile)
+        async with asyncio.timeout(60):
+            while inbound.encoded is None:  # noqa: ASYNC110 - time is virtual
+                await asyncio.sleep(0)
+        return self._answer_to(inbound, api)
+
+    def _asked(self, api: Api, body: Message, meanwhile: Callable[[], None]) -> InboundRequest:
         version = api.max_version
         frame = encode_request(api, version, 1, "a client", body)[SIZE_BYTES:]
         self.connection.meanwhile = meanwhile
         inbound = InboundRequest(self.connection, decode_request(frame, BROKER_APIS), 0.0)
         self._api.handle(inbound)
+        return inbound
+
+    def _answer_to(self, inbound: InboundRequest, api: Api) -> Any:
         assert inbound.encoded is not None
-        return decode_response(api, version, b"".join(inbound.encoded)[SIZE_BYTES:])
+        return decode_response(api, api.max_version, b"".join(inbound.encoded)[SIZE_BYTES:])
 
 
 def deleted_records(*numbers: int) -> DeleteRecordsRequest:
@@ -270,10 +286,8 @@ SYNC = SyncGroupRequest(
     member_id="m",
     assignments=tuple(SyncGroupAssignment(member_id=each, assignment=b"a") for each in NAMES),
 )
-AT_ONCE = 16
+AT_ONCE = 1_000
 """Members that may leave in one piece of work."""
-MOST_RECORDS = 256
-"""Records of one batch of a coordinator."""
 
 
 @pytest.mark.parametrize(
@@ -293,9 +307,9 @@ MOST_RECORDS = 256
         (
             broker_apis.LEAVE_GROUP,
             LeaveGroupRequest(
-                group_id="g", members=tuple(LeavingMember(member_id=each) for each in NAMES)
+                group_id="g", members=(LeavingMember(member_id="m"),) * (3 * AT_ONCE)
             ),
-            MANY // AT_ONCE,
+            3,
         ),
         (broker_apis.DESCRIBE_GROUPS, DescribeGroupsRequest(groups=NAMES), MANY),
         (broker_apis.DELETE_GROUPS, DeleteGroupsRequest(groups_names=NAMES), MANY),
@@ -378,18 +392,38 @@ async def test_each_topic_without_partitions_is_a_step(
         assert broker.connection.pieces >= MANY
 
 
-async def test_no_offset_is_stored_for_a_topic_that_was_deleted_meanwhile(tmp_path: Path) -> None:
+@pytest.mark.parametrize("after", [1, MANY])
+async def test_no_offset_is_stored_for_a_topic_that_was_deleted_meanwhile(
+    tmp_path: Path, after: int
+) -> None:
+    """`after`: so many of its partitions were looked up."""
     async with Broker(tmp_path) as broker:
         body = commit(broker.topic_id("many"))
 
         def meanwhile() -> None:
-            if broker.led.table.offsets.of("g") and broker.has("many"):
+            if broker.connection.pieces > after and broker.has("many"):
                 broker.delete("many")
 
-        answer = broker.ask(broker_apis.OFFSET_COMMIT, body, meanwhile)
-        codes = Counter(each.error_code for each in answer.topics[0].partitions)
-        assert codes == {0: MOST_RECORDS, ErrorCode.UNKNOWN_TOPIC_ID: MANY - MOST_RECORDS}
+        answer = await broker.ask_and_wait(broker_apis.OFFSET_COMMIT, body, meanwhile)
+        assert {each.error_code for each in answer.topics[0].partitions} == {
+            ErrorCode.UNKNOWN_TOPIC_ID
+        }
         assert not broker.led.table.offsets.of("g")
+
+
+async def test_no_offset_stays_of_a_topic_that_is_deleted_while_offsets_are_encoded(
+    tmp_path: Path,
+) -> None:
+    async with Broker(tmp_path) as broker:
+        body = commit(broker.topic_id("many"))
+        asked = asyncio.create_task(broker.ask_and_wait(broker_apis.OFFSET_COMMIT, body))
+        await asyncio.sleep(0)
+        broker.delete("many")
+        answer = await asked
+        assert {each.error_code for each in answer.topics[0].partitions} == {0}
+        async with asyncio.timeout(60):
+            while broker.led.table.offsets.of("g"):  # noqa: ASYNC110 - time is virtual
+                await asyncio.sleep(0)
 
 
 async def test_last_of_many_offsets_of_one_partition_counts(tmp_path: Path) -> None:
@@ -400,22 +434,44 @@ async def test_last_of_many_offsets_of_one_partition_counts(tmp_path: Path) -> N
         )
         topics = (CommittedTopic(topic_id=broker.topic_id("t"), partitions=asked),)
         body = OffsetCommitRequest(group_id="g", member_id="", topics=topics)
-        broker.ask(broker_apis.OFFSET_COMMIT, body)
+        await broker.ask_and_wait(broker_apis.OFFSET_COMMIT, body)
         (found,) = broker.led.table.offsets.of("g").values()
         assert found.offset == NUMBERS[-1]
 
 
-async def test_many_offsets_are_stored_and_deleted_in_small_batches(tmp_path: Path) -> None:
+async def test_many_offsets_are_stored_and_deleted_in_one_batch(tmp_path: Path) -> None:
+    """As by a stock broker: after a crash, there are all or none of them."""
     async with Broker(tmp_path) as broker:
         stored = broker.stored_batches()
-        answer = broker.ask(broker_apis.OFFSET_COMMIT, commit(broker.topic_id("many")))
+        body = commit(broker.topic_id("many"))
+        answer = await broker.ask_and_wait(broker_apis.OFFSET_COMMIT, body)
         assert {each.error_code for each in answer.topics[0].partitions} == {0}
         assert len(broker.led.table.offsets.of("g")) == MANY
-        answer = broker.ask(broker_apis.OFFSET_DELETE, deleted_offsets("many"))
+        answer = await broker.ask_and_wait(broker_apis.OFFSET_DELETE, deleted_offsets("many"))
         assert {each.error_code for each in answer.topics[0].partitions} == {0}
         assert not broker.led.table.offsets.of("g")
-        assert sum(stored) == 2 * MANY
-        assert max(stored) <= MOST_RECORDS
+        assert stored == [MANY, MANY]
+
+
+async def test_commit_after_one_that_is_encoded_on_a_thread_is_stored_after_it(
+    tmp_path: Path,
+) -> None:
+    async with Broker(tmp_path) as broker:
+        many, one = commit(broker.topic_id("many")), commit(broker.topic_id("many"), numbers=(7,))
+        one = replace(
+            one,
+            topics=(
+                replace(
+                    one.topics[0],
+                    partitions=(replace(one.topics[0].partitions[0], committed_offset=6),),
+                ),
+            ),
+        )
+        first = asyncio.create_task(broker.ask_and_wait(broker_apis.OFFSET_COMMIT, many))
+        await asyncio.sleep(0)
+        await broker.ask_and_wait(broker_apis.OFFSET_COMMIT, one)
+        assert first.done()
+        assert broker.led.table.offsets.of("g")[TopicPartition("many", 7)].offset == 6
 
 
 async def test_all_groups_are_listed_in_pieces(tmp_path: Path) -> None:

@@ -5,7 +5,8 @@ of groups.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Collection
 
 from quorum_node.broker.batch import Batch
 from quorum_node.broker.errors import BrokerError
@@ -32,6 +33,8 @@ from quorum_node.storage.broker.time_of_day import time_of_day_ms
 
 _PIECE_BYTES = 256 << 10
 """Bytes that are read in one turn of the loop."""
+_MOST_IN_LOOP = 200
+"""Records of a batch that is encoded in the loop: this takes about 2 ms."""
 _ALL_REPLICAS = -1
 _NOT_STORED = {
     BrokerError.NONE: GroupError.NONE,
@@ -43,6 +46,9 @@ _NOT_STORED = {
     BrokerError.KAFKA_STORAGE_ERROR: GroupError.NOT_COORDINATOR,
 }
 """The errors of a failed append. All other errors mean that the records are too large: UNKNOWN_SERVER_ERROR."""
+
+_Records = Collection[OffsetRecord | GroupRecord]
+_Stored = Callable[[GroupError], None]
 
 
 class UnreadableLog(Exception):
@@ -60,6 +66,8 @@ class GroupLog:
     def __init__(self, replica: HostedReplica, timeout_ms: int) -> None:
         self._replica = replica
         self._timeout_ms = timeout_ms
+        self._waiting: deque[tuple[_Records, _Stored]] = deque()
+        """Appends in their order, if the first one is being encoded on a thread."""
 
     async def load(self, table: GroupTable) -> int:
         """Read the whole log into `table`. Returns its size in bytes. Raises UnreadableLog, StorageFailure, DiskFull."""
@@ -73,19 +81,30 @@ class GroupLog:
             size_bytes += len(data)
             offset = self._replay(table, data)
             await asyncio.sleep(0)
-        table.loaded(now())
         return size_bytes
 
-    def append(
-        self, records: tuple[OffsetRecord | GroupRecord, ...], stored: Callable[[GroupError], None]
-    ) -> None:
-        """Append records. `stored` is called once, possibly before this returns."""
-        data = encode_batch(
-            base_offset=0,
-            leader_epoch=-1,
-            timestamp_ms=time_of_day_ms(),
-            records=[_as_record(each) for each in records],
-        )
+    def append(self, records: _Records, stored: _Stored) -> None:
+        """Append records in one batch. `stored` is called once, possibly before this returns."""
+        if self._waiting or len(records) > _MOST_IN_LOOP:
+            self._waiting.append((records, stored))
+            if len(self._waiting) == 1:
+                self._encode_first()
+        else:
+            self._produce(_encoded(records), stored)
+
+    def _encode_first(self) -> None:
+        """Many records would hold the loop. Later appends wait, as the order in the log counts."""
+        encoding = asyncio.get_running_loop().run_in_executor(None, _encoded, self._waiting[0][0])
+        encoding.add_done_callback(self._first_encoded)
+
+    def _first_encoded(self, encoding: "asyncio.Future[bytes]") -> None:
+        _, stored = self._waiting.popleft()
+        data = encoding.result()
+        if self._waiting:
+            self._encode_first()
+        self._produce(data, stored)
+
+    def _produce(self, data: bytes, stored: _Stored) -> None:
         batch = read_produced(data, self._replica.limits)
         if not isinstance(batch, Batch):
             stored(_NOT_STORED.get(batch, GroupError.UNKNOWN_SERVER_ERROR))
@@ -125,6 +144,16 @@ def _replay_batch(table: GroupTable, header: FileBatch, data: bytes) -> None:
         if record.key is None:
             raise MalformedMessage(f"the record at offset {record.offset} has no key")
         table.replay(read_group_record(record.key, record.value), read_at, producer_id)
+
+
+def _encoded(records: _Records) -> bytes:
+    """One batch. May run on another thread."""
+    return encode_batch(
+        base_offset=0,
+        leader_epoch=-1,
+        timestamp_ms=time_of_day_ms(),
+        records=[_as_record(each) for each in records],
+    )
 
 
 def _as_record(record: OffsetRecord | GroupRecord) -> Record:

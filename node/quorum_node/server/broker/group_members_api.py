@@ -40,8 +40,8 @@ _KNOWN_IDS_SINCE = 4
 _NULL_PROTOCOL_SINCE = 7
 _SKIPS_SINCE = 9
 _MANY_LEAVE_SINCE = 3
-_LEAVE_AT_ONCE = 16
-"""Members that leave in one piece of work: each may complete the rebalance of a large group."""
+_LEAVE_AT_ONCE = 1_000
+"""Members that leave in one step, and so in one rebalance. A step of more would hold the loop."""
 _NO_TIMEOUT = -1
 _MAX_PREFIX_BYTES = 32_000
 """A member id is stored as a string, of which Kafka's limit is 32767 bytes."""
