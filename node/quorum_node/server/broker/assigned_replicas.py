@@ -20,6 +20,7 @@ from quorum_node.broker.placement import AmbiguousReplica, Offline, directory_of
 from quorum_node.broker.replication_quota import Throttled
 from quorum_node.image.brokers import BrokersImage
 from quorum_node.image.cluster_image import ClusterImage
+from quorum_node.image.configs import ConfigsImage
 from quorum_node.image.topics import PartitionKey, TopicsImage
 from quorum_node.server.broker.data_directories import DataDirectories
 from quorum_node.server.broker.data_log import DataLog
@@ -41,7 +42,7 @@ from quorum_node.server.broker.replica_start import Found, ReplicaStart, StartEn
 from quorum_node.server.broker.replica_timers import Intervals, ReplicaTimers
 from quorum_node.server.broker.replica_turns import ReplicaTurns
 from quorum_node.server.broker.replication_throttles import ReplicationThrottles
-from quorum_node.server.broker.topic_values import TopicValues
+from quorum_node.server.broker.topic_values import TopicSettings, TopicValues
 from quorum_node.storage.errors import DiskFull, StorageFailure
 
 _MOST_PREFERRED = 10_000
@@ -175,7 +176,7 @@ class AssignedReplicas:
         before, self._image = self._image, image
         if before.configs is not image.configs:
             self._timers.configure(self._values.cleaner(image.configs))
-            self._settings_changed(image)
+            self._settings_changed(before.configs, image)
         if before.topics is not image.topics:
             self._topics_changed(before.topics, image, active_brokers(image.brokers))
         if before.brokers is not image.brokers:
@@ -245,17 +246,26 @@ class AssignedReplicas:
         partition = self._image.topics.partition(*replica.key)
         return partition is not None and self._broker_id in partition.isr
 
-    def _settings_changed(self, image: ClusterImage) -> None:
-        rates = self._values.rates(image.configs)
+    def _settings_changed(self, before: ConfigsImage, image: ClusterImage) -> None:
+        """Only of topics whose values may have changed: with thousands of replicas, all of them would hold the loop."""
+        configs, values = image.configs, self._values
+        rates = values.rates(configs)
         self.throttles.limit(rates.leader, rates.follower)
         self.moves.limit(rates.moves)
+        found: dict[str, TopicSettings | None] = {}
         for replica in self._replicas.values():
-            settings = self._values.settings(image.configs, replica.topic_name)
-            replica.limit(self._values.limits(image.configs, replica.topic_name))
-            replica.throttle(self._throttled(image, replica.topic_name, replica.key))
-            replica.log.configure(self._values.log_settings(image.configs, replica.topic_name))
-            if settings != replica.settings:
-                replica.configure(settings)
+            name = replica.topic_name
+            if name not in found:
+                is_same = values.are_same(before, configs, name)
+                found[name] = None if is_same else values.of_topic(configs, name)
+            topic = found[name]
+            if topic is None:
+                continue
+            replica.limit(topic.limits)
+            replica.throttle(self._throttled(image, name, replica.key))
+            replica.log.configure(topic.log)
+            if topic.replication != replica.settings:
+                replica.configure(topic.replication)
 
     def _open(self, assigned: AssignedPartition, image: ClusterImage) -> None:
         """Begin to open or create the log, unless the replica is offline. `_log_opened` follows."""
