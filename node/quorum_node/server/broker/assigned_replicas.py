@@ -235,9 +235,10 @@ class AssignedReplicas:
             return
         for key, replica in self._replicas.items():
             partition = image.topics.partition(*key)
-            if partition is not None and replica.is_leader:
-                eligible = eligible_brokers(partition, image.brokers, active)
-                replica.take(MetadataChanged(partition, eligible))
+            if partition is None or not replica.is_leader or not self._turns.may_change_now(key):
+                continue
+            eligible = eligible_brokers(partition, image.brokers, active)
+            replica.take(MetadataChanged(partition, eligible))
 
     def _throttled(self, image: ClusterImage, name: str, key: PartitionKey) -> Throttled:
         return self._values.throttled(image.configs, name, key.partition_id)
