@@ -76,6 +76,7 @@ from quorum_node.protocol.write_txn_markers import (
     TransactionMarker,
     WriteTxnMarkersRequest,
 )
+from quorum_node.records.metadata import PartitionChangeRecord
 from quorum_node.schema.schema import Message
 from quorum_node.security.caller import ANONYMOUS
 from quorum_node.server.broker.broker_api import BrokerApi
@@ -171,6 +172,15 @@ class Broker:
 
     def delete(self, topic: str) -> None:
         self._hosted.delete(topic)
+        self.groups.image_changed()
+
+    def begin_leader_epoch(self) -> None:
+        """This broker remains the leader of the groups' partition, in another epoch."""
+        change = PartitionChangeRecord(
+            topic_id=self.topic_id(OFFSETS_TOPIC), partition_id=0, leader=ME, isr=(ME,)
+        )
+        self._hosted.cluster.replay([change])
+        self._hosted.replicas.apply(self._hosted.cluster.image)
         self.groups.image_changed()
 
     def ask(self, api: Api, body: Message, meanwhile: Callable[[], None] = lambda: None) -> Any:
@@ -472,6 +482,27 @@ async def test_commit_after_one_that_is_encoded_on_a_thread_is_stored_after_it(
         await broker.ask_and_wait(broker_apis.OFFSET_COMMIT, one)
         assert first.done()
         assert broker.led.table.offsets.of("g")[TopicPartition("many", 7)].offset == 6
+
+
+async def test_offsets_that_are_encoded_when_the_leadership_ends_are_not_stored(
+    tmp_path: Path,
+) -> None:
+    """The next coordinator may have read the log, and would not know them. It may be of the same broker."""
+    async with Broker(tmp_path) as broker:
+        before = broker.led
+        body = commit(broker.topic_id("many"))
+        asked = asyncio.create_task(broker.ask_and_wait(broker_apis.OFFSET_COMMIT, body))
+        await asyncio.sleep(0)
+        broker.begin_leader_epoch()
+        assert broker.led is not before
+        answer = await asked
+        assert {each.error_code for each in answer.topics[0].partitions} == {
+            ErrorCode.NOT_COORDINATOR
+        }
+        assert before.log._encoding is not None
+        await before.log._encoding
+        await asyncio.sleep(1)  # of virtual time: its callback is called
+        assert broker.led.replica.core.end_offset == 0
 
 
 async def test_all_groups_are_listed_in_pieces(tmp_path: Path) -> None:

@@ -99,6 +99,7 @@ class LedGroups:
     def end(self, error: GroupError) -> None:
         """Answer all waiting requests with `error`, because this leadership of the partition has ended."""
         self._is_over = True
+        self.log.close()
         waiting, self._waiting = self._waiting, {}
         for request, answered in waiting.values():
             answered(refused(request, error))

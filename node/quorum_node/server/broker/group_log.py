@@ -68,6 +68,8 @@ class GroupLog:
         self._timeout_ms = timeout_ms
         self._waiting: deque[tuple[_Records, _Stored]] = deque()
         """Appends in their order, if the first one is being encoded on a thread."""
+        self._encoding: asyncio.Future[bytes] | None = None
+        self._closed = False
 
     async def load(self, table: GroupTable) -> int:
         """Read the whole log into `table`. Returns its size in bytes. Raises UnreadableLog, StorageFailure, DiskFull."""
@@ -92,12 +94,20 @@ class GroupLog:
         else:
             self._produce(_encoded(records), stored)
 
+    def close(self) -> None:
+        """Append nothing more. In a later leader epoch, another coordinator may have read the log already."""
+        self._closed = True
+        self._waiting.clear()
+
     def _encode_first(self) -> None:
         """Many records would hold the loop. Later appends wait, as the order in the log counts."""
-        encoding = asyncio.get_running_loop().run_in_executor(None, _encoded, self._waiting[0][0])
-        encoding.add_done_callback(self._first_encoded)
+        loop = asyncio.get_running_loop()
+        self._encoding = loop.run_in_executor(None, _encoded, self._waiting[0][0])
+        self._encoding.add_done_callback(self._first_encoded)
 
     def _first_encoded(self, encoding: "asyncio.Future[bytes]") -> None:
+        if self._closed:
+            return
         _, stored = self._waiting.popleft()
         data = encoding.result()
         if self._waiting:
