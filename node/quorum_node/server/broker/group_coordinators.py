@@ -19,16 +19,15 @@ from quorum_node.coordinator.settings import GroupSettings
 from quorum_node.coordinator.shard import GroupShard
 from quorum_node.image.topics import TopicsImage
 from quorum_node.server.broker.assigned_replicas import AssignedReplicas
+from quorum_node.server.broker.directory_threads import TURN_SECONDS
 from quorum_node.server.broker.events import BrokerEvents
-from quorum_node.server.broker.group_log import GroupLog, UnreadableLog, now
+from quorum_node.server.broker.group_log import GroupLog, UnreadableLog, in_turns, now
 from quorum_node.server.broker.hosted_replica import HostedReplica
 from quorum_node.server.broker.internal_topics import OFFSETS_TOPIC
 from quorum_node.server.listener.pieces import is_done
 from quorum_node.storage.errors import DiskFull, StorageFailure
 
 _TICK_SECONDS = 0.1
-_TURN_SECONDS = 0.005
-"""Work on many groups takes so long in a turn of the loop."""
 _PAUSE_SECONDS = 0.01
 """Until the next turn, if there is more to do."""
 
@@ -57,9 +56,7 @@ class LedGroups:
         """
         size_bytes = await self.log.load(self.table)
         self._is_read = True
-        work = self._shard.begin(now())
-        while not is_done(work, _TURN_SECONDS):  # noqa: ASYNC110 - other work of the loop is let through
-            await asyncio.sleep(0)
+        await in_turns(self._shard.begin(now()))
         self.is_ready = True
         return size_bytes
 
@@ -147,6 +144,7 @@ class GroupCoordinators:
         self._events = events
         self._led: dict[int, LedGroups] = {}
         self._loading: set[asyncio.Task[None]] = set()
+        self._is_loading = asyncio.Lock()
         self._topics: TopicsImage | None = None
         self._next_request_id = 1
         self._loop = asyncio.get_running_loop()
@@ -217,7 +215,11 @@ class GroupCoordinators:
 
     async def _load(self, number: int, led: LedGroups) -> None:
         try:
-            size_bytes = await led.load()
+            # One after the other: after the failure of a broker, dozens of them would take all turns of the loop.
+            async with self._is_loading:
+                if self._led.get(number) is not led:
+                    return
+                size_bytes = await led.load()
         except (StorageFailure, DiskFull):
             led.replica.fail()
             return
@@ -230,7 +232,7 @@ class GroupCoordinators:
 
     def _turn(self) -> None:
         """Do what is due, for a short time. What is left follows soon, so that requests are served meanwhile."""
-        has_ended = is_done(self._due(), _TURN_SECONDS)
+        has_ended = is_done(self._due(), TURN_SECONDS)
         seconds = _TICK_SECONDS if has_ended else _PAUSE_SECONDS
         self._timer = self._loop.call_later(seconds, self._turn)
 

@@ -6,7 +6,7 @@ of groups.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 
 from quorum_node.broker.batch import Batch
 from quorum_node.broker.errors import BrokerError
@@ -23,7 +23,9 @@ from quorum_node.records.group_records import (
     read_group_record,
 )
 from quorum_node.schema.schema import MalformedMessage
+from quorum_node.server.broker.directory_threads import TURN_SECONDS
 from quorum_node.server.broker.hosted_replica import HostedReplica
+from quorum_node.server.listener.pieces import is_done
 from quorum_node.server.partition.port import clock_ms
 from quorum_node.storage.broker.batch_walk import BrokenBatch, FileBatch, batch_at
 from quorum_node.storage.broker.codecs import UnknownCodec
@@ -32,7 +34,7 @@ from quorum_node.storage.broker.stored_records import decoded_records
 from quorum_node.storage.broker.time_of_day import time_of_day_ms
 
 _PIECE_BYTES = 256 << 10
-"""Bytes that are read in one turn of the loop."""
+"""Bytes that are read at once. Their replay takes some turns of the loop."""
 _MOST_IN_LOOP = 200
 """Records of a batch that is encoded in the loop: this takes about 2 ms."""
 _ALL_REPLICAS = -1
@@ -68,6 +70,7 @@ class GroupLog:
         self._timeout_ms = timeout_ms
         self._waiting: deque[tuple[_Records, _Stored]] = deque()
         """Appends in their order, if the first one is being encoded on a thread."""
+        self._replayed_to = 0
         self._encoding: asyncio.Future[bytes] | None = None
         self._closed = False
 
@@ -81,7 +84,8 @@ class GroupLog:
             if not data:
                 break
             size_bytes += len(data)
-            offset = self._replay(table, data)
+            await in_turns(self._replay(table, data))
+            offset = self._replayed_to
             await asyncio.sleep(0)
         return size_bytes
 
@@ -126,21 +130,22 @@ class GroupLog:
             lambda error, offset: stored(_NOT_STORED.get(error, GroupError.UNKNOWN_SERVER_ERROR)),
         )
 
-    def _replay(self, table: GroupTable, data: bytes) -> int:
-        """Replay all batches of `data`. Returns the end offset."""
-        at, end_offset = 0, 0
+    def _replay(self, table: GroupTable, data: bytes) -> Iterator[None]:
+        """Replay all batches of `data`, one record after the other."""
+        at = 0
         try:
             while at < len(data):
                 header = batch_at(data, at, at, len(data))
-                _replay_batch(table, header, data[at : header.end_position])
-                at, end_offset = header.end_position, header.end_offset
+                yield from _replay_batch(table, header, data[at : header.end_position])
+                at, self._replayed_to = header.end_position, header.end_offset
         except (BrokenBatch, CorruptBatch, UnknownCodec, MalformedMessage) as error:
             name = f"{self._replica.topic_name}-{self._replica.key.partition_id}"
-            raise UnreadableLog(f"{name}, at offset {end_offset}: {error}") from error
-        return end_offset
+            reason = f"{name}, after offset {self._replayed_to}: {error}"
+            raise UnreadableLog(reason) from error
 
 
-def _replay_batch(table: GroupTable, header: FileBatch, data: bytes) -> None:
+def _replay_batch(table: GroupTable, header: FileBatch, data: bytes) -> Iterator[None]:
+    yield
     if not header.record_count:
         return  # an empty batch, which compaction keeps for its producer state
     if header.is_control:
@@ -154,6 +159,13 @@ def _replay_batch(table: GroupTable, header: FileBatch, data: bytes) -> None:
         if record.key is None:
             raise MalformedMessage(f"the record at offset {record.offset} has no key")
         table.replay(read_group_record(record.key, record.value), read_at, producer_id)
+        yield
+
+
+async def in_turns(work: Iterator[None]) -> None:
+    """Do the work, for a short time in each turn of the loop."""
+    while not is_done(work, TURN_SECONDS):  # noqa: ASYNC110 - other work of the loop is let through
+        await asyncio.sleep(0)
 
 
 def _encoded(records: _Records) -> bytes:
