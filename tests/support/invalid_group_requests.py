@@ -190,6 +190,32 @@ def commits() -> Iterator[Case]:
                         )
 
 
+def commits_of_unknown_groups() -> Iterator[Case]:
+    """OffsetCommit of a member of a group that does not exist."""
+    for version in (2, 8, 9, 10):
+        for member in ("", "m"):
+            yield (
+                broker_apis.OFFSET_COMMIT,
+                version,
+                lambda names, version=version, member=member: OffsetCommitRequest(  # type: ignore[misc]
+                    group_id=own("never committed", names),
+                    generation_id_or_member_epoch=3,
+                    member_id=member,
+                    topics=(
+                        CommittedTopic(
+                            name="" if version >= 10 else names.topic,
+                            topic_id=names.topic_id if version >= 10 else None,
+                            partitions=(
+                                CommittedPartition(
+                                    partition_index=0, committed_offset=5, committed_metadata=""
+                                ),
+                            ),
+                        ),
+                    ),
+                ),
+            )
+
+
 def fetches() -> Iterator[Case]:
     """OffsetFetch and OffsetDelete."""
     for group in ("{group}", "{foreign}", "never seen"):

@@ -180,8 +180,11 @@ class GroupShard:
         is_transactional = commit.transaction is not None
         if commit.group_id in self.table.others:
             return GroupError.UNKNOWN_MEMBER_ID
+        if group is None and commit.generation >= 0:
+            missing = GroupError.GROUP_ID_NOT_FOUND
+            return missing if commit.knows_missing else GroupError.ILLEGAL_GENERATION
         if group is None:
-            return GroupError.ILLEGAL_GENERATION if commit.generation >= 0 else GroupError.NONE
+            return GroupError.NONE
         if commit.generation < 0 and group.state is GroupState.EMPTY:
             return GroupError.NONE
         if commit.generation >= 0 or commit.member_id or commit.instance_id is not None:

@@ -56,6 +56,17 @@ def test_generation_without_assignments_rejects_offsets_and_an_ending_one_accept
     assert env.committed(env.commit(1, member, generation)) is GroupError.NONE
 
 
+def test_member_of_a_group_that_does_not_exist_gets_an_error_that_its_version_knows() -> None:
+    env = GroupEnv()
+    of_member = replace(committed(TOPIC_ID), member_id="m", generation=1)
+    for knows, code in (
+        (False, GroupError.ILLEGAL_GENERATION),
+        (True, GroupError.GROUP_ID_NOT_FOUND),
+    ):
+        assert env.committed(env.ask(replace(of_member, knows_missing=knows))) is code
+    assert not env.shard.table.groups
+
+
 def test_offset_is_visible_after_it_is_stored() -> None:
     env = GroupEnv(stores=False)
     request = env.commit(7)

@@ -50,6 +50,8 @@ _NO_OFFSET = -1
 _NO_EPOCH = -1
 _TOPIC_IDS_SINCE = 10
 _MANY_GROUPS_SINCE = 8
+_MISSING_SINCE = 9
+"""First version of OffsetCommit with GROUP_ID_NOT_FOUND."""
 _ONE_ERROR_SINCE = 2
 _NO_RETENTION = -1
 _AT_ONCE = 5_000
@@ -99,20 +101,25 @@ class GroupOffsetsApi:
     def _commit(
         self, inbound: InboundRequest, body: OffsetCommitRequest, may: May
     ) -> Iterator[None]:
-        collected = Stored(inbound, body)
+        collected, version = Stored(inbound, body), inbound.request.version
         part: list[_Asked] = []
         for number, topic in enumerate(body.topics):
             yield
             for each in topic.partitions:
                 part.append((number, each))
                 if len(part) == _AT_ONCE:
-                    yield from self._store(body, part, may, collected)
+                    yield from self._store(body, part, version, may, collected)
                     part = []
-        yield from self._store(body, part, may, collected)
+        yield from self._store(body, part, version, may, collected)
         collected.end()
 
     def _store(
-        self, body: OffsetCommitRequest, part: Iterable[_Asked], may: May, collected: Stored
+        self,
+        body: OffsetCommitRequest,
+        part: Iterable[_Asked],
+        version: int,
+        may: May,
+        collected: Stored,
     ) -> Iterator[None]:
         """Commit a part of the offsets. The parts are stored in their order, also if one of them fails."""
         topics: dict[int, Topic | ErrorCode] = {}
@@ -134,7 +141,7 @@ class GroupOffsetsApi:
             )
         if any(self._is_gone(each) for each in topics.values()):
             # An offset of a topic that was deleted meanwhile would stay.
-            yield from self._store(body, part, may, collected)
+            yield from self._store(body, part, version, may, collected)
             return
         collected.refused.update(refused)
         if not offsets:
@@ -146,6 +153,7 @@ class GroupOffsetsApi:
             body.group_instance_id,
             body.generation_id_or_member_epoch,
             offsets,
+            knows_missing=version >= _MISSING_SINCE,
         )
         collected.begin()
         self._coordinators.ask(request, partial(collected.answered, offsets))
