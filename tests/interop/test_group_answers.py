@@ -123,7 +123,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
     ("cases", "expected"),
     [
         (joins, {16, 23, 24, 25, 26}),
-        (members, {16, 24, 25}),
+        (members, {16, 23, 24, 25}),
         (commits, {0, 3, 12, 16}),
         (commits_of_unknown_groups, {22, 69}),
         (fetches, {0, 3, 16, 69, 100}),

@@ -136,6 +136,17 @@ def members() -> Iterator[Case]:
                             )
                         ),
                     )
+                yield (
+                    broker_apis.SYNC_GROUP,
+                    5,
+                    lambda names, group=group, member=member: SyncGroupRequest(  # type: ignore[misc]
+                        group_id=filled(group, names),
+                        generation_id=1,
+                        member_id=member,
+                        protocol_type="consumer",
+                        assignments=(),
+                    ),
+                )
             for version in (0, 2):
                 yield (
                     broker_apis.LEAVE_GROUP,

@@ -96,7 +96,7 @@ class GroupTable:
                 each.client_id,
                 each.client_host,
                 each.metadata(group.protocol) if is_stable else b"",
-                each.assignment if is_stable else b"",
+                each.assignment,
             )
             for each in group.members.values()
         )

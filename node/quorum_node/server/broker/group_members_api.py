@@ -39,6 +39,8 @@ from quorum_node.server.listener.port import InboundRequest
 _KNOWN_IDS_SINCE = 4
 _NULL_PROTOCOL_SINCE = 7
 _SKIPS_SINCE = 9
+_PROTOCOL_IN_SYNC_SINCE = 5
+"""First version of SyncGroup in which type and name of the protocol have to be given (KIP-559)."""
 _MANY_LEAVE_SINCE = 3
 _LEAVE_AT_ONCE = 1_000
 """Members that leave in one step, and so in one rebalance. A step of more would hold the loop."""
@@ -111,6 +113,11 @@ class GroupMembersApi:
 
     def sync(self, inbound: InboundRequest, body: SyncGroupRequest) -> None:
         """Answer SyncGroup when the leader's assignments are stored, or earlier."""
+        is_complete = None not in (body.protocol_type, body.protocol_name)
+        if inbound.request.version >= _PROTOCOL_IN_SYNC_SINCE and not is_complete:
+            error = group_code(GroupError.INCONSISTENT_GROUP_PROTOCOL)
+            inbound.reply(SyncGroupResponse(error_code=error, assignment=b""))
+            return
         inbound.in_pieces(self._sync(inbound, body))
 
     def _sync(self, inbound: InboundRequest, body: SyncGroupRequest) -> Iterator[None]:
