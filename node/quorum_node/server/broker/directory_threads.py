@@ -16,7 +16,7 @@ from time import perf_counter
 from typing import TypeVar
 from uuid import UUID
 
-from quorum_node.server.listener.pieces import is_done
+from quorum_node.server.pieces import is_done
 from quorum_node.storage.errors import DiskFull, StorageFailure
 
 T = TypeVar("T")

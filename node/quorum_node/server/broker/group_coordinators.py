@@ -24,7 +24,7 @@ from quorum_node.server.broker.events import BrokerEvents
 from quorum_node.server.broker.group_log import GroupLog, UnreadableLog, in_turns, now
 from quorum_node.server.broker.hosted_replica import HostedReplica
 from quorum_node.server.broker.internal_topics import OFFSETS_TOPIC
-from quorum_node.server.listener.pieces import is_done
+from quorum_node.server.pieces import is_done
 from quorum_node.storage.errors import DiskFull, StorageFailure
 
 _TICK_SECONDS = 0.1

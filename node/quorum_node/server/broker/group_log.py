@@ -25,8 +25,8 @@ from quorum_node.records.group_records import (
 from quorum_node.schema.schema import MalformedMessage
 from quorum_node.server.broker.directory_threads import TURN_SECONDS
 from quorum_node.server.broker.hosted_replica import HostedReplica
-from quorum_node.server.listener.pieces import is_done
 from quorum_node.server.partition.port import clock_ms
+from quorum_node.server.pieces import is_done
 from quorum_node.storage.broker.batch_walk import BrokenBatch, FileBatch, batch_at
 from quorum_node.storage.broker.codecs import UnknownCodec
 from quorum_node.storage.broker.producer_walk import marker_of

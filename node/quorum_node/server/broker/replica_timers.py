@@ -19,7 +19,7 @@ from quorum_node.server.broker.events import BrokerEvents
 from quorum_node.server.broker.hosted_replica import HostedReplica
 from quorum_node.server.broker.log_syncs import LogSyncs
 from quorum_node.server.broker.topic_values import CleanerValues
-from quorum_node.server.listener.pieces import is_done
+from quorum_node.server.pieces import is_done
 
 _TICK_SECONDS = 0.1
 """Interval between checks of replicas whose requests wait for replication, in seconds. Every replica is checked once in `_LAG_SHARE` of

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from time import perf_counter
 
 from quorum_node.image.topics import PartitionKey
-from quorum_node.server.listener.pieces import is_done
+from quorum_node.server.pieces import is_done
 
 AT_ONCE = 4
 """Replicas that are changed when their metadata is applied, in one turn of the loop. The others follow in later turns."""
