@@ -159,6 +159,8 @@ SYNC = SyncGroupRequest(
     group_id="g",
     generation_id=1,
     member_id="m",
+    protocol_type="consumer",
+    protocol_name="range",
     assignments=tuple(SyncGroupAssignment(member_id=each, assignment=b"a") for each in NAMES),
 )
 AT_ONCE = 1_000
