@@ -397,3 +397,11 @@ async def test_records_of_a_repeated_partition_are_deleted_once(tmp_path: Path) 
     async with CoordinatingBroker(tmp_path) as broker:
         answer = broker.ask(broker_apis.DELETE_RECORDS, deleted_records(*(0,) * MANY))
         assert [each.partition_index for each in answer.topics[0].partitions] == [0]
+
+
+async def test_assignments_without_a_protocol_are_refused(tmp_path: Path) -> None:
+    async with CoordinatingBroker(tmp_path) as broker:
+        answer = broker.ask(broker_apis.SYNC_GROUP, replace(SYNC, protocol_name=None))
+        assert answer.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        answer = broker.ask(broker_apis.SYNC_GROUP, SYNC)
+        assert answer.error_code == ErrorCode.UNKNOWN_MEMBER_ID
