@@ -54,6 +54,7 @@ class FetchCase:
     topic: str = "t"
     partition: int = 0
     to_follower: bool = False
+    isolation: int = 0
 
 
 FETCHES = [
@@ -74,6 +75,13 @@ FETCHES = [
         for epoch in (None, -1, 0, 1)
     ),
     *(FetchCase(offset=offset, last_epoch=epoch) for offset in (0, 9) for epoch in (-1, 0, 1)),
+    *(
+        FetchCase(offset=offset, last_epoch=epoch, leader_epoch=leader_epoch, topic=topic, isolation=1)
+        for offset in (0, 9)
+        for epoch in (None, -1, 0)
+        for leader_epoch in (None, 1)
+        for topic in ("t", "unknown")
+    ),
     *(FetchCase(session=(a, b)) for a in (0, 5) for b in (-2, -1, 0, 1)),
     *(FetchCase(version, fetcher, topic="unknown") for version in (12, 18) for fetcher in (-1, None)),
     *(FetchCase(version, fetcher, partition=9) for version in (12, 18) for fetcher in (-1, None)),
@@ -99,7 +107,7 @@ class BrokerPair:
             self.epochs[leader] = found.topics[0].partitions[0].leader_epoch
 
     def answer(self, leader: int, requested: FetchCase) -> tuple[object, ...]:
-        """Codes, the diverging epoch, and whether there are records."""
+        """Codes, the diverging epoch, and whether there are records, a leader, and a list of aborted transactions."""
         follower = STOCK if leader == OURS else OURS
         epoch = self.epochs[leader]
         by_id = requested.version >= 13
@@ -123,6 +131,7 @@ class BrokerPair:
         body = FetchRequest(
             max_wait_ms=0,
             min_bytes=1,
+            isolation_level=requested.isolation,
             topics=(topic,),
             session_id=requested.session[0],
             session_epoch=requested.session[1],
@@ -140,10 +149,19 @@ class BrokerPair:
         each = found.responses[0].partitions[0]
         end = each.diverging_epoch
         diverging = (end.epoch - epoch, end.end_offset) if end.epoch >= 0 else None
-        return each.error_code, diverging, bool(each.records), each.current_leader.leader_id >= 0
+        has_list = each.aborted_transactions is not None
+        has_leader = each.current_leader.leader_id >= 0
+        return each.error_code, diverging, bool(each.records), has_leader, has_list
 
     def offset(
-        self, leader: int, replica_id: int, timestamp: int, epoch: int, *, to_follower: bool
+        self,
+        leader: int,
+        replica_id: int,
+        timestamp: int,
+        epoch: int,
+        *,
+        to_follower: bool,
+        version: int = 10,
     ) -> tuple[int, ...]:
         """Error code and offset. `epoch`: relative to the leader's, -1 is none."""
         requested = ListOffsetsPartition(
@@ -155,7 +173,7 @@ class BrokerPair:
         body = ListOffsetsRequest(replica_id=replica_id, topics=(topic,))
         follower = STOCK if leader == OURS else OURS
         address = self._addresses[follower if to_follower else leader]
-        found = ask(address, broker_apis.LIST_OFFSETS, 10, body, 20)
+        found = ask(address, broker_apis.LIST_OFFSETS, version, body, 20)
         assert isinstance(found, ListOffsetsResponse)
         each = found.topics[0].partitions[0]
         return each.error_code, each.offset, each.leader_epoch
@@ -223,3 +241,19 @@ def test_list_offsets_gets_a_stock_brokers_codes(pair: BrokerPair) -> None:
             differences.append(f"{case}\n  stock {theirs}\n  ours  {mine}")
     assert not differences, "\n".join(differences)
     assert {each[0] for each in answers} == {0, 6, 75}
+
+
+def test_special_timestamps_get_a_stock_brokers_codes_in_each_version(pair: BrokerPair) -> None:
+    differences = []
+    seen = set()
+    for version, timestamp, epoch in product((4, 5, 6, 7, 8, 9, 10, 11), range(-7, 1), (-1, 1)):
+        theirs, mine = (
+            pair.offset(leader, -1, timestamp, epoch, to_follower=False, version=version)
+            for leader in (STOCK, OURS)
+        )
+        seen.add(theirs[0])
+        if theirs != mine:
+            case = version, timestamp, epoch
+            differences.append(f"{case}\n  stock {theirs}\n  ours  {mine}")
+    assert not differences, "\n".join(differences)
+    assert seen == {0, 35, 75}

@@ -17,6 +17,7 @@ from support.invalid_group_requests import (
     Names,
     administration,
     commits,
+    commits_of_unknown_groups,
     fetches,
     group_of,
     joins,
@@ -122,8 +123,9 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
     ("cases", "expected"),
     [
         (joins, {16, 23, 24, 25, 26}),
-        (members, {16, 24, 25}),
+        (members, {16, 23, 24, 25}),
         (commits, {0, 3, 12, 16}),
+        (commits_of_unknown_groups, {22, 69}),
         (fetches, {0, 3, 16, 69, 100}),
         (administration, {0, 16, 24, 42, 69}),
         (partitions, {0, 1, 3, 6, 17}),

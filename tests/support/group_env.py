@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from typing import Any
+from uuid import UUID
 
 from quorum_node.coordinator.effects import Now
 from quorum_node.coordinator.errors import GroupError
@@ -41,6 +42,7 @@ from quorum_node.records.group_records import (
 
 GROUP = "group"
 TOPIC = "topic"
+TOPIC_ID = UUID(int=1)
 BEGIN_MS = 1_700_000_000_000
 SUBSCRIPTION = b"\0\0" + b"\0\0\0\1" + b"\0\5topic" + b"\0\0\0\0"
 """ConsumerProtocolSubscription 0: one topic."""
@@ -53,6 +55,8 @@ class GroupEnv:
         self.settings = settings or GroupSettings(initial_rebalance_delay_ms=0)
         self.shard = GroupShard(GroupTable(), self.settings)
         self.ms = 0.0
+        for _ in self.shard.begin(self.now):
+            raise AssertionError("there is no group")
         self.stores = stores
         self.appends: list[Append] = []
         self.log: list[tuple[bytes, bytes | None, int]] = []
@@ -211,7 +215,13 @@ class GroupEnv:
         end = self.ms + ms
         while self.ms < end:
             self.ms = min(end, self.ms + max(ms / 50, 10))
-            self._take(self.shard.passed(self.now))
+            self.work()
+
+    def work(self) -> None:
+        """Do all that is due."""
+        for piece in (self.shard.expire, self.shard.clean):
+            while (outputs := piece(self.now)) is not None:
+                self._take(outputs)
 
     def store(self, error: GroupError = GroupError.NONE) -> None:
         """The oldest append is stored, or fails."""
@@ -220,6 +230,11 @@ class GroupEnv:
             self._write(append)
         self._take(self.shard.appended(append.append_id, error, self.now))
 
+    def delete_topic(self, topic_id: UUID = TOPIC_ID) -> None:
+        """The topic is deleted."""
+        self._take(self.shard.topics_deleted({TOPIC: topic_id, "other": UUID(int=2)}))
+        self.work()
+
     def taken_over(self) -> "GroupEnv":
         """Another coordinator, which has read the log."""
         other = GroupEnv(self.settings, stores=self.stores)
@@ -227,7 +242,8 @@ class GroupEnv:
         other.log = list(self.log)
         for key, value, producer_id in self.log:
             other.shard.table.replay(read_group_record(key, value), other.now, producer_id)
-        other.shard.table.loaded(other.now)
+        for _ in other.shard.begin(other.now):
+            """One group is ready."""
         return other
 
     def _take(self, outputs: list[Output]) -> None:

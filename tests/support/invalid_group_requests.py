@@ -136,6 +136,17 @@ def members() -> Iterator[Case]:
                             )
                         ),
                     )
+                yield (
+                    broker_apis.SYNC_GROUP,
+                    5,
+                    lambda names, group=group, member=member: SyncGroupRequest(  # type: ignore[misc]
+                        group_id=filled(group, names),
+                        generation_id=1,
+                        member_id=member,
+                        protocol_type="consumer",
+                        assignments=(),
+                    ),
+                )
             for version in (0, 2):
                 yield (
                     broker_apis.LEAVE_GROUP,
@@ -188,6 +199,32 @@ def commits() -> Iterator[Case]:
                                 )
                             ),
                         )
+
+
+def commits_of_unknown_groups() -> Iterator[Case]:
+    """OffsetCommit of a member of a group that does not exist."""
+    for version in (2, 8, 9, 10):
+        for member in ("", "m"):
+            yield (
+                broker_apis.OFFSET_COMMIT,
+                version,
+                lambda names, version=version, member=member: OffsetCommitRequest(  # type: ignore[misc]
+                    group_id=own("never committed", names),
+                    generation_id_or_member_epoch=3,
+                    member_id=member,
+                    topics=(
+                        CommittedTopic(
+                            name="" if version >= 10 else names.topic,
+                            topic_id=names.topic_id if version >= 10 else None,
+                            partitions=(
+                                CommittedPartition(
+                                    partition_index=0, committed_offset=5, committed_metadata=""
+                                ),
+                            ),
+                        ),
+                    ),
+                ),
+            )
 
 
 def fetches() -> Iterator[Case]:

@@ -5,21 +5,29 @@ start at another position.
 Source: KIP-211, KIP-229, KIP-496; the rules of a stock coordinator.
 """
 
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
 from typing import NamedTuple
+from uuid import UUID
 
 from quorum_node.coordinator.effects import Effects, Now
 from quorum_node.coordinator.errors import GroupError
 from quorum_node.coordinator.group import ClassicGroup, GroupState
 from quorum_node.coordinator.group_table import GroupTable
-from quorum_node.coordinator.offsets import offset_record_of
-from quorum_node.coordinator.requests import TopicPartition
+from quorum_node.coordinator.offsets import GroupRecords
+from quorum_node.coordinator.requests import Committed, TopicPartition
 from quorum_node.coordinator.settings import GroupSettings
 from quorum_node.coordinator.stored_groups import tombstone_of
 from quorum_node.coordinator.subscriptions import subscribed_topics
+from quorum_node.records.group_records import GroupRecord
 
-_AT_ONCE = 500
-"""Maximum number of tombstones in one batch, which has to be smaller than max.message.bytes."""
+_EXAMINED_AT_ONCE = 500
+"""Offsets that are examined in one piece of work. A piece makes at most one batch."""
+_BATCH_BYTES = 500_000
+"""Estimated size of a batch of tombstones, which has to be smaller than max.message.bytes."""
+_RECORD_BYTES = 32
+"""Of a tombstone of an offset, without names."""
 
 Forgotten = Callable[[GroupError], None]
 
@@ -30,97 +38,168 @@ class _Expiry(NamedTuple):
 
 
 class Forgetting:
-    """Removals in all groups of one coordinator."""
+    """Removals in all groups of one coordinator. Large ones are done in pieces: `go_on` does the next one."""
 
     def __init__(self, table: GroupTable, settings: GroupSettings, effects: Effects) -> None:
         self._table = table
         self._settings = settings
         self._effects = effects
+        self._works: deque[Iterator[None]] = deque()
+        self._is_cleaning = False
+
+    def go_on(self) -> bool:
+        """Do the next piece of work; False if there is none."""
+        if not self._works:
+            return False
+        self._begin(self._works.popleft())
+        return True
 
     def forget_offsets(
-        self,
-        group_id: str,
-        partitions: Iterable[TopicPartition],
-        then: Forgotten = lambda error: None,
+        self, group_id: str, partitions: tuple[TopicPartition, ...], then: Forgotten
     ) -> None:
-        """Remove offsets. `then` is called once, when all are removed or one removal failed."""
-        each = tuple(partitions)
-        chunks = [each[at : at + _AT_ONCE] for at in range(0, len(each), _AT_ONCE)]
-        if not chunks:
-            then(GroupError.NONE)
-            return
-        missing, worst = len(chunks), GroupError.NONE
+        """Remove offsets; not so many that they would hold the loop. `then` is called once, when all are removed or one removal failed."""
+        batches = tuple(_batches(group_id, partitions))
+        missing, worst = len(batches), GroupError.NONE
 
-        def stored(chunk: tuple[TopicPartition, ...], error: GroupError) -> None:
+        def stored(error: GroupError) -> None:
             nonlocal missing, worst
-            if error is GroupError.NONE:
-                self._table.offsets.forget(group_id, chunk)
-            else:
-                worst = error
             missing -= 1
+            worst = worst if error is GroupError.NONE else error
             if not missing:
                 then(worst)
 
-        for chunk in chunks:
-            records = tuple(offset_record_of(group_id, each, None) for each in chunk)
-            self._effects.append(records, lambda error, now, chunk=chunk: stored(chunk, error))  # type: ignore[misc]
+        for batch in batches:
+            self._forget(group_id, batch, stored)
 
     def forget_group(self, group: ClassicGroup, then: Forgotten = lambda error: None) -> None:
-        """Remove a group without members, with its offsets."""
-        generation, offsets = group.generation, self._table.offsets
+        """Remove a group without members, with its offsets: in one batch, if it is not too large."""
+        self._begin(self._group_forgotten(group, then))
+
+    def topics_deleted(self, topics: Mapping[str, UUID]) -> None:
+        """Remove the offsets of deleted topics. Those of a later topic of the same name are kept."""
+        for group_id, storing in self._table.offsets.all_being_stored():
+            gone = tuple(each for each in storing if each.topic in topics)
+            if gone:
+                self._forget(group_id, gone)
+        self._works.append(self._topics_forgotten(topics))
+
+    def clean_up(self, now: Now) -> None:
+        """Remove expired offsets, and groups that are empty then."""
+        if not self._is_cleaning:
+            self._is_cleaning = True
+            self._works.append(self._cleaned(now))
+
+    # -- in pieces
+
+    def _begin(self, work: Iterator[None]) -> None:
+        """Do one piece; the others follow in turn with those of other works."""
+        if any(True for _ in islice(work, 1)):
+            self._works.append(work)
+
+    def _group_forgotten(self, group: ClassicGroup, then: Forgotten) -> Iterator[None]:
+        group_id, generation = group.group_id, group.generation
+        failed = GroupError.NONE
 
         def is_as_it_was() -> bool:
             return group.generation == generation and group.state is GroupState.EMPTY
 
-        def stored(error: GroupError, now: Now) -> None:
+        def stored(error: GroupError) -> None:
+            nonlocal failed
+            failed = failed if error is GroupError.NONE else error
+
+        def ended(error: GroupError) -> None:
             if error is GroupError.NONE and is_as_it_was():
                 self._drop(group)
+            elif error is GroupError.NONE:
+                error = GroupError.NON_EMPTY_GROUP
+            then(failed if error is GroupError.NONE else error)
+
+        batches = _batches(group_id, self._table.offsets.all_partitions(group_id))
+        batch = next(batches, ())
+        for following in batches:
+            self._forget(group_id, batch, stored)
+            yield
+            if not is_as_it_was():
+                # A tombstone would remove the record of a generation that began meanwhile.
+                then(GroupError.NON_EMPTY_GROUP)
+                return
+            batch = following
+        self._forget(group_id, batch, ended, (tombstone_of(group_id),))
+
+    def _topics_forgotten(self, topics: Mapping[str, UUID]) -> Iterator[None]:
+        offsets = self._table.offsets
+        for group_id in offsets.groups():
+            for some in _examined(offsets.of(group_id)):
+                known = offsets.of(group_id)
+                # A commit knows its topic, unless an older release has written it.
+                gone = tuple(
+                    each
+                    for each in some
+                    if each.topic in topics
+                    and each in known
+                    and known[each].topic_id in (None, topics[each.topic])
+                )
+                if gone:
+                    self._forget(group_id, gone)
+                yield
+
+    def _cleaned(self, now: Now) -> Iterator[None]:
+        for group_id in tuple(self._table.groups):
+            group = self._table.groups.get(group_id)
+            if group is not None:
+                yield from self._group_cleaned(group, now)
+            yield
+        self._is_cleaning = False
+
+    def _group_cleaned(self, group: ClassicGroup, now: Now) -> Iterator[None]:
+        expiry, group_id, offsets = self._expiry(group), group.group_id, self._table.offsets
+        if expiry is None:
+            return
+        known = offsets.of(group_id)
+        if not known:
+            if not self._may_go(group):
+                return
+            if group.is_new:
+                self._drop(group)
+            else:
+                self.forget_group(group)
+            return
+        before = group.state, group.since_ms
+        for some in _examined(known):
+            over = offsets.expired(
+                group_id, some, expiry.idle_since_ms, self._settings.offsets_retention_ms,
+                expiry.subscribed, now.time_ms,
+            )  # fmt: skip
+            if len(over) == len(known) and self._may_go(group):
+                self.forget_group(group)
+                return
+            if over:
+                self._forget(group_id, over)
+            yield
+            if (group.state, group.since_ms) != before:
+                return
+
+    def _may_go(self, group: ClassicGroup) -> bool:
+        """Whether the group may be removed, but for its offsets. `pending`: a member is about to join."""
+        is_empty = group.state is GroupState.EMPTY and not group.pending
+        return is_empty and not self._table.offsets.is_changing(group.group_id)
+
+    def _forget(
+        self,
+        group_id: str,
+        partitions: Iterable[TopicPartition],
+        then: Forgotten = lambda error: None,
+        last: tuple[GroupRecord, ...] = (),
+    ) -> None:
+        """Remove offsets with one batch, which ends with the records `last`. Nothing is removed if it can't be stored."""
+        gone = dict.fromkeys(partitions)
+
+        def stored(error: GroupError, now: Now) -> None:
+            if error is GroupError.NONE:
+                self._table.offsets.forget(group_id, gone)
             then(error)
 
-        def offsets_are_deleted(error: GroupError) -> None:
-            if error is GroupError.NONE and not is_as_it_was():
-                # A tombstone would remove the record of a generation that began meanwhile.
-                error = GroupError.NON_EMPTY_GROUP
-            if error is GroupError.NONE:
-                self._effects.append((tombstone_of(group.group_id),), stored)
-            else:
-                then(error)
-
-        partitions = offsets.unstable(group.group_id) | offsets.being_stored(group.group_id)
-        partitions |= offsets.of(group.group_id).keys()
-        self.forget_offsets(group.group_id, sorted(partitions), offsets_are_deleted)
-
-    def topics_deleted(self, names: Iterable[str]) -> None:
-        """Remove the offsets of deleted topics."""
-        gone = frozenset(names)
-        for group_id in self._table.offsets.groups():
-            known = self._table.offsets.of(group_id)
-            self.forget_offsets(group_id, tuple(each for each in known if each.topic in gone))
-
-    def clean_up(self, now: Now) -> None:
-        """Remove expired offsets, and groups that are empty then."""
-        for group in list(self._table.groups.values()):
-            expiry = self._expiry(group)
-            if expiry is None:
-                continue
-            known = self._table.offsets.of(group.group_id)
-            over = self._table.offsets.expired(
-                group.group_id,
-                expiry.idle_since_ms,
-                self._settings.offsets_retention_ms,
-                expiry.subscribed,
-                now.time_ms,
-            )
-            is_changing = self._table.offsets.unstable(group.group_id)
-            is_changing |= self._table.offsets.being_stored(group.group_id)
-            if len(over) < len(known) or group.state is not GroupState.EMPTY or is_changing:
-                self.forget_offsets(group.group_id, over)
-            elif group.pending:
-                """A member is about to join."""
-            elif known or not group.is_new:
-                self.forget_group(group)
-            else:
-                self._drop(group)
+        self._effects.append(GroupRecords(group_id, gone, last), stored)
 
     def drop_if_unused(self, group: ClassicGroup) -> None:
         """Drop a group to which no member joined and of which nothing was stored."""
@@ -140,6 +219,34 @@ class Forgetting:
         return _Expiry(None, subscribed)
 
     def _drop(self, group: ClassicGroup) -> None:
-        if self._table.groups.get(group.group_id) is group:
-            del self._table.groups[group.group_id]
+        group_id, offsets = group.group_id, self._table.offsets
+        if self._table.groups.get(group_id) is group:
+            del self._table.groups[group_id]
+            if offsets.of(group_id) or offsets.is_changing(group_id):
+                # Offsets that were committed meanwhile, without a member.
+                self._table.groups[group_id] = ClassicGroup(group_id, group.since_ms)
         group.state = GroupState.DEAD
+
+
+def _examined(offsets: Mapping[TopicPartition, Committed]) -> Iterator[list[TopicPartition]]:
+    """The partitions, some at a time. Others may be added or removed meanwhile."""
+    partitions = iter(tuple(offsets))
+    while some := list(islice(partitions, _EXAMINED_AT_ONCE)):
+        yield some
+
+
+def _batches(
+    group_id: str, partitions: Iterable[TopicPartition]
+) -> Iterator[tuple[TopicPartition, ...]]:
+    """Partitions whose tombstones fit into one batch."""
+    own_bytes = _RECORD_BYTES + len(group_id.encode())
+    batch: list[TopicPartition] = []
+    size_bytes = 0
+    for each in partitions:
+        size_bytes += own_bytes + len(each.topic)
+        if size_bytes > _BATCH_BYTES and batch:
+            yield tuple(batch)
+            batch, size_bytes = [], own_bytes + len(each.topic)
+        batch.append(each)
+    if batch:
+        yield tuple(batch)

@@ -3,6 +3,8 @@
 Owns the tables and the effect of each record. Must not know requests.
 """
 
+from collections.abc import Iterator
+
 from quorum_node.coordinator.effects import Now
 from quorum_node.coordinator.group import ClassicGroup, GroupState
 from quorum_node.coordinator.offsets import GroupOffsets, committed_of
@@ -65,14 +67,19 @@ class GroupTable:
         else:
             self.offsets.commit_with(producer_id, key.group, {partition: committed_of(value)})
 
-    def loaded(self, now: Now) -> None:
-        """The log was read completely. Groups that only commit offsets have no record of the group itself."""
+    def loaded(self, now: Now) -> Iterator[ClassicGroup]:
+        """The log was read completely: one group after the other is made ready. Records of the log may be replayed meanwhile no more.
+
+        Groups that only commit offsets have no record of the group itself.
+        """
         for group_id in self.offsets.groups():
             if group_id not in self.others and group_id not in self.groups:
-                self.groups[group_id] = ClassicGroup(group_id, now.time_ms)
-        for group in self.groups.values():
+                group = self.groups[group_id] = ClassicGroup(group_id, now.time_ms)
+                yield group
+        for group in tuple(self.groups.values()):
             for member in group.members.values():
                 member.lives(now.ms)
+            yield group
 
     # -- for administrators
 
@@ -89,7 +96,7 @@ class GroupTable:
                 each.client_id,
                 each.client_host,
                 each.metadata(group.protocol) if is_stable else b"",
-                each.assignment if is_stable else b"",
+                each.assignment,
             )
             for each in group.members.values()
         )

@@ -112,23 +112,23 @@ class Membership:
     # -- LeaveGroup
 
     def leave(self, leave: Leave, group: ClassicGroup | None, now: Now) -> None:
-        """Remove members at once; the others take over their partitions."""
+        """Remove members at once; the others take over their partitions, in one rebalance."""
         if not leave.group_id:
             self._effects.reply(leave.request_id, Left(GroupError.INVALID_GROUP_ID))
             return
-        errors = tuple(
-            GroupError.UNKNOWN_MEMBER_ID
-            if group is None
-            else self._leave(member_id, instance_id, group, now)
-            for member_id, instance_id in leave.members
-        )
+        errors: tuple[GroupError, ...] = (GroupError.UNKNOWN_MEMBER_ID,) * len(leave.members)
+        if group is not None:
+            count, expected = len(group.members), len(group.pending)
+            errors = tuple(self._leave(*each, group) for each in leave.members)
+            if len(group.members) < count:
+                self._rebalance.begin_or_continue_without(group, now)
+            elif len(group.pending) < expected:
+                self._rebalance.continue_without_ids(group, now)
         self._effects.reply(leave.request_id, Left(GroupError.NONE, errors))
 
-    def _leave(
-        self, member_id: str, instance_id: str | None, group: ClassicGroup, now: Now
-    ) -> GroupError:
+    def _leave(self, member_id: str, instance_id: str | None, group: ClassicGroup) -> GroupError:
         if instance_id is None and member_id in group.pending:
-            self._rebalance.forget_id(group, member_id, now)
+            del group.pending[member_id]
             return GroupError.NONE
         if instance_id is not None and not member_id:
             # An administrator removes the member by its instance id alone.
@@ -136,7 +136,7 @@ class Membership:
         member = member_of(group, member_id, instance_id, group.generation)
         if isinstance(member, GroupError):
             return member
-        self._rebalance.remove(group, member, now)
+        self._rebalance.drop(group, member)
         return GroupError.NONE
 
 

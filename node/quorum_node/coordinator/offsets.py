@@ -5,12 +5,13 @@ Source: KIP-98 and KIP-447 (offsets in transactions), KIP-211 (expiry); the rule
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from quorum_node.coordinator.requests import Committed, TopicPartition
 from quorum_node.records.group_records import (
     NO_TIME,
+    GroupRecord,
     OffsetCommitKey,
     OffsetCommitValue,
     OffsetRecord,
@@ -33,11 +34,14 @@ class GroupOffsets:
     compaction keeps no other.
     """
 
-    __slots__ = ("_committed", "_number", "_pending", "_storing")
+    __slots__ = ("_committed", "_groups_of", "_number", "_pending", "_storing")
 
     def __init__(self) -> None:
         self._committed: dict[str, dict[TopicPartition, Committed]] = {}
-        self._pending: dict[int, dict[str, dict[TopicPartition, _Pending]]] = {}
+        self._pending: dict[str, dict[int, dict[TopicPartition, _Pending]]] = {}
+        """Group → producer of an open transaction → partition."""
+        self._groups_of: dict[int, dict[str, None]] = {}
+        """The groups in the open transaction of each producer."""
         self._number = 0
         self._storing: dict[str, Counter[TopicPartition]] = {}
 
@@ -48,42 +52,61 @@ class GroupOffsets:
         return self._committed.get(group_id, _NONE)
 
     def groups(self) -> tuple[str, ...]:
-        """Groups with offsets."""
-        return tuple(self._committed)
+        """Groups with offsets, also those with offsets only in open transactions."""
+        return (*self._committed, *(each for each in self._pending if each not in self._committed))
 
     def unstable(self, group_id: str) -> frozenset[TopicPartition]:
         """Partitions with offset commits in an open transaction."""
-        return frozenset(
-            partition for groups in self._pending.values() for partition in groups.get(group_id, ())
-        )
+        return frozenset().union(*self._pending.get(group_id, {}).values())
 
     def being_stored(self, group_id: str) -> frozenset[TopicPartition]:
         """Partitions with commits that are on their way to the log. A tombstone that follows would remove them."""
         return frozenset(self._storing.get(group_id, ()))
 
+    def all_being_stored(self) -> tuple[tuple[str, tuple[TopicPartition, ...]], ...]:
+        """Groups with their partitions of `being_stored`."""
+        return tuple((group_id, tuple(each)) for group_id, each in self._storing.items())
+
+    def is_changing(self, group_id: str) -> bool:
+        """Whether offsets of the group are in an open transaction, or on their way to the log."""
+        return group_id in self._storing or group_id in self._pending
+
+    def all_partitions(self, group_id: str) -> list[TopicPartition]:
+        """Partitions with offsets of any kind."""
+        known = self.of(group_id)
+        if not self.is_changing(group_id):
+            return list(known)
+        others = self.unstable(group_id) | self.being_stored(group_id)
+        return [*known, *sorted(others - known.keys())]
+
     def expired(
         self,
         group_id: str,
+        partitions: Iterable[TopicPartition],
         idle_since_ms: int | None,
         retention_ms: int,
-        subscribed: Iterable[str],
+        subscribed: frozenset[str],
         time_ms: int,
     ) -> tuple[TopicPartition, ...]:
-        """Expired offsets. `idle_since_ms`: time since which the group has no members; None: the time of each commit counts."""
-        kept = frozenset(subscribed)
-        unstable = self.unstable(group_id) | self.being_stored(group_id)
+        """Those of the partitions whose offsets are expired.
 
-        def is_over(each: Committed) -> bool:
+        `idle_since_ms`: time since which the group has no members; None: the time of each commit counts.
+        """
+        known, storing = self.of(group_id), self._storing.get(group_id, ())
+        pending = tuple(self._pending.get(group_id, {}).values())
+
+        def is_over(partition: TopicPartition) -> bool:
+            each = known.get(partition)
+            if each is None or partition.topic in subscribed or partition in storing:
+                return False
+            if any(partition in waiting for waiting in pending):
+                return False
             if each.expire_time_ms != NO_TIME:
                 return time_ms >= each.expire_time_ms
             since_ms = each.commit_time_ms if idle_since_ms is None else idle_since_ms
             return time_ms - since_ms >= retention_ms
 
-        return tuple(
-            partition
-            for partition, each in self.of(group_id).items()
-            if partition.topic not in kept and partition not in unstable and is_over(each)
-        )
+        return tuple(filter(is_over, partitions))
 
     # -- changes
 
@@ -111,14 +134,16 @@ class GroupOffsets:
     ) -> None:
         """Set offsets that take effect when the producer's transaction is committed."""
         self._number += 1
-        groups = self._pending.setdefault(producer_id, {})
-        groups.setdefault(group_id, {}).update(
+        producers = self._pending.setdefault(group_id, {})
+        producers.setdefault(producer_id, {}).update(
             {partition: _Pending(self._number, each) for partition, each in offsets.items()}
         )
+        self._groups_of.setdefault(producer_id, {})[group_id] = None
 
     def end_transaction(self, producer_id: int, *, commit: bool) -> None:
         """A marker of the producer is in the log."""
-        for group_id, pending in self._pending.pop(producer_id, {}).items():
+        for group_id in self._groups_of.pop(producer_id, {}):
+            pending = self._end(producer_id, group_id)
             taken = {at: each.committed for at, each in pending.items() if each.committed}
             if commit and taken:
                 self._set(group_id, taken, {at: pending[at].number for at in taken})
@@ -130,8 +155,7 @@ class GroupOffsets:
         numbers: Mapping[TopicPartition, int],
     ) -> None:
         self._committed.setdefault(group_id, {}).update(offsets)
-        for groups in self._pending.values():
-            waiting = groups.get(group_id, {})
+        for waiting in self._pending.get(group_id, {}).values():
             for partition in offsets.keys() & waiting.keys():
                 if waiting[partition].number < numbers[partition]:
                     waiting[partition] = _Pending(waiting[partition].number, None)
@@ -139,14 +163,54 @@ class GroupOffsets:
     def forget(self, group_id: str, partitions: Iterable[TopicPartition]) -> None:
         """Remove offsets, also those in open transactions."""
         known = self._committed.get(group_id)
-        waiting = [groups[group_id] for groups in self._pending.values() if group_id in groups]
-        for partition in tuple(partitions):
+        producers = self._pending.get(group_id, {})
+        for partition in partitions:
             if known is not None:
                 known.pop(partition, None)
-            for pending in waiting:
+            for pending in producers.values():
                 pending.pop(partition, None)
         if known is not None and not known:
             del self._committed[group_id]
+        for producer_id in [each for each, pending in producers.items() if not pending]:
+            self._end(producer_id, group_id)
+            del self._groups_of[producer_id][group_id]
+
+    def _end(self, producer_id: int, group_id: str) -> dict[TopicPartition, _Pending]:
+        """Remove what the open transaction of a producer has of a group."""
+        producers = self._pending[group_id]
+        if len(producers) == 1:
+            del self._pending[group_id]
+        return producers.pop(producer_id)
+
+
+class GroupRecords(Collection[OffsetRecord | GroupRecord]):
+    """The records of offsets of one group, each with a value, or None for a tombstone; then `last`.
+
+    Each is made when it is read, which may be on another thread: the making of many would hold the loop.
+    """
+
+    __slots__ = ("_group_id", "_last", "_offsets")
+
+    def __init__(
+        self,
+        group_id: str,
+        offsets: Mapping[TopicPartition, Committed] | Mapping[TopicPartition, None],
+        last: tuple[GroupRecord, ...] = (),
+    ) -> None:
+        self._group_id = group_id
+        self._offsets = offsets
+        self._last = last
+
+    def __len__(self) -> int:
+        return len(self._offsets) + len(self._last)
+
+    def __iter__(self) -> Iterator[OffsetRecord | GroupRecord]:
+        for partition, committed in self._offsets.items():
+            yield offset_record_of(self._group_id, partition, committed)
+        yield from self._last
+
+    def __contains__(self, record: object) -> bool:
+        return any(each == record for each in self)
 
 
 def offset_record_of(

@@ -1,5 +1,6 @@
 """Outputs of a coordinator: responses, and records for its log. PURE."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from quorum_node.coordinator.requests import Answer, Transaction
@@ -18,11 +19,11 @@ class Reply:
 class Append:
     """Write these records as one batch, replicated to the ISR; `GroupShard.appended` follows, in the order of appends.
 
-    `transaction`: the batch belongs to it.
+    All are of one group. `transaction`: the batch belongs to it.
     """
 
     append_id: int
-    records: tuple[OffsetRecord | GroupRecord, ...]
+    records: Collection[OffsetRecord | GroupRecord]
     transaction: Transaction | None = None
 
 

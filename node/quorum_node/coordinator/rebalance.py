@@ -61,8 +61,11 @@ class Rebalance:
 
     def passed(self, group: ClassicGroup, now: Now) -> None:
         """Handle expired timers: sessions, assigned ids, the rebalance itself."""
-        for member_id in [each for each, due in group.pending.items() if due <= now.ms]:
-            self.forget_id(group, member_id, now)
+        late = [each for each, due in group.pending.items() if due <= now.ms]
+        for member_id in late:
+            del group.pending[member_id]
+        if late:
+            self.continue_without_ids(group, now)
         for member in list(group.members.values()):
             # Removing a member may complete a rebalance, which removes others or restarts their sessions.
             if member.due_ms <= now.ms and member.member_id in group.members:
@@ -97,7 +100,12 @@ class Rebalance:
     # -- removal of members
 
     def remove(self, group: ClassicGroup, member: Member, now: Now) -> None:
-        """A member left, or its session expired."""
+        """A member's session expired."""
+        self.drop(group, member)
+        self.begin_or_continue_without(group, now)
+
+    def drop(self, group: ClassicGroup, member: Member) -> None:
+        """Remove a member. `begin_or_continue_without` has to follow."""
         group.remove(member.member_id)
         if member.joining is not None:
             self._effects.reply(
@@ -105,11 +113,9 @@ class Rebalance:
             )
         if member.syncing is not None:
             self._effects.reply(member.syncing, Synced(GroupError.UNKNOWN_MEMBER_ID))
-        self.begin_or_continue_without(group, now)
 
-    def forget_id(self, group: ClassicGroup, member_id: str, now: Now) -> None:
-        """The client of an assigned id does not join: only a rebalance in progress waits for it."""
-        del group.pending[member_id]
+    def continue_without_ids(self, group: ClassicGroup, now: Now) -> None:
+        """Clients of assigned ids do not join: only a rebalance in progress waits for them."""
         if group.state is GroupState.PREPARING_REBALANCE:
             self._complete_if_all_joined(group, now)
 

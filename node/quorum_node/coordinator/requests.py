@@ -99,7 +99,10 @@ class Transaction:
 
 @dataclass(frozen=True, slots=True)
 class CommitOffsets:
-    """`generation`: NO_GENERATION without a member. `transaction`: the offsets take effect when it is committed."""
+    """`generation`: NO_GENERATION without a member. `transaction`: the offsets take effect when it is committed.
+
+    `knows_missing`: the response may tell that the group does not exist.
+    """
 
     request_id: int
     group_id: str
@@ -108,6 +111,7 @@ class CommitOffsets:
     generation: int
     offsets: Mapping[TopicPartition, Committed]
     transaction: Transaction | None = None
+    knows_missing: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +183,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class PartitionsDone:
-    """Response to CommitOffsets and DeleteOffsets. `error` is that of the request; otherwise partitions have their own."""
+    """Response to CommitOffsets and DeleteOffsets. `error` is that of the request; otherwise partitions may have their own."""
 
     error: GroupError
     errors: Mapping[TopicPartition, GroupError]

@@ -6,8 +6,9 @@ records are stored.
 Source: KIP-62, KIP-211 (expiry of offsets), KIP-229, KIP-496; the rules of a stock coordinator.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterator, Mapping
 from math import inf
+from uuid import UUID
 
 from quorum_node.coordinator.effects import Effects, Now
 from quorum_node.coordinator.errors import GroupError
@@ -16,7 +17,7 @@ from quorum_node.coordinator.group import ClassicGroup, GroupState
 from quorum_node.coordinator.group_table import GroupTable
 from quorum_node.coordinator.joining import Joining
 from quorum_node.coordinator.membership import Membership, member_of
-from quorum_node.coordinator.offsets import offset_record_of
+from quorum_node.coordinator.offsets import GroupRecords
 from quorum_node.coordinator.outputs import Output
 from quorum_node.coordinator.rebalance import Rebalance
 from quorum_node.coordinator.requests import (
@@ -34,6 +35,7 @@ from quorum_node.coordinator.requests import (
 )
 from quorum_node.coordinator.settings import GroupSettings
 from quorum_node.coordinator.subscriptions import CONSUMER, subscribed_topics
+from quorum_node.coordinator.timers import GroupTimers
 
 
 class GroupShard:
@@ -47,10 +49,17 @@ class GroupShard:
         self._joining = Joining(settings, self._effects, self._rebalance)
         self._membership = Membership(self._effects, self._rebalance)
         self._forgetting = Forgetting(table, settings, self._effects)
-        self._next_cleanup_ms = -inf
-        self._due_ms = -inf
+        self._timers = GroupTimers()
+        self._next_cleanup_ms = inf
 
     # -- inputs
+
+    def begin(self, now: Now) -> Iterator[None]:
+        """The log has been read: make one group after the other ready. Requests follow at the end, ends of transactions at once."""
+        self._next_cleanup_ms = now.ms + self._settings.retention_check_ms
+        for group in self.table.loaded(now):
+            self._timers.plan(group)
+            yield
 
     def step(self, request: Request, now: Now) -> list[Output]:
         """Handle one request."""
@@ -71,32 +80,33 @@ class GroupShard:
             case DeleteGroup():
                 self._delete_group(request, group)
         if not isinstance(request, Heartbeat):
-            self._due_ms = -inf
+            self._timers.touch(request.group_id)
         return self._effects.take()
 
     def appended(self, append_id: int, error: GroupError, now: Now) -> list[Output]:
         """The records of an `Append` are stored, or it failed."""
-        self._effects.appended(append_id, error, now)
-        self._due_ms = -inf
+        self._timers.touch(self._effects.appended(append_id, error, now))
         return self._effects.take()
 
-    def passed(self, now: Now) -> list[Output]:
-        """Handle timers; to be called often."""
-        if now.ms >= self._due_ms:
-            for group in list(self.table.groups.values()):
-                if group.due_ms <= now.ms:
-                    self._rebalance.passed(group, now)
-                    self._forgetting.drop_if_unused(group)
-            self._due_ms = min((each.due_ms for each in self.table.groups.values()), default=inf)
+    def expire(self, now: Now) -> list[Output] | None:
+        """Handle the timers of one group that has expired ones; None if there is none. To be called often, until then."""
+        group = self._timers.next_due(self.table.groups, now.ms)
+        if group is None:
+            return None
+        self._rebalance.passed(group, now)
+        self._forgetting.drop_if_unused(group)
+        return self._effects.take()
+
+    def clean(self, now: Now) -> list[Output] | None:
+        """Do a piece of the removals that are due; None if there is none. To be called often, if `expire` has nothing left to do."""
         if now.ms >= self._next_cleanup_ms:
-            if self._next_cleanup_ms > -inf:
-                self._forgetting.clean_up(now)
+            self._forgetting.clean_up(now)
             self._next_cleanup_ms = now.ms + self._settings.retention_check_ms
-        return self._effects.take()
+        return self._effects.take() if self._forgetting.go_on() else None
 
-    def topics_deleted(self, names: Iterable[str]) -> list[Output]:
-        """Remove the offsets of deleted topics."""
-        self._forgetting.topics_deleted(names)
+    def topics_deleted(self, topics: Mapping[str, UUID]) -> list[Output]:
+        """Remove the offsets of deleted topics (name → id), most of them with the next pieces of `clean`."""
+        self._forgetting.topics_deleted(topics)
         return self._effects.take()
 
     def marker_written(self, producer_id: int, *, commit: bool) -> None:
@@ -130,15 +140,12 @@ class GroupShard:
         limit = self._settings.offset_metadata_max_bytes
         errors = {
             partition: GroupError.OFFSET_METADATA_TOO_LARGE
-            if len(each.metadata.encode()) > limit
-            else GroupError.NONE
             for partition, each in commit.offsets.items()
+            if each.metadata and len(each.metadata.encode()) > limit
         }
-        taken = {
-            partition: each
-            for partition, each in commit.offsets.items()
-            if errors[partition] is GroupError.NONE
-        }
+        taken = commit.offsets
+        if errors:
+            taken = {at: each for at, each in commit.offsets.items() if at not in errors}
         if error is not GroupError.NONE or not taken:
             self._effects.reply(commit.request_id, PartitionsDone(error, errors))
             return
@@ -162,10 +169,7 @@ class GroupShard:
             self._effects.reply(commit.request_id, PartitionsDone(GroupError.NONE, errors))
 
         offsets.begin_storing(commit.group_id, taken)
-        records = tuple(
-            offset_record_of(commit.group_id, partition, each) for partition, each in taken.items()
-        )
-        self._effects.append(records, stored, transaction)
+        self._effects.append(GroupRecords(commit.group_id, taken), stored, transaction)
 
     def _commit_error(
         self, commit: CommitOffsets, group: ClassicGroup | None, now: Now
@@ -176,8 +180,11 @@ class GroupShard:
         is_transactional = commit.transaction is not None
         if commit.group_id in self.table.others:
             return GroupError.UNKNOWN_MEMBER_ID
+        if group is None and commit.generation >= 0:
+            missing = GroupError.GROUP_ID_NOT_FOUND
+            return missing if commit.knows_missing else GroupError.ILLEGAL_GENERATION
         if group is None:
-            return GroupError.ILLEGAL_GENERATION if commit.generation >= 0 else GroupError.NONE
+            return GroupError.NONE
         if commit.generation < 0 and group.state is GroupState.EMPTY:
             return GroupError.NONE
         if commit.generation >= 0 or commit.member_id or commit.instance_id is not None:

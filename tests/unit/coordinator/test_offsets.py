@@ -1,11 +1,14 @@
 """Offsets of groups: who may commit, when they are visible, and when they expire."""
 
 from dataclasses import replace
+from uuid import UUID
 
 from quorum_node.coordinator.errors import GroupError
 from quorum_node.coordinator.group import GroupState
 from quorum_node.coordinator.members import Protocol
 from quorum_node.coordinator.requests import (
+    CommitOffsets,
+    Committed,
     DeleteGroup,
     DeleteOffsets,
     Done,
@@ -14,7 +17,8 @@ from quorum_node.coordinator.requests import (
     Transaction,
 )
 from quorum_node.coordinator.settings import GroupSettings
-from support.group_env import GROUP, TOPIC, GroupEnv
+from quorum_node.records.group_records import NO_EPOCH, NO_TIME
+from support.group_env import BEGIN_MS, GROUP, TOPIC, TOPIC_ID, GroupEnv
 
 DAY_MS = 86_400_000
 
@@ -50,6 +54,17 @@ def test_generation_without_assignments_rejects_offsets_and_an_ending_one_accept
     env.enter()
     assert env.group.state is GroupState.PREPARING_REBALANCE
     assert env.committed(env.commit(1, member, generation)) is GroupError.NONE
+
+
+def test_member_of_a_group_that_does_not_exist_gets_an_error_that_its_version_knows() -> None:
+    env = GroupEnv()
+    of_member = replace(committed(TOPIC_ID), member_id="m", generation=1)
+    for knows, code in (
+        (False, GroupError.ILLEGAL_GENERATION),
+        (True, GroupError.GROUP_ID_NOT_FOUND),
+    ):
+        assert env.committed(env.ask(replace(of_member, knows_missing=knows))) is code
+    assert not env.shard.table.groups
 
 
 def test_offset_is_visible_after_it_is_stored() -> None:
@@ -226,13 +241,38 @@ def test_offsets_of_topics_subscribed_by_a_member_are_not_deleted() -> None:
     assert env.offset() == 5
 
 
+def committed(topic_id: UUID) -> CommitOffsets:
+    """Of partition 0."""
+    offset = Committed(7, NO_EPOCH, "", BEGIN_MS, NO_TIME, topic_id)
+    return CommitOffsets(0, GROUP, "", None, -1, {TopicPartition(TOPIC, 0): offset})
+
+
 def test_offsets_of_a_deleted_topic_are_removed() -> None:
     env = GroupEnv()
     env.commit(5)
-    for append in env.shard.topics_deleted([TOPIC, "other"]):
-        env.appends.append(append)  # type: ignore[arg-type]
-    env.store()
+    env.ask(committed(TOPIC_ID))
+    env.commit(6, partition=1)
+    env.delete_topic()
+    assert (env.offset(0), env.offset(1)) == (None, None)
+    assert env.taken_over().offset(0) is None
+
+
+def test_offset_of_a_later_topic_of_the_same_name_is_kept() -> None:
+    """The offsets of a deleted topic are not removed at once, if there are many."""
+    env = GroupEnv()
+    env.ask(committed(UUID(int=99)))
+    env.delete_topic()
+    assert env.offset() == 7
+
+
+def test_offset_that_is_being_stored_when_its_topic_is_deleted_does_not_stay() -> None:
+    env = GroupEnv(stores=False)
+    env.ask(committed(TOPIC_ID))
+    env.delete_topic()
+    while env.appends:
+        env.store()
     assert env.offset() is None
+    assert env.taken_over().offset() is None
 
 
 def test_group_size_is_limited_in_members_and_bytes() -> None:

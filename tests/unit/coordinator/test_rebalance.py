@@ -199,3 +199,16 @@ def test_generation_begins_again_after_the_largest_that_a_record_can_have() -> N
     (member,) = env.stable()
     env.group.generation = (1 << 31) - 1
     assert env.joined(env.join(member)).generation == 1
+
+
+def test_assignments_of_the_last_generation_are_described_during_a_rebalance() -> None:
+    env = GroupEnv()
+    env.stable()
+    env.enter()
+    described = env.shard.table.describe(GROUP)
+    assert described is not None
+    assert described.state == "PreparingRebalance"
+    assert sorted((each.metadata, each.assignment) for each in described.members) == [
+        (b"", b""),
+        (b"", b"0"),
+    ]

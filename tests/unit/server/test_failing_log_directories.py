@@ -119,7 +119,7 @@ async def test_replicas_of_a_failed_directory_are_not_created_elsewhere_and_new_
 ) -> None:
     made = TwoDirectories(tmp_path)
     made.files.error = errno.EIO
-    made.hosted.directories.checkpoint({})
+    made.hosted.directories.checkpoint()
     await asyncio.sleep(0)
     made.hosted.cluster.fence(OTHER)  # metadata changes while it is offline
     made.hosted.replicas.apply(made.hosted.cluster.image)

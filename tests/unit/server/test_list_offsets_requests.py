@@ -23,17 +23,23 @@ pytestmark = pytest.mark.virtual_time
 CONSUMER, DEBUGGING = -1, -2
 
 
-def offset(hosted: HostedReplicas, replica_id: int, timestamp: int) -> tuple[int, int]:
-    """(error code, offset) of topic t."""
+def offset(
+    hosted: HostedReplicas,
+    replica_id: int,
+    timestamp: int,
+    version: int | None = None,
+    name: str = "t",
+) -> tuple[int, int]:
+    """(error code, offset) of a topic."""
     requested = ListOffsetsPartition(partition_index=0, timestamp=timestamp)
     body = ListOffsetsRequest(
         replica_id=replica_id,
         isolation_level=1,
-        topics=(ListOffsetsTopic(name="t", partitions=(requested,)),),
+        topics=(ListOffsetsTopic(name=name, partitions=(requested,)),),
     )
     ((found,),) = [
         topic.partitions
-        for topic in answered(OffsetsApi(hosted.replicas).list, LIST_OFFSETS, body).topics
+        for topic in answered(OffsetsApi(hosted.replicas).list, LIST_OFFSETS, body, version).topics
     ]
     return found.error_code, found.offset
 
@@ -74,4 +80,16 @@ async def test_first_of_records_without_timestamps_is_the_newest(tmp_path: Path)
         assert isinstance(data, bytes)
         assert produce(replica, data, acks=1)
         assert offset(hosted, CONSUMER, MAX_TIMESTAMP) == (0, newest)
+    hosted.close()
+
+
+async def test_special_timestamp_is_refused_in_versions_that_do_not_have_it(tmp_path: Path) -> None:
+    hosted = HostedReplicas(tmp_path)
+    hosted.create("t")
+    refused = (ErrorCode.UNSUPPORTED_VERSION, -1)
+    for timestamp, since in ((-3, 7), (-4, 8), (-5, 9), (-6, 11)):
+        assert offset(hosted, CONSUMER, timestamp, since - 1) == refused
+        assert offset(hosted, CONSUMER, timestamp, since)[0] == 0
+        assert offset(hosted, CONSUMER, timestamp, since - 1, "unknown") == refused
+    assert offset(hosted, CONSUMER, -7, 11) == refused
     hosted.close()

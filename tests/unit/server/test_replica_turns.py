@@ -6,8 +6,10 @@ from uuid import UUID
 
 import pytest
 
+from quorum_node.broker.events import Event, MetadataChanged
 from quorum_node.image.topics import PartitionKey
 from quorum_node.records.metadata import PartitionChangeRecord
+from quorum_node.server.broker.hosted_replica import HostedReplica
 from quorum_node.server.broker.replica_turns import AT_ONCE, TURN_SECONDS, ReplicaTurns
 from support.hosted_replicas import ME, OTHER, HostedReplicas
 
@@ -31,7 +33,7 @@ async def test_slow_changes_are_made_one_in_a_turn() -> None:
 
     def change(key: PartitionKey) -> None:
         nonlocal now_s
-        now_s += 1.5 * TURN_SECONDS if len(changed) < 10 else TURN_SECONDS / 4
+        now_s += 1.5 * TURN_SECONDS if len(changed) < 10 else 0.3 * TURN_SECONDS
         changed.append(key)
 
     turns = ReplicaTurns(change, lambda: ended.append(len(changed)), lambda: now_s)
@@ -76,6 +78,28 @@ async def test_leaderships_of_a_failed_broker_are_taken_over_in_turns(tmp_path: 
     await asyncio.sleep(10)
     hosted.threads.finish()
     assert led(hosted) == PARTITIONS
+    hosted.close()
+
+
+async def test_leaders_learn_in_turns_that_a_broker_was_fenced(tmp_path: Path) -> None:
+    hosted = HostedReplicas(tmp_path)
+    hosted._create("many", ((ME, OTHER),) * PARTITIONS, {})
+    await asyncio.sleep(10)
+    hosted.threads.finish()
+    counts = [0]
+
+    def take(replica: HostedReplica, event: Event) -> None:
+        counts[-1] += isinstance(event, MetadataChanged)
+        real(replica, event)
+
+    real = HostedReplica.take
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(HostedReplica, "take", take)
+        hosted.cluster.fence(OTHER)
+        hosted.replicas.apply(hosted.cluster.image)
+        assert counts == [AT_ONCE]
+        await asyncio.sleep(10)
+    assert counts == [PARTITIONS]
     hosted.close()
 
 

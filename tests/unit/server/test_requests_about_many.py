@@ -1,15 +1,13 @@
 """Requests about many partitions, groups or members: their work is done in pieces, so that others are served meanwhile."""
 
 import asyncio
-from collections import Counter
-from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self, cast
 from uuid import UUID
 
 import pytest
 
-from quorum_node.coordinator.requests import DeleteGroup
+from quorum_node.coordinator.requests import DeleteGroup, TopicPartition
 from quorum_node.protocol import broker_apis
 from quorum_node.protocol.alter_replica_log_dirs import (
     ALTER_REPLICA_LOG_DIRS,
@@ -18,7 +16,6 @@ from quorum_node.protocol.alter_replica_log_dirs import (
     AlterReplicaLogDirTopic,
 )
 from quorum_node.protocol.api import Api
-from quorum_node.protocol.broker_apis import BROKER_APIS
 from quorum_node.protocol.delete_groups import DeleteGroupsRequest
 from quorum_node.protocol.delete_records import (
     DeleteRecordsPartition,
@@ -38,12 +35,6 @@ from quorum_node.protocol.describe_producers import (
 )
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.protocol.find_coordinator import FindCoordinatorRequest
-from quorum_node.protocol.frames import (
-    SIZE_BYTES,
-    decode_request,
-    decode_response,
-    encode_request,
-)
 from quorum_node.protocol.join_group import JoinGroupProtocol, JoinGroupRequest
 from quorum_node.protocol.leave_group import LeaveGroupRequest, LeavingMember
 from quorum_node.protocol.list_groups import ListGroupsRequest
@@ -77,111 +68,11 @@ from quorum_node.protocol.write_txn_markers import (
     WriteTxnMarkersRequest,
 )
 from quorum_node.schema.schema import Message
-from quorum_node.security.caller import ANONYMOUS
-from quorum_node.server.broker.broker_api import BrokerApi
-from quorum_node.server.broker.coordinator_lookup import CoordinatorLookup
-from quorum_node.server.broker.events import BrokerEvents
-from quorum_node.server.broker.group_api import GroupApi
-from quorum_node.server.broker.group_coordinators import GroupCoordinators, LedGroups
-from quorum_node.server.broker.internal_topics import OFFSETS_TOPIC
-from quorum_node.server.broker.metadata_api import MetadataApi
-from quorum_node.server.broker.transaction_coordinators import TransactionCoordinators
-from quorum_node.server.listener.port import InboundRequest
-from support.hosted_node import OneConnection
-from support.hosted_replicas import ME, HostedReplicas, broker_config
+from support.coordinating_broker import MANY, CoordinatingBroker
 
 pytestmark = pytest.mark.virtual_time
-MANY = 600
 NUMBERS = tuple(range(MANY))
 NAMES = tuple(f"g{each}" for each in NUMBERS)
-
-
-class _Connection(OneConnection):
-    """Lets others work between all steps."""
-
-    meanwhile: Callable[[], None]
-
-    def in_pieces(self, work: Iterator[object]) -> None:
-        self.pieces = 0
-        for _ in work:
-            self.pieces += 1
-            self.meanwhile()
-
-
-class Broker:
-    """Broker ME. It leads topic `t` of one partition, and coordinates all groups; topic `many` is on another broker."""
-
-    def __init__(self, root: Path) -> None:
-        self._hosted = hosted = HostedReplicas(root)
-        hosted.create("t")
-        hosted.create(OFFSETS_TOPIC)
-        hosted.create_elsewhere("many", MANY)
-        image, none = lambda: hosted.cluster.image, cast(Any, None)
-        metadata = MetadataApi(ME, image, lambda: "c", lambda: 1)
-        settings = broker_config().groups.settings
-        self.groups = GroupCoordinators(hosted.replicas, settings, 1000, BrokerEvents())
-        transactions = TransactionCoordinators(ME, image, lambda broker_id: None, hosted.peers)
-        lookup = CoordinatorLookup(image, metadata.endpoint_to, none, transactions)
-        self._api = BrokerApi(
-            ME,
-            hosted.replicas,
-            metadata,
-            none,
-            none,
-            {},
-            hosted.directories,
-            lookup,
-            GroupApi(hosted.replicas, self.groups),
-            none,
-        )
-        self.connection = _Connection(ANONYMOUS)
-
-    async def __aenter__(self) -> Self:
-        """Until the coordinator has read its log."""
-        self.groups.image_changed()
-        await asyncio.sleep(1)
-        return self
-
-    async def __aexit__(self, *exc: object) -> None:
-        self.groups.close()
-        self._hosted.close()
-
-    @property
-    def led(self) -> LedGroups:
-        (found,) = self.groups.led()
-        return found
-
-    def topic_id(self, name: str) -> UUID:
-        return self._hosted.cluster.topic_id(name)
-
-    def stored_batches(self) -> list[int]:
-        """Numbers of records of all batches that the coordinator appends from now on."""
-        found: list[int] = []
-        append = self.led.log.append
-
-        def counted(records: Any, stored: Any) -> None:
-            found.append(len(records))
-            append(records, stored)
-
-        self.led.log.append = counted  # type: ignore[method-assign]
-        return found
-
-    def has(self, topic: str) -> bool:
-        return self._hosted.cluster.image.topics.named(topic) is not None
-
-    def delete(self, topic: str) -> None:
-        self._hosted.delete(topic)
-        self.groups.image_changed()
-
-    def ask(self, api: Api, body: Message, meanwhile: Callable[[], None] = lambda: None) -> Any:
-        """The answer, which is given at once. `meanwhile`: is called between all steps."""
-        version = api.max_version
-        frame = encode_request(api, version, 1, "a client", body)[SIZE_BYTES:]
-        self.connection.meanwhile = meanwhile
-        inbound = InboundRequest(self.connection, decode_request(frame, BROKER_APIS), 0.0)
-        self._api.handle(inbound)
-        assert inbound.encoded is not None
-        return decode_response(api, version, b"".join(inbound.encoded)[SIZE_BYTES:])
 
 
 def deleted_records(*numbers: int) -> DeleteRecordsRequest:
@@ -268,12 +159,12 @@ SYNC = SyncGroupRequest(
     group_id="g",
     generation_id=1,
     member_id="m",
+    protocol_type="consumer",
+    protocol_name="range",
     assignments=tuple(SyncGroupAssignment(member_id=each, assignment=b"a") for each in NAMES),
 )
-AT_ONCE = 16
+AT_ONCE = 1_000
 """Members that may leave in one piece of work."""
-MOST_RECORDS = 256
-"""Records of one batch of a coordinator."""
 
 
 @pytest.mark.parametrize(
@@ -293,9 +184,9 @@ MOST_RECORDS = 256
         (
             broker_apis.LEAVE_GROUP,
             LeaveGroupRequest(
-                group_id="g", members=tuple(LeavingMember(member_id=each) for each in NAMES)
+                group_id="g", members=(LeavingMember(member_id="m"),) * (3 * AT_ONCE)
             ),
-            MANY // AT_ONCE,
+            3,
         ),
         (broker_apis.DESCRIBE_GROUPS, DescribeGroupsRequest(groups=NAMES), MANY),
         (broker_apis.DELETE_GROUPS, DeleteGroupsRequest(groups_names=NAMES), MANY),
@@ -309,7 +200,7 @@ MOST_RECORDS = 256
 async def test_each_item_is_a_step_of_its_own(
     tmp_path: Path, api: Api, body: Message, pieces: int
 ) -> None:
-    async with Broker(tmp_path) as broker:
+    async with CoordinatingBroker(tmp_path) as broker:
         broker.ask(api, body)
         assert broker.connection.pieces >= pieces
 
@@ -373,53 +264,116 @@ async def test_each_item_is_a_step_of_its_own(
 async def test_each_topic_without_partitions_is_a_step(
     tmp_path: Path, api: Api, body: Message
 ) -> None:
-    async with Broker(tmp_path) as broker:
+    async with CoordinatingBroker(tmp_path) as broker:
         broker.ask(api, body)
         assert broker.connection.pieces >= MANY
 
 
-async def test_no_offset_is_stored_for_a_topic_that_was_deleted_meanwhile(tmp_path: Path) -> None:
-    async with Broker(tmp_path) as broker:
+@pytest.mark.parametrize("after", [1, MANY])
+async def test_no_offset_is_stored_for_a_topic_that_was_deleted_meanwhile(
+    tmp_path: Path, after: int
+) -> None:
+    """`after`: so many of its partitions were looked up."""
+    async with CoordinatingBroker(tmp_path) as broker:
         body = commit(broker.topic_id("many"))
 
         def meanwhile() -> None:
-            if broker.led.table.offsets.of("g") and broker.has("many"):
+            if broker.connection.pieces > after and broker.has("many"):
                 broker.delete("many")
 
-        answer = broker.ask(broker_apis.OFFSET_COMMIT, body, meanwhile)
-        codes = Counter(each.error_code for each in answer.topics[0].partitions)
-        assert codes == {0: MOST_RECORDS, ErrorCode.UNKNOWN_TOPIC_ID: MANY - MOST_RECORDS}
+        answer = await broker.ask_and_wait(broker_apis.OFFSET_COMMIT, body, meanwhile)
+        assert {each.error_code for each in answer.topics[0].partitions} == {
+            ErrorCode.UNKNOWN_TOPIC_ID
+        }
         assert not broker.led.table.offsets.of("g")
 
 
+async def test_no_offset_stays_of_a_topic_that_is_deleted_while_offsets_are_encoded(
+    tmp_path: Path,
+) -> None:
+    async with CoordinatingBroker(tmp_path) as broker:
+        body = commit(broker.topic_id("many"))
+        asked = asyncio.create_task(broker.ask_and_wait(broker_apis.OFFSET_COMMIT, body))
+        await asyncio.sleep(0)
+        broker.delete("many")
+        answer = await asked
+        assert {each.error_code for each in answer.topics[0].partitions} == {0}
+        async with asyncio.timeout(60):
+            while broker.led.table.offsets.of("g"):  # noqa: ASYNC110 - time is virtual
+                await asyncio.sleep(0)
+
+
 async def test_last_of_many_offsets_of_one_partition_counts(tmp_path: Path) -> None:
-    async with Broker(tmp_path) as broker:
+    async with CoordinatingBroker(tmp_path) as broker:
         asked = tuple(
             CommittedPartition(partition_index=0, committed_offset=each, committed_metadata="")
             for each in NUMBERS
         )
         topics = (CommittedTopic(topic_id=broker.topic_id("t"), partitions=asked),)
         body = OffsetCommitRequest(group_id="g", member_id="", topics=topics)
-        broker.ask(broker_apis.OFFSET_COMMIT, body)
+        await broker.ask_and_wait(broker_apis.OFFSET_COMMIT, body)
         (found,) = broker.led.table.offsets.of("g").values()
         assert found.offset == NUMBERS[-1]
 
 
-async def test_many_offsets_are_stored_and_deleted_in_small_batches(tmp_path: Path) -> None:
-    async with Broker(tmp_path) as broker:
+async def test_many_offsets_are_stored_and_deleted_in_one_batch(tmp_path: Path) -> None:
+    """As by a stock broker: after a crash, there are all or none of them."""
+    async with CoordinatingBroker(tmp_path) as broker:
         stored = broker.stored_batches()
-        answer = broker.ask(broker_apis.OFFSET_COMMIT, commit(broker.topic_id("many")))
+        body = commit(broker.topic_id("many"))
+        answer = await broker.ask_and_wait(broker_apis.OFFSET_COMMIT, body)
         assert {each.error_code for each in answer.topics[0].partitions} == {0}
         assert len(broker.led.table.offsets.of("g")) == MANY
-        answer = broker.ask(broker_apis.OFFSET_DELETE, deleted_offsets("many"))
+        answer = await broker.ask_and_wait(broker_apis.OFFSET_DELETE, deleted_offsets("many"))
         assert {each.error_code for each in answer.topics[0].partitions} == {0}
         assert not broker.led.table.offsets.of("g")
-        assert sum(stored) == 2 * MANY
-        assert max(stored) <= MOST_RECORDS
+        assert stored == [MANY, MANY]
+
+
+async def test_commit_after_one_that_is_encoded_on_a_thread_is_stored_after_it(
+    tmp_path: Path,
+) -> None:
+    async with CoordinatingBroker(tmp_path) as broker:
+        many, one = commit(broker.topic_id("many")), commit(broker.topic_id("many"), numbers=(7,))
+        one = replace(
+            one,
+            topics=(
+                replace(
+                    one.topics[0],
+                    partitions=(replace(one.topics[0].partitions[0], committed_offset=6),),
+                ),
+            ),
+        )
+        first = asyncio.create_task(broker.ask_and_wait(broker_apis.OFFSET_COMMIT, many))
+        await asyncio.sleep(0)
+        await broker.ask_and_wait(broker_apis.OFFSET_COMMIT, one)
+        assert first.done()
+        assert broker.led.table.offsets.of("g")[TopicPartition("many", 7)].offset == 6
+
+
+async def test_offsets_that_are_encoded_when_the_leadership_ends_are_not_stored(
+    tmp_path: Path,
+) -> None:
+    """The next coordinator may have read the log, and would not know them. It may be of the same broker."""
+    async with CoordinatingBroker(tmp_path) as broker:
+        before = broker.led
+        body = commit(broker.topic_id("many"))
+        asked = asyncio.create_task(broker.ask_and_wait(broker_apis.OFFSET_COMMIT, body))
+        await asyncio.sleep(0)
+        broker.begin_leader_epoch()
+        assert broker.led is not before
+        answer = await asked
+        assert {each.error_code for each in answer.topics[0].partitions} == {
+            ErrorCode.NOT_COORDINATOR
+        }
+        assert before.log._encoding is not None
+        await before.log._encoding
+        await asyncio.sleep(1)  # of virtual time: its callback is called
+        assert broker.led.replica.core.end_offset == 0
 
 
 async def test_all_groups_are_listed_in_pieces(tmp_path: Path) -> None:
-    async with Broker(tmp_path) as broker:
+    async with CoordinatingBroker(tmp_path) as broker:
         for name in NAMES:
             broker.ask(broker_apis.OFFSET_COMMIT, commit(broker.topic_id("t"), name, (0,)))
         answer = broker.ask(broker_apis.LIST_GROUPS, ListGroupsRequest())
@@ -428,7 +382,7 @@ async def test_all_groups_are_listed_in_pieces(tmp_path: Path) -> None:
 
 
 async def test_group_that_was_removed_meanwhile_is_not_listed(tmp_path: Path) -> None:
-    async with Broker(tmp_path) as broker:
+    async with CoordinatingBroker(tmp_path) as broker:
         for name in ("a", "b"):
             broker.ask(broker_apis.OFFSET_COMMIT, commit(broker.topic_id("t"), name, (0,)))
 
@@ -440,6 +394,14 @@ async def test_group_that_was_removed_meanwhile_is_not_listed(tmp_path: Path) ->
 
 
 async def test_records_of_a_repeated_partition_are_deleted_once(tmp_path: Path) -> None:
-    async with Broker(tmp_path) as broker:
+    async with CoordinatingBroker(tmp_path) as broker:
         answer = broker.ask(broker_apis.DELETE_RECORDS, deleted_records(*(0,) * MANY))
         assert [each.partition_index for each in answer.topics[0].partitions] == [0]
+
+
+async def test_assignments_without_a_protocol_are_refused(tmp_path: Path) -> None:
+    async with CoordinatingBroker(tmp_path) as broker:
+        answer = broker.ask(broker_apis.SYNC_GROUP, replace(SYNC, protocol_name=None))
+        assert answer.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        answer = broker.ask(broker_apis.SYNC_GROUP, SYNC)
+        assert answer.error_code == ErrorCode.UNKNOWN_MEMBER_ID

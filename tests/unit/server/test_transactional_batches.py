@@ -47,6 +47,7 @@ class Coordinator:
         verified: Callable[[ErrorCode], None],
         *,
         adds: bool,
+        knows_abortable: bool,
     ) -> None:
         self.waiting.append(verified)
         self.sequences.append(batch.base_sequence)

@@ -21,9 +21,9 @@ from quorum_node.server.listener.kafka_connection import (
     KafkaConnection,
 )
 from quorum_node.server.listener.kafka_listener import KafkaListener, LoopShares
-from quorum_node.server.listener.pieces import is_done
 from quorum_node.server.listener.port import InboundRequest
 from quorum_node.server.observing.metrics import Metrics
+from quorum_node.server.pieces import is_done
 from quorum_node.storage.errors import DiskFull
 from support.kept_bytes import Wire
 from support.known_user import Known

@@ -6,7 +6,6 @@ Source: the replication design V3, "Broker"; KIP-631; KIP-516.
 """
 
 import asyncio
-import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from uuid import UUID
@@ -21,8 +20,8 @@ from quorum_node.broker.placement import AmbiguousReplica, Offline, directory_of
 from quorum_node.broker.replication_quota import Throttled
 from quorum_node.image.brokers import BrokersImage
 from quorum_node.image.cluster_image import ClusterImage
+from quorum_node.image.configs import ConfigsImage
 from quorum_node.image.topics import PartitionKey, TopicsImage
-from quorum_node.server.broker.cleaning import Cleaning, HighWatermarks
 from quorum_node.server.broker.data_directories import DataDirectories
 from quorum_node.server.broker.data_log import DataLog
 from quorum_node.server.broker.directory_assignments import DirectoryAssignments
@@ -38,23 +37,16 @@ from quorum_node.server.broker.live_replicas import (
 )
 from quorum_node.server.broker.log_deletions import LogDeletions
 from quorum_node.server.broker.log_openings import LogOpenings, Opening
-from quorum_node.server.broker.log_syncs import LogSyncs
 from quorum_node.server.broker.replica_moves import ReplicaMoves
 from quorum_node.server.broker.replica_start import Found, ReplicaStart, StartEnded
+from quorum_node.server.broker.replica_timers import Intervals, ReplicaTimers
 from quorum_node.server.broker.replica_turns import ReplicaTurns
 from quorum_node.server.broker.replication_throttles import ReplicationThrottles
-from quorum_node.server.broker.topic_values import TopicValues
+from quorum_node.server.broker.topic_values import TopicSettings, TopicValues
 from quorum_node.storage.errors import DiskFull, StorageFailure
 
-_TICK_SECONDS = 0.1
-"""Interval between checks of replicas whose requests wait for replication, in seconds. Every replica is checked once in `_LAG_SHARE` of
-replica.lag.time.max.ms.
-"""
-_LAG_SHARE = 0.25
-_CHECKPOINT_SECONDS = 5.0
 _MOST_PREFERRED = 10_000
 """Maximum number of preferred directories of replicas that are not assigned to this broker; the oldest ones are forgotten."""
-_MAINTENANCE_SECONDS = 60.0
 
 
 class AssignedReplicas:
@@ -81,7 +73,6 @@ class AssignedReplicas:
         self._fetchers = fetchers
         self._isr_requests = isr_requests
         self._events = events
-        self._full_tick_seconds = max(_TICK_SECONDS, lag_time_max_ms * _LAG_SHARE / 1000)
         self._loop = asyncio.get_running_loop()
         self._replicas: dict[PartitionKey, HostedReplica] = {}
         self._offline: set[PartitionKey] = set()
@@ -89,18 +80,18 @@ class AssignedReplicas:
         self._preferred: dict[tuple[str, int], UUID] = {}
         self._to_forget: list[PartitionKey] = []
         self._image = ClusterImage()
-        self._ticked_at = self._checkpointed_at = self._loop.time()
-        self._retained_at = self._maintained_at = self._forgotten_at = self._ticked_at
-        self._producers_seconds = producer_check_ms / 1000
-        self._retention_seconds = retention_check_ms / 1000
-        self._maintenance: asyncio.Future[None] | None = None
-        self._cleaning = Cleaning(directories, events)
-        self._syncs = LogSyncs(values.sync_check_ms)
-        self._cleaner_values = values.cleaner(self._image.configs)
         self._deletions = LogDeletions(self._log_deleted)
         self._turns = ReplicaTurns(self._change_later, self._changed_later)
         self._threads = threads or DirectoryThreads()
         self._threads.watch(self._results_taken)
+        self._timers = ReplicaTimers(
+            self._replicas,
+            directories,
+            self._threads,
+            values.cleaner(self._image.configs),
+            Intervals(lag_time_max_ms, retention_check_ms, producer_check_ms, values.sync_check_ms),
+            events,
+        )
         self._openings = LogOpenings(self._threads, self._log_opened)
         self._start: ReplicaStart | None = None
         self._has_opened = False
@@ -109,8 +100,6 @@ class AssignedReplicas:
         )
         self._watchers: list[Callable[[], None]] = []
         self._is_started = False
-        self._closed = False
-        self._timer: asyncio.TimerHandle | None = None
         self.throttles = ReplicationThrottles(self._loop.time, self._is_in_sync)
         fetchers.throttle(self.throttles)
         directories.watch(self._directory_failed)
@@ -176,7 +165,7 @@ class AssignedReplicas:
         """Nothing but the logs of this broker is left in the directories."""
         self._found = dict(found)
         self.apply(image)
-        self._tick()
+        self._timers.begin()
 
     def _start_ended(self, ended: StartEnded, ambiguous: AmbiguousReplica | None) -> None:
         self._is_started = True
@@ -186,8 +175,8 @@ class AssignedReplicas:
         """Apply a later image, which may differ from the previous one by any number of changes."""
         before, self._image = self._image, image
         if before.configs is not image.configs:
-            self._cleaner_values = self._values.cleaner(image.configs)
-            self._settings_changed(image)
+            self._timers.configure(self._values.cleaner(image.configs))
+            self._settings_changed(before.configs, image)
         if before.topics is not image.topics:
             self._topics_changed(before.topics, image, active_brokers(image.brokers))
         if before.brokers is not image.brokers:
@@ -195,11 +184,7 @@ class AssignedReplicas:
 
     def close(self) -> None:
         """Stop all replicas. Their logs are closed by the data directory."""
-        self._closed = True
-        if self._timer is not None:
-            self._timer.cancel()
-        self._cleaning.close()
-        self._syncs.close()
+        self._timers.stop()
         self._deletions.close()
         self._turns.close()
         if self._start is not None:
@@ -213,7 +198,7 @@ class AssignedReplicas:
         self._threads.close()
         for replica in self._replicas.values():
             replica.write_epochs()
-        self._checkpoint()
+        self._timers.checkpoint_last()
 
     def _topics_changed(
         self, before: TopicsImage, image: ClusterImage, active: Mapping[int, int]
@@ -250,9 +235,10 @@ class AssignedReplicas:
             return
         for key, replica in self._replicas.items():
             partition = image.topics.partition(*key)
-            if partition is not None and replica.is_leader:
-                eligible = eligible_brokers(partition, image.brokers, active)
-                replica.take(MetadataChanged(partition, eligible))
+            if partition is None or not replica.is_leader or not self._turns.may_change_now(key):
+                continue
+            eligible = eligible_brokers(partition, image.brokers, active)
+            replica.take(MetadataChanged(partition, eligible))
 
     def _throttled(self, image: ClusterImage, name: str, key: PartitionKey) -> Throttled:
         return self._values.throttled(image.configs, name, key.partition_id)
@@ -261,17 +247,26 @@ class AssignedReplicas:
         partition = self._image.topics.partition(*replica.key)
         return partition is not None and self._broker_id in partition.isr
 
-    def _settings_changed(self, image: ClusterImage) -> None:
-        rates = self._values.rates(image.configs)
+    def _settings_changed(self, before: ConfigsImage, image: ClusterImage) -> None:
+        """Only of topics whose values may have changed: with thousands of replicas, all of them would hold the loop."""
+        configs, values = image.configs, self._values
+        rates = values.rates(configs)
         self.throttles.limit(rates.leader, rates.follower)
         self.moves.limit(rates.moves)
+        found: dict[str, TopicSettings | None] = {}
         for replica in self._replicas.values():
-            settings = self._values.settings(image.configs, replica.topic_name)
-            replica.limit(self._values.limits(image.configs, replica.topic_name))
-            replica.throttle(self._throttled(image, replica.topic_name, replica.key))
-            replica.log.configure(self._values.log_settings(image.configs, replica.topic_name))
-            if settings != replica.settings:
-                replica.configure(settings)
+            name = replica.topic_name
+            if name not in found:
+                is_same = values.are_same(before, configs, name)
+                found[name] = None if is_same else values.of_topic(configs, name)
+            topic = found[name]
+            if topic is None:
+                continue
+            replica.limit(topic.limits)
+            replica.throttle(self._throttled(image, name, replica.key))
+            replica.log.configure(topic.log)
+            if topic.replication != replica.settings:
+                replica.configure(topic.replication)
 
     def _open(self, assigned: AssignedPartition, image: ClusterImage) -> None:
         """Begin to open or create the log, unless the replica is offline. `_log_opened` follows."""
@@ -337,7 +332,7 @@ class AssignedReplicas:
         key, name, configs = opening.key, opening.topic_name, self._image.configs
         log.configure(self._values.log_settings(configs, name))
         self._assignments.placed(key, opening.directory_id)
-        self._syncs.opened(key)
+        self._timers.syncs.opened(key)
         self._replicas[key] = HostedReplica(
             key,
             name,
@@ -365,75 +360,6 @@ class AssignedReplicas:
                 self._note_offline(key, directory_id)
                 replica.fail()
 
-    # -- timers
-
-    def _tick(self) -> None:
-        self._timer = self._loop.call_later(_TICK_SECONDS, self._tick)
-        now = self._loop.time()
-        everyone = now - self._ticked_at >= self._full_tick_seconds
-        for replica in self._replicas.values():
-            if everyone or replica.has_waiting_producers:
-                replica.tick()
-        if everyone:
-            self._ticked_at = now
-        if now - self._checkpointed_at >= _CHECKPOINT_SECONDS:
-            self._checkpointed_at = now
-            self._checkpoint()
-            self._forget_producers()
-        if now - self._retained_at >= self._retention_seconds:
-            self._retained_at = now
-            self._retain()
-        self._cleaning.look(self._cleaner_values, self._compacting)
-        self._syncs.look(self._replicas.values())
-        if now - self._maintained_at >= _MAINTENANCE_SECONDS and self._maintenance is None:
-            self._maintained_at = now
-            self._maintenance = self._loop.run_in_executor(None, self._directories.maintain)
-            self._maintenance.add_done_callback(self._maintained)
-
-    def _forget_producers(self) -> None:
-        """Expire producers. Otherwise, each producer that ever wrote would stay in memory and in every snapshot."""
-        now_ms = time.time_ns() // 1_000_000
-        if (
-            not self._to_forget
-            and self._loop.time() - self._forgotten_at >= self._producers_seconds
-        ):
-            self._forgotten_at, self._to_forget = self._loop.time(), list(self._replicas)
-        # Check a part of the replicas at each checkpoint: checking all of them at once could block the loop.
-        some = 1 + len(self._replicas) * _CHECKPOINT_SECONDS / self._producers_seconds
-        turn, self._to_forget = self._to_forget[: int(some)], self._to_forget[int(some) :]
-        for key in turn:
-            replica = self._replicas.get(key)
-            if replica is not None:
-                replica.forget_producers(now_ms)
-
-    def _compacting(self) -> HighWatermarks:
-        return {
-            (each.topic_name, each.key.partition_id): each.core.high_watermark
-            for each in self._replicas.values()
-            if each.log.settings.compacts
-        }
-
-    def _retain(self) -> None:
-        """Delete old segments of leaders and followers, by the clock of this broker. Uncommitted records are never deleted."""
-        now_ms = time.time_ns() // 1_000_000
-        for replica in self._replicas.values():
-            replica.retain(now_ms)
-
-    def _maintained(self, done: "asyncio.Future[None]") -> None:
-        self._maintenance = None
-        self._syncs.all_synced()
-        failure = done.exception()
-        if failure is not None and not self._closed:
-            raise failure
-
-    def _checkpoint(self) -> None:
-        by_directory: dict[UUID, list[tuple[str, int, int]]] = {}
-        for each in self._replicas.values():
-            by_directory.setdefault(each.directory_id, []).append(
-                (each.topic_name, each.key.partition_id, each.core.high_watermark)
-            )
-        self._directories.checkpoint(by_directory)
-
     # -- called by the replicas
 
     def start_fetching(self, replica: HostedReplica, leader_id: int) -> None:
@@ -458,7 +384,7 @@ class AssignedReplicas:
 
     def sync(self, replica: HostedReplica) -> None:
         """See `ReplicaPort`."""
-        self._syncs.sync(replica)
+        self._timers.syncs.sync(replica)
 
     def write_epochs(self, replica: HostedReplica) -> None:
         """See `ReplicaPort`. A failure takes the directory offline, and with it the replica."""
@@ -466,7 +392,7 @@ class AssignedReplicas:
 
     def maintain_soon(self) -> None:
         """See `ReplicaPort`."""
-        self._maintained_at = float("-inf")
+        self._timers.maintain_soon()
 
     def delete_log(self, replica: HostedReplica) -> None:
         """See `ReplicaPort`."""

@@ -6,7 +6,7 @@ take offline.
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Protocol
 from uuid import UUID
@@ -119,9 +119,9 @@ class DataDirectories:
 
     # -- operations on all directories
 
-    def checkpoint(self, high_watermarks: Mapping[UUID, Iterable[tuple[str, int, int]]]) -> None:
-        """Store (topic, partition, high watermark) of the logs of each directory."""
-        self._each(lambda each: each.checkpoint(high_watermarks.get(each.directory_id, ())))
+    def checkpoint(self) -> None:
+        """See `DataDirectory`. A directory that fails is taken offline."""
+        self._each(lambda each: each.checkpoint())
 
     def maintain(self) -> None:
         """See `DataDirectory`. A directory that fails is taken offline."""

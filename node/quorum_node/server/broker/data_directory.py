@@ -88,6 +88,11 @@ class OpenLog:
         self._writing = threading.Lock()
 
     @property
+    def high_watermark(self) -> int:
+        """What `keep_high_watermark` got last; before, that of the last checkpoint of an earlier process."""
+        return self._high_watermark
+
+    @property
     def size_bytes(self) -> int:
         """See `DataLog`."""
         return self._log.size_bytes
@@ -169,6 +174,10 @@ class OpenLog:
             self._log.restart_at(start_offset)
             self._was_cut(self._log)
 
+    def keep_high_watermark(self, offset: int) -> None:
+        """See `DataLog`."""
+        self._high_watermark = offset
+
     def save_epochs(self, starts: tuple[tuple[int, int], ...]) -> None:
         """See `DataLog`."""
         self._unwritten.append(starts)
@@ -212,6 +221,8 @@ class OpenDataDirectory:
         self._directory = directory
         self._cleaner = Cleaner(directory, time_of_day_ms, Throttle(None, cpu_share=CPU_SHARE))
         self._lock = threading.Lock()
+        self._logs: dict[tuple[str, int], OpenLog] = {}
+        self._checkpointing = threading.Lock()
         self._told: Failed = lambda failure: None
         self.failure: StorageFailure | DiskFull | None = None
         self.path = str(directory.path)
@@ -261,12 +272,13 @@ class OpenDataDirectory:
         replica = (topic_name, partition_id)
         with self._watched():
             log = self._directory.open_log(replica, topic_id, settings)
-        return OpenLog(
+        self._logs[replica] = opened = OpenLog(
             log,
             self._directory.high_watermarks.get(replica, 0),
             lambda log: self._directory.note_cut(replica, log),
             self.fail,
         )
+        return opened
 
     def copy(
         self, topic_name: str, topic_id: UUID, partition_id: int, source: DataLog
@@ -282,14 +294,19 @@ class OpenDataDirectory:
 
     def delete(self, topic_name: str, partition_id: int) -> None:
         """See `DataDirectory`."""
+        # A checkpoint that is running must not write the high watermark after the deletion has removed it: of a later log
+        # of this name, it would declare records committed.
+        with self._checkpointing:
+            self._logs.pop((topic_name, partition_id), None)
         with self._watched():
             self._directory.delete((topic_name, partition_id))
 
-    def checkpoint(self, high_watermarks: Iterable[tuple[str, int, int]]) -> None:
+    def checkpoint(self) -> None:
         """See `DataDirectory`."""
-        with self._watched():
+        with self._checkpointing, self._watched():
+            logs = tuple(self._logs.items())
             self._directory.write_high_watermarks(
-                {(topic, partition): offset for topic, partition, offset in high_watermarks}
+                {replica: log.high_watermark for replica, log in logs}
             )
 
     def maintain(self) -> None:

@@ -107,6 +107,9 @@ class DataLog(Protocol):
     def restart_at(self, start_offset: int) -> None:
         """Drop all records; the next record is appended at `start_offset`."""
 
+    def keep_high_watermark(self, offset: int) -> None:
+        """Store this high watermark with the next `checkpoint` of the directory."""
+
     def save_epochs(self, starts: tuple[tuple[int, int], ...]) -> None:
         """Write these to leader-epoch-checkpoint with the next `write_epochs`, or at the beginning of the next change of the log."""
 
@@ -209,8 +212,8 @@ class DataDirectory(Protocol):
         Waits for a sync of the log that is running. Runs on another thread, beside the other methods.
         """
 
-    def checkpoint(self, high_watermarks: Iterable[tuple[str, int, int]]) -> None:
-        """Store (topic, partition, high watermark) of all logs for the next start."""
+    def checkpoint(self) -> None:
+        """Store the high watermarks of all logs for the next start. May run on another thread, beside the other methods."""
 
     def maintain(self) -> None:
         """Sync appended records, so that the next start has less to check, and delete files whose deletion delay has passed.

@@ -7,7 +7,7 @@ a single one: with a disk that needs 16 ms for a sync, 200 logs are created in 0
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
@@ -16,6 +16,7 @@ from time import perf_counter
 from typing import TypeVar
 from uuid import UUID
 
+from quorum_node.server.pieces import is_done
 from quorum_node.storage.errors import DiskFull, StorageFailure
 
 T = TypeVar("T")
@@ -45,7 +46,7 @@ class DirectoryThreads:
         """Number of works that were begun, and whose results were not taken yet."""
 
     def watch(self, turn_ended: Callable[[], None]) -> None:
-        """Call `turn_ended` after each turn in which results were taken."""
+        """Call `turn_ended` after each turn in which results may have been taken."""
         self._turn_ended = turn_ended
 
     def run(
@@ -100,21 +101,21 @@ class DirectoryThreads:
     def _take_results(self) -> None:
         """One turn of the loop."""
         self._is_planned = False
-        begun = self._clock()
-        has_any = False
+        if not is_done(self._results(), TURN_SECONDS, self._clock):
+            self._plan()
+        if not self._closed:
+            self._turn_ended()
+
+    def _results(self) -> Iterator[None]:
+        """Takes one result after the other."""
         while not self._closed:
-            if has_any and self._clock() - begun >= TURN_SECONDS:
-                self._plan()
-                break
             try:
                 ended = self._ended.get_nowait()
             except Empty:
-                break
-            has_any = True
+                return
             self.unfinished -= 1
             ended()
-        if has_any and not self._closed:
-            self._turn_ended()
+            yield
 
 
 def _raise(error: Exception) -> None:

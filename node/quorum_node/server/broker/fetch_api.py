@@ -322,7 +322,6 @@ class FetchApi:
                 last_stable_offset=part.replica.last_stable_offset,
                 log_start_offset=core.start_offset,
                 diverging_epoch=end,
-                aborted_transactions=aborted,
             )
         leader = LeaderIdAndEpoch()
         moved = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
@@ -336,8 +335,8 @@ class FetchApi:
             error_code=part.error,
             high_watermark=-1,
             current_leader=leader,
-            # Like a stock broker: what is refused before the log is read has an empty list.
-            aborted_transactions=() if part.found is None else aborted,
+            # Like a stock broker: what is refused before the replica is looked up has an empty list.
+            aborted_transactions=() if part.found is None else None,
         )
 
     def _endpoints(self, leaders: set[int], listener: str) -> tuple[FetchNodeEndpoint, ...]:

@@ -120,7 +120,7 @@ class GroupAdminApi:
         types = {each.lower() for each in body.types_filter}
         error, found = ErrorCode.NONE, []
         for led in tuple(self._coordinators.led()):
-            if led.shard is None:
+            if not led.is_ready:
                 error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
                 continue
             for group in tuple(led.table.groups.values()):

@@ -7,7 +7,8 @@ depend on the wire or on the rules of groups.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from uuid import UUID
 
 from quorum_node.coordinator.early_errors import early_error
 from quorum_node.coordinator.errors import GroupError
@@ -18,60 +19,84 @@ from quorum_node.coordinator.settings import GroupSettings
 from quorum_node.coordinator.shard import GroupShard
 from quorum_node.image.topics import TopicsImage
 from quorum_node.server.broker.assigned_replicas import AssignedReplicas
+from quorum_node.server.broker.directory_threads import TURN_SECONDS
 from quorum_node.server.broker.events import BrokerEvents
-from quorum_node.server.broker.group_log import GroupLog, UnreadableLog, now
+from quorum_node.server.broker.group_log import GroupLog, UnreadableLog, in_turns, now
 from quorum_node.server.broker.hosted_replica import HostedReplica
 from quorum_node.server.broker.internal_topics import OFFSETS_TOPIC
+from quorum_node.server.pieces import is_done
 from quorum_node.storage.errors import DiskFull, StorageFailure
 
 _TICK_SECONDS = 0.1
+_PAUSE_SECONDS = 0.01
+"""Until the next turn, if there is more to do."""
 
 Answered = Callable[[Answer], None]
 
 
 class LedGroups:
-    """The groups of one partition in one leader epoch. `shard`: None until the log has been read."""
+    """The groups of one partition in one leader epoch."""
 
     def __init__(self, replica: HostedReplica, settings: GroupSettings, timeout_ms: int) -> None:
         self.replica = replica
         self.leader_epoch = replica.core.leader_epoch
         self.log = GroupLog(replica, timeout_ms)
         self.table = GroupTable()
-        self.shard: GroupShard | None = None
-        self._settings = settings
+        self._shard = GroupShard(self.table, settings)
+        self._is_read = self.is_ready = False
         self._waiting: dict[int, tuple[Request, Answered]] = {}
         self._outputs: deque[Output] = deque()
         self._is_carrying = False
         self._is_over = False
 
-    def begin(self) -> None:
-        """Start serving requests: the log has been read."""
-        self.shard = GroupShard(self.table, self._settings)
+    async def load(self) -> int:
+        """Read the log, and make the groups ready; then requests are served. Returns the size of the log in bytes.
+
+        Raises UnreadableLog, StorageFailure, DiskFull.
+        """
+        size_bytes = await self.log.load(self.table)
+        self._is_read = True
+        await in_turns(self._shard.begin(now()))
+        self.is_ready = True
+        return size_bytes
 
     def ask(self, request: Request, answered: Answered) -> None:
         """Handle a request. `answered` is called once, possibly before this returns."""
-        assert self.shard is not None, "the log was read"
+        assert self.is_ready, "the log was read"
         self._waiting[request.request_id] = request, answered
-        self._carry_out(self.shard.step(request, now()))
+        self._carry_out(self._shard.step(request, now()))
 
-    def tick(self) -> None:
-        """Check timeouts."""
-        if self.shard is not None:
-            self._carry_out(self.shard.passed(now()))
+    def expire(self) -> Iterator[None]:
+        """Handle expired timers, those of one group after the other."""
+        while (
+            self.is_ready
+            and not self._is_over
+            and (outputs := self._shard.expire(now())) is not None
+        ):
+            self._carry_out(outputs)
+            yield
+
+    def clean(self) -> bool:
+        """Do a piece of the removals that are due. False if there is none."""
+        outputs = self._shard.clean(now()) if self.is_ready and not self._is_over else None
+        if outputs is not None:
+            self._carry_out(outputs)
+        return outputs is not None
 
     def marker_written(self, producer_id: int, *, commit: bool) -> None:
         """Apply the end of a transaction. Ignored while the log is being read, because the log contains the marker as well."""
-        if self.shard is not None:
-            self.shard.marker_written(producer_id, commit=commit)
+        if self._is_read:
+            self._shard.marker_written(producer_id, commit=commit)
 
-    def topics_deleted(self, names: frozenset[str]) -> None:
-        """Drop the offsets of deleted topics."""
-        if self.shard is not None:
-            self._carry_out(self.shard.topics_deleted(names))
+    def topics_deleted(self, topics: Mapping[str, UUID]) -> None:
+        """Drop the offsets of deleted topics (name → id)."""
+        if self.is_ready:
+            self._carry_out(self._shard.topics_deleted(topics))
 
     def end(self, error: GroupError) -> None:
         """Answer all waiting requests with `error`, because this leadership of the partition has ended."""
         self._is_over = True
+        self.log.close()
         waiting, self._waiting = self._waiting, {}
         for request, answered in waiting.values():
             answered(refused(request, error))
@@ -98,8 +123,7 @@ class LedGroups:
     def _append(self, output: Append) -> None:
         def stored(error: GroupError) -> None:
             if not self._is_over:
-                assert self.shard is not None
-                self._carry_out(self.shard.appended(output.append_id, error, now()))
+                self._carry_out(self._shard.appended(output.append_id, error, now()))
 
         self.log.append(output.records, stored)
 
@@ -120,10 +144,11 @@ class GroupCoordinators:
         self._events = events
         self._led: dict[int, LedGroups] = {}
         self._loading: set[asyncio.Task[None]] = set()
+        self._is_loading = asyncio.Lock()
         self._topics: TopicsImage | None = None
         self._next_request_id = 1
         self._loop = asyncio.get_running_loop()
-        self._timer: asyncio.TimerHandle | None = self._loop.call_later(_TICK_SECONDS, self._tick)
+        self._timer: asyncio.TimerHandle | None = self._loop.call_later(_TICK_SECONDS, self._turn)
 
     # -- the image
 
@@ -170,9 +195,11 @@ class GroupCoordinators:
 
     def _look_at_deletions(self, before: TopicsImage, topics: TopicsImage) -> None:
         """Drop the offsets of deleted topics, also of those recreated under the same name, where an offset refers to another record."""
-        gone = frozenset(
-            name for name, number in before.ids.items() if topics.ids.get(name) != number
-        )
+        gone = {
+            name: topic.topic_id
+            for name, number in before.ids.items()
+            if topics.ids.get(name) != number and (topic := before.named(name)) is not None
+        }
         if gone:
             for led in self._led.values():
                 led.topics_deleted(gone)
@@ -188,7 +215,11 @@ class GroupCoordinators:
 
     async def _load(self, number: int, led: LedGroups) -> None:
         try:
-            size_bytes = await led.log.load(led.table)
+            # One after the other: after the failure of a broker, dozens of them would take all turns of the loop.
+            async with self._is_loading:
+                if self._led.get(number) is not led:
+                    return
+                size_bytes = await led.load()
         except (StorageFailure, DiskFull):
             led.replica.fail()
             return
@@ -196,15 +227,22 @@ class GroupCoordinators:
             # Groups of an unreadable log stay unavailable: without the unread offsets, consumers would resume elsewhere.
             self._events.unreadable_groups(str(error))
             return
-        if self._led.get(number) is led:
-            led.begin()
-            if led.table.groups:
-                self._events.coordinates(number, len(led.table.groups), size_bytes)
+        if self._led.get(number) is led and led.table.groups:
+            self._events.coordinates(number, len(led.table.groups), size_bytes)
 
-    def _tick(self) -> None:
-        self._timer = self._loop.call_later(_TICK_SECONDS, self._tick)
-        for led in list(self._led.values()):
-            led.tick()
+    def _turn(self) -> None:
+        """Do what is due, for a short time. What is left follows soon, so that requests are served meanwhile."""
+        has_ended = is_done(self._due(), TURN_SECONDS)
+        seconds = _TICK_SECONDS if has_ended else _PAUSE_SECONDS
+        self._timer = self._loop.call_later(seconds, self._turn)
+
+    def _due(self) -> Iterator[None]:
+        """First the timers, also if removals have been under way for long. These take turns between the partitions."""
+        for led in tuple(self._led.values()):
+            yield from led.expire()
+        cleaned = tuple(self._led.values())
+        while cleaned := tuple(led for led in cleaned if led.clean()):
+            yield
 
     # -- requests
 
@@ -231,7 +269,7 @@ class GroupCoordinators:
         led = self._led.get(partition_of(group_id, len(topic.partitions)))
         if led is None or not led.replica.is_leader:
             return GroupError.NOT_COORDINATOR
-        return GroupError.COORDINATOR_LOAD_IN_PROGRESS if led.shard is None else led
+        return GroupError.COORDINATOR_LOAD_IN_PROGRESS if not led.is_ready else led
 
     def ask(self, request: Request, answered: Answered) -> None:
         """Pass a request to the coordinator of its group. `answered` is called once, possibly before this returns."""

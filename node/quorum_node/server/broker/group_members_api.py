@@ -39,9 +39,11 @@ from quorum_node.server.listener.port import InboundRequest
 _KNOWN_IDS_SINCE = 4
 _NULL_PROTOCOL_SINCE = 7
 _SKIPS_SINCE = 9
+_PROTOCOL_IN_SYNC_SINCE = 5
+"""First version of SyncGroup in which type and name of the protocol have to be given (KIP-559)."""
 _MANY_LEAVE_SINCE = 3
-_LEAVE_AT_ONCE = 16
-"""Members that leave in one piece of work: each may complete the rebalance of a large group."""
+_LEAVE_AT_ONCE = 1_000
+"""Members that leave in one step, and so in one rebalance. A step of more would hold the loop."""
 _NO_TIMEOUT = -1
 _MAX_PREFIX_BYTES = 32_000
 """A member id is stored as a string, of which Kafka's limit is 32767 bytes."""
@@ -111,6 +113,11 @@ class GroupMembersApi:
 
     def sync(self, inbound: InboundRequest, body: SyncGroupRequest) -> None:
         """Answer SyncGroup when the leader's assignments are stored, or earlier."""
+        is_complete = None not in (body.protocol_type, body.protocol_name)
+        if inbound.request.version >= _PROTOCOL_IN_SYNC_SINCE and not is_complete:
+            error = group_code(GroupError.INCONSISTENT_GROUP_PROTOCOL)
+            inbound.reply(SyncGroupResponse(error_code=error, assignment=b""))
+            return
         inbound.in_pieces(self._sync(inbound, body))
 
     def _sync(self, inbound: InboundRequest, body: SyncGroupRequest) -> Iterator[None]:

@@ -84,7 +84,8 @@ class Stored:
         refused = self.refused.get((number, index))
         if refused is not None:
             return refused
-        return group_code(self._errors[TopicPartition(self.names[number], index)])
+        partition = TopicPartition(self.names[number], index)
+        return group_code(self._errors.get(partition, GroupError.NONE))
 
 
 class Deleted:

@@ -50,10 +50,14 @@ _NO_OFFSET = -1
 _NO_EPOCH = -1
 _TOPIC_IDS_SINCE = 10
 _MANY_GROUPS_SINCE = 8
+_MISSING_SINCE = 9
+"""First version of OffsetCommit with GROUP_ID_NOT_FOUND."""
 _ONE_ERROR_SINCE = 2
 _NO_RETENTION = -1
-_AT_ONCE = 256
-"""Offsets that are committed or deleted in one batch. Its making holds the loop."""
+_AT_ONCE = 5_000
+"""Offsets that are committed or deleted in one batch: all or none of them, also if the broker crashes. A stock broker makes one batch
+of all, which must not be larger than max.message.bytes. A step of more would hold the loop.
+"""
 _END_OF_TIME_MS = (1 << 63) - 1
 """The largest timestamp that a record can contain."""
 
@@ -97,42 +101,49 @@ class GroupOffsetsApi:
     def _commit(
         self, inbound: InboundRequest, body: OffsetCommitRequest, may: May
     ) -> Iterator[None]:
-        collected = Stored(inbound, body)
+        collected, version = Stored(inbound, body), inbound.request.version
         part: list[_Asked] = []
         for number, topic in enumerate(body.topics):
             yield
             for each in topic.partitions:
                 part.append((number, each))
                 if len(part) == _AT_ONCE:
-                    self._store(body, part, may, collected)
+                    yield from self._store(body, part, version, may, collected)
                     part = []
-                    yield
-        self._store(body, part, may, collected)
+        yield from self._store(body, part, version, may, collected)
         collected.end()
 
     def _store(
-        self, body: OffsetCommitRequest, part: Iterable[_Asked], may: May, collected: Stored
-    ) -> None:
-        """Commit a part of the offsets. The parts are stored in their order, also if one of them fails.
-
-        The topics are looked up in the same step: an offset of a topic that was deleted meanwhile would stay.
-        """
-        offsets: dict[TopicPartition, Committed] = {}
+        self,
+        body: OffsetCommitRequest,
+        part: Iterable[_Asked],
+        version: int,
+        may: May,
+        collected: Stored,
+    ) -> Iterator[None]:
+        """Commit a part of the offsets. The parts are stored in their order, also if one of them fails."""
         topics: dict[int, Topic | ErrorCode] = {}
+        offsets: dict[TopicPartition, Committed] = {}
+        refused: dict[tuple[int, int], ErrorCode] = {}
         for number, each in part:
+            yield
             if number not in topics:
                 topic = body.topics[number]
                 topics[number] = self._committable(topic.topic_id, topic.name, may)
             found, index = topics[number], each.partition_index
             if isinstance(found, ErrorCode) or index not in found.partitions:
                 unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                code = found if isinstance(found, ErrorCode) else unknown
-                collected.refused[number, index] = code
+                refused[number, index] = found if isinstance(found, ErrorCode) else unknown
                 continue
             collected.names[number] = found.name
             offsets[TopicPartition(found.name, index)] = _committed(
                 each, body.retention_time_ms, found.topic_id
             )
+        if any(self._is_gone(each) for each in topics.values()):
+            # An offset of a topic that was deleted meanwhile would stay.
+            yield from self._store(body, part, version, may, collected)
+            return
+        collected.refused.update(refused)
         if not offsets:
             return
         request = CommitOffsets(
@@ -142,9 +153,13 @@ class GroupOffsetsApi:
             body.group_instance_id,
             body.generation_id_or_member_epoch,
             offsets,
+            knows_missing=version >= _MISSING_SINCE,
         )
         collected.begin()
         self._coordinators.ask(request, partial(collected.answered, offsets))
+
+    def _is_gone(self, topic: Topic | ErrorCode) -> bool:
+        return isinstance(topic, Topic) and self._topics.get(topic.topic_id) is None
 
     def _topic(self, topic_id: UUID | None, name: str) -> Topic | ErrorCode:
         if topic_id is not None:

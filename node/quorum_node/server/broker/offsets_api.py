@@ -42,6 +42,15 @@ _CONSUMER, _DEBUGGING = -1, -2
 _READ_COMMITTED = 1
 _NONE_KNOWN = -1
 _BEFORE_OFFSET_NOT_AVAILABLE = 5
+_SPECIAL_SINCE = {
+    EARLIEST_TIMESTAMP: 1,
+    LATEST_TIMESTAMP: 1,
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL_TIMESTAMP: 8,
+    LATEST_TIERED_TIMESTAMP: 9,
+    EARLIEST_PENDING_UPLOAD: 11,
+}
+"""First versions with the special timestamps. All others are not negative."""
 
 
 class OffsetsApi:
@@ -57,7 +66,7 @@ class OffsetsApi:
     def _list(self, inbound: InboundRequest, body: ListOffsetsRequest, may: May) -> Iterator[None]:
         is_replica = body.replica_id != _CONSUMER
         only_leader = body.replica_id != _DEBUGGING
-        is_old = inbound.request.version < _BEFORE_OFFSET_NOT_AVAILABLE
+        version = inbound.request.version
         is_committed = body.isolation_level == _READ_COMMITTED
         counts: Counter[tuple[str, int]] = Counter()
         for topic in body.topics:
@@ -77,7 +86,7 @@ class OffsetsApi:
                         may,
                         is_replica=is_replica,
                         only_leader=only_leader,
-                        is_old=is_old,
+                        version=version,
                         is_committed=is_committed,
                         is_repeated=counts[topic.name, each.partition_index] > 1,
                     )
@@ -94,7 +103,7 @@ class OffsetsApi:
         *,
         is_replica: bool,
         only_leader: bool,
-        is_old: bool,
+        version: int,
         is_committed: bool,
         is_repeated: bool,
     ) -> ListOffsetsPartitionResponse:
@@ -104,6 +113,11 @@ class OffsetsApi:
         if is_repeated and replica != ErrorCode.TOPIC_AUTHORIZATION_FAILED:
             # Each search reads the disk: repeated partitions in a small request could block the loop for minutes.
             replica = ErrorCode.INVALID_REQUEST
+        elif replica != ErrorCode.TOPIC_AUTHORIZATION_FAILED and _is_unknown(
+            asked.timestamp, version
+        ):
+            # Before any other error, also if there is no such topic.
+            replica = ErrorCode.UNSUPPORTED_VERSION
         found = (
             replica
             if isinstance(replica, ErrorCode)
@@ -112,6 +126,7 @@ class OffsetsApi:
             )
         )
         if isinstance(found, ErrorCode):
+            is_old = version < _BEFORE_OFFSET_NOT_AVAILABLE
             if found == ErrorCode.OFFSET_NOT_AVAILABLE and is_old:
                 found = ErrorCode.LEADER_NOT_AVAILABLE
             return ListOffsetsPartitionResponse(
@@ -144,8 +159,6 @@ class OffsetsApi:
             return latest, _NONE_KNOWN, _epoch_at(replica, latest)
         if timestamp == MAX_TIMESTAMP:
             found = replica.newest(latest)
-        elif timestamp < 0:
-            return ErrorCode.UNSUPPORTED_VERSION
         else:
             found = replica.offset_at(timestamp, latest)
         if isinstance(found, BrokerError):
@@ -208,6 +221,11 @@ class OffsetsApi:
             leader_epoch=NO_EPOCH if end is None else end.epoch,
             end_offset=_NONE_KNOWN if end is None else end.end_offset,
         )
+
+
+def _is_unknown(timestamp: int, version: int) -> bool:
+    """Whether this version has no such special timestamp."""
+    return timestamp < 0 and version < _SPECIAL_SINCE.get(timestamp, version + 1)
 
 
 def _epoch_at(replica: HostedReplica, offset: int) -> int:

@@ -47,6 +47,8 @@ EndpointTo = Callable[[int, str], tuple[str, int, str | None] | None]
 """The endpoint (host, port, rack) of a broker for clients of the given listener."""
 _NO_ANSWER = 0
 _ZSTD_SINCE = 7
+_ABORTABLE_SINCE = 11
+"""First version with the error TRANSACTION_ABORTABLE."""
 _LEADER_ADDS_SINCE = 12
 """First version in which the leader adds the partition to the transaction; in earlier versions the producer does it (KIP-890)."""
 
@@ -201,7 +203,7 @@ class ProduceApi:
         guard = replica.core.guard(batch, time_of_day_ms(), adds=adds)
         kept = _kept(batch)
 
-        def verified(code: ErrorCode) -> None:
+        def verified(code: int) -> None:
             if code == ErrorCode.NONE:
                 _append(replica, kept, body, done, guard)
             else:
@@ -219,6 +221,7 @@ class ProduceApi:
             replica.key.partition_id,
             verified,
             adds=adds,
+            knows_abortable=inbound.request.version >= _ABORTABLE_SINCE,
         )
 
     def _done(
@@ -227,7 +230,7 @@ class ProduceApi:
         number: int,
         topic: TopicProduceData,
         index: int,
-        error: ErrorCode,
+        error: int,
         base_offset: int,
         text: str | None = None,
         *,

@@ -166,8 +166,9 @@ class ReplicaMoves:
         log = directory.open(name, key.topic_id, number, replica.log.settings)
         log.save_epochs(replica.core.epoch_starts)  # also of a leader epoch without records
         log.write_epochs()
+        log.keep_high_watermark(replica.core.high_watermark)
         replica.moved_to(directory.directory_id, log)
-        directory.checkpoint([(name, number, replica.core.high_watermark)])
+        directory.checkpoint()
         self._targets.pop(key, None)
         self._moved(replica)
         self._events.moved(f"{name}-{number}", directory.path)

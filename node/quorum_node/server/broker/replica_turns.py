@@ -6,10 +6,11 @@ that is a voter as well, its fetches and votes.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from time import perf_counter
 
 from quorum_node.image.topics import PartitionKey
+from quorum_node.server.pieces import is_done
 
 AT_ONCE = 4
 """Replicas that are changed when their metadata is applied, in one turn of the loop. The others follow in later turns."""
@@ -70,12 +71,16 @@ class ReplicaTurns:
     def _take_turn(self) -> None:
         self._timer = None
         begun = self._clock()
-        spent = 0.0
-        while self._waiting and spent < TURN_SECONDS:
-            key = next(iter(self._waiting))
-            del self._waiting[key]
-            self._change(key)
-            spent = self._clock() - begun
+        is_done(self._changes(), TURN_SECONDS, self._clock)
+        spent = self._clock() - begun
         self._turn_ended()
         if self._waiting and not self._closed:
             self._timer = self._loop.call_later(spent * _PAUSE_SHARE, self._take_turn)
+
+    def _changes(self) -> Iterator[None]:
+        """Changes one replica after the other."""
+        while self._waiting:
+            key = next(iter(self._waiting))
+            del self._waiting[key]
+            self._change(key)
+            yield

@@ -10,7 +10,7 @@ from quorum_node.broker.produced_batch import BatchLimits
 from quorum_node.broker.replication_quota import NOT_THROTTLED, Throttled, is_listed
 from quorum_node.broker.settings import PartitionSettings
 from quorum_node.configuration.broker_config import cordoned_paths
-from quorum_node.controller.topic_settings import broker_layers, effective
+from quorum_node.controller.topic_settings import ALL_BROKERS, broker_layers, effective
 from quorum_node.image.configs import ConfigsImage
 from quorum_node.image.resource_types import BROKER, TOPIC
 from quorum_node.server.broker.data_log import CompactionLimits
@@ -80,6 +80,15 @@ class ThrottleRates:
     moves: float | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class TopicSettings:
+    """All settings of a topic."""
+
+    replication: PartitionSettings
+    limits: BatchLimits
+    log: LogSettings
+
+
 class TopicValues:
     """Computes effective values. `static`: this broker's configuration: topic defaults under their broker keys, and the keys of `broker.DYNAMIC`."""
 
@@ -99,6 +108,20 @@ class TopicValues:
     def sync_check_ms(self) -> int:
         """`log.flush.scheduler.interval.ms`: interval of the check for logs to sync by flush.ms. It is static, as in a stock broker."""
         return _number(self._static, "log.flush.scheduler.interval.ms", NEVER)
+
+    def are_same(self, before: ConfigsImage, after: ConfigsImage, topic: str) -> bool:
+        """Whether no value of the topic can differ between the two."""
+        broker = str(self._broker_id)
+        resources = (TOPIC, topic), (BROKER, broker), (BROKER, ALL_BROKERS)
+        return all(before.of(*each) == after.of(*each) for each in resources)
+
+    def of_topic(self, configs: ConfigsImage, topic: str) -> TopicSettings:
+        """All settings of a topic."""
+        return TopicSettings(
+            self.settings(configs, topic),
+            self.limits(configs, topic),
+            self.log_settings(configs, topic),
+        )
 
     def texts(self, configs: ConfigsImage, topic: str, names: tuple[str, ...]) -> dict[str, str]:
         """Effective values of some configs of a topic; configs without a value are left out."""

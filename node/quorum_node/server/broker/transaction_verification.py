@@ -23,6 +23,7 @@ from quorum_node.server.peers.port import Peers
 _TIMEOUT_MS = 10_000
 _LATER = frozenset(
     {
+        ErrorCode.NETWORK_EXCEPTION,
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
         ErrorCode.NOT_COORDINATOR,
@@ -30,7 +31,13 @@ _LATER = frozenset(
 )
 """Errors that are replaced by NOT_ENOUGH_REPLICAS: producers retry on it, but do not expect these codes in a Produce response."""
 
-Verified = Callable[[ErrorCode], None]
+_PRODUCER_FENCED = 90
+"""The coordinator knows a newer epoch of the producer. In a Produce response, producers expect INVALID_PRODUCER_EPOCH."""
+_TRANSACTION_ABORTABLE = 120
+"""The partition is not part of a transaction of the producer: it has to abort, and may go on then (KIP-890, KIP-1050)."""
+
+Verified = Callable[[int], None]
+"""Called with an error code, or NONE. Codes that this broker does not know are passed on."""
 
 
 class TransactionVerification:
@@ -49,10 +56,12 @@ class TransactionVerification:
         verified: Verified,
         *,
         adds: bool,
+        knows_abortable: bool,
     ) -> None:
         """Verify the partition of a batch. `verified` is called once, possibly before this returns.
 
         `adds`: whether the coordinator is requested to add the partition to the transaction, on the producer's behalf.
+        `knows_abortable`: whether the producer's version of Produce has TRANSACTION_ABORTABLE. Others get INVALID_TXN_STATE.
         """
         endpoint = self._coordinators.endpoint(transactional_id)
         if endpoint is None:
@@ -65,6 +74,10 @@ class TransactionVerification:
             code = _code(outcome)
             if code in _LATER or (code == ErrorCode.CONCURRENT_TRANSACTIONS and not adds):
                 code = ErrorCode.NOT_ENOUGH_REPLICAS
+            elif code == _PRODUCER_FENCED:
+                code = ErrorCode.INVALID_PRODUCER_EPOCH
+            elif code == _TRANSACTION_ABORTABLE and not knows_abortable:
+                code = ErrorCode.INVALID_TXN_STATE
             verified(code)
 
         transaction = AddedTransaction(
@@ -83,16 +96,16 @@ class TransactionVerification:
         )
 
 
-def _code(outcome: Message | FailureReason) -> ErrorCode:
+def _code(outcome: Message | FailureReason) -> int:
     if not isinstance(outcome, AddPartitionsToTxnResponse):
         return ErrorCode.NOT_ENOUGH_REPLICAS
-    if outcome.error_code:
+    if outcome.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+        # This broker lacks the right, not the producer.
         return ErrorCode.INVALID_TXN_STATE
+    if outcome.error_code:
+        return outcome.error_code
     for transaction in outcome.results_by_transaction:
         for topic in transaction.topic_results:
             for each in topic.results_by_partition:
-                try:
-                    return ErrorCode(each.partition_error_code)
-                except ValueError:
-                    return ErrorCode.INVALID_TXN_STATE
+                return each.partition_error_code
     return ErrorCode.INVALID_TXN_STATE

@@ -24,7 +24,6 @@ from quorum_node.server.listener.fair_turns import FairTurns
 from quorum_node.server.listener.large_messages import LargeMessages, may_take_long
 from quorum_node.server.listener.large_reads import LARGE_BYTES, LargeReads
 from quorum_node.server.listener.logins import Logins
-from quorum_node.server.listener.pieces import is_done
 from quorum_node.server.listener.port import Handler, InboundRequest
 from quorum_node.server.listener.port_authentication import (
     NOT_YET,
@@ -33,6 +32,7 @@ from quorum_node.server.listener.port_authentication import (
 )
 from quorum_node.server.listener.principal_shares import Share, is_anonymous
 from quorum_node.server.observing.request_times import RequestTimes
+from quorum_node.server.pieces import is_done
 from quorum_node.server.rights.port import Decided
 from quorum_node.server.transport.frame_cutter import FrameCutter
 from quorum_node.server.transport.sliced_transport import SlicedTransport, in_slices

@@ -1,0 +1,119 @@
+"""A coordinator reads its log, and makes its groups ready, in short turns of the loop (broker/group_coordinators.py)."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from quorum_node.coordinator.errors import GroupError
+from quorum_node.coordinator.offsets import offset_record_of
+from quorum_node.coordinator.requests import Committed, TopicPartition
+from quorum_node.records.group_records import NO_EPOCH, NO_TIME
+from quorum_node.server.broker import group_log
+from quorum_node.server.broker.events import BrokerEvents
+from quorum_node.server.broker.group_coordinators import GroupCoordinators, LedGroups, partition_of
+from quorum_node.server.broker.hosted_replica import HostedReplica
+from quorum_node.server.broker.internal_topics import OFFSETS_TOPIC
+from support.hosted_replicas import HostedReplicas, broker_config, produce
+
+pytestmark = pytest.mark.virtual_time
+
+MANY = 300
+PRODUCER = 7
+PARTITION = TopicPartition("t", 0)
+
+
+def commit(replica: HostedReplica, *groups: str) -> None:
+    """In one batch."""
+    offset = Committed(5, NO_EPOCH, "", 0, NO_TIME, None)
+    data = group_log._encoded([offset_record_of(each, PARTITION, offset) for each in groups])
+    outcome = produce(replica, data, acks=-1)
+    assert outcome is not None
+    assert not outcome[0].value.startswith("the"), outcome
+
+
+class Coordinators:
+    """Those of a broker that leads all partitions of the groups' topic. `turns`: of the loop, until all are ready."""
+
+    def __init__(self, hosted: HostedReplicas) -> None:
+        self.groups = GroupCoordinators(
+            hosted.replicas, broker_config().groups.settings, 1000, BrokerEvents()
+        )
+        self.turns = 0
+        self.groups.image_changed()
+
+    @property
+    def led(self) -> list[LedGroups]:
+        return list(self.groups.led())
+
+    async def ready(self, between: Callable[[], None] = lambda: None) -> None:
+        """`between`: called in each turn."""
+        async with asyncio.timeout(60):
+            while not all(each.is_ready for each in self.led):
+                between()
+                await asyncio.sleep(0)
+                self.turns += 1
+
+
+async def test_each_record_may_end_a_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group_log, "TURN_SECONDS", 0)
+    hosted = HostedReplicas(tmp_path)
+    commit(hosted.create(OFFSETS_TOPIC), *(f"g{number}" for number in range(MANY)))
+    coordinators = Coordinators(hosted)
+    await coordinators.ready()
+    assert coordinators.turns >= 3 * MANY, "records, groups of offsets, and timers"
+    assert len(coordinators.led[0].table.groups) == MANY
+    coordinators.groups.close()
+    hosted.close()
+
+
+async def test_coordinators_load_one_after_the_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The turns of many would follow each other without a pause for other work."""
+    monkeypatch.setattr(group_log, "TURN_SECONDS", 0)
+    hosted = HostedReplicas(tmp_path)
+    replicas = ((101,),) * 3
+    hosted.create(OFFSETS_TOPIC, *replicas)
+    await asyncio.sleep(1)
+    for number in range(MANY):
+        name = f"g{number}"
+        commit(hosted.replica(OFFSETS_TOPIC, partition_of(name, len(replicas))), name)
+    coordinators = Coordinators(hosted)
+    seen = set()
+
+    def look() -> None:
+        seen.add(sum(bool(each.table.groups) and not each.is_ready for each in coordinators.led))
+
+    await coordinators.ready(look)
+    assert seen == {0, 1}
+    assert sum(len(each.table.groups) for each in coordinators.led) == MANY
+    coordinators.groups.close()
+    hosted.close()
+
+
+async def test_marker_that_comes_while_groups_are_made_ready_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(group_log, "TURN_SECONDS", 0)
+    hosted = HostedReplicas(tmp_path)
+    commit(hosted.create(OFFSETS_TOPIC), *(f"g{number}" for number in range(MANY)))
+    coordinators = Coordinators(hosted)
+    (led,) = coordinators.led
+    replayed = led.table.offsets
+
+    def write_marker() -> None:
+        if len(replayed.groups()) == MANY and not replayed.unstable("late"):
+            # As if it had been replayed, in an open transaction.
+            offset = Committed(6, NO_EPOCH, "", 0, NO_TIME, None)
+            replayed.commit_with(PRODUCER, "late", {PARTITION: offset})
+        elif led._is_read and not led.is_ready and replayed.unstable("late"):
+            coordinators.groups.marker_written(0, PRODUCER, commit=True)
+
+    await coordinators.ready(write_marker)
+    assert replayed.of("late")[PARTITION].offset == 6
+    assert led.table.describe("late") is not None
+    assert coordinators.groups.of("late") is not GroupError.COORDINATOR_LOAD_IN_PROGRESS
+    coordinators.groups.close()
+    hosted.close()
