@@ -166,7 +166,7 @@ class HostedReplicas:
 
     `second`: path of another log directory, with `second_files`; `record` is told of failures of one of both.
     `static`: configs of topics and brokers in the configuration file. `is_awaited`: all logs are open when the constructor returns;
-    otherwise `refused` gets None, or why no log was opened.
+    otherwise `refused` gets None, or why no log was opened. `not_opened`: path → reason of directories that are offline from the start.
     """
 
     def __init__(
@@ -181,6 +181,7 @@ class HostedReplicas:
         producer_check_ms: int | None = None,
         *,
         is_awaited: bool = True,
+        not_opened: Mapping[str, str] | None = None,
     ) -> None:
         self.cluster = cluster or ControlledCluster((ME, OTHER))
         self.failures: list[StorageFailure | DiskFull] = []
@@ -193,7 +194,7 @@ class HostedReplicas:
             self.opened.append(OpenDataDirectory(other))
         self.threads = AwaitedThreads()
         self.directories = DataDirectories(
-            self.opened, BrokerEvents(), self.failures.append, record=record
+            self.opened, BrokerEvents(), self.failures.append, not_opened, record=record
         )
         config = broker_config()
 

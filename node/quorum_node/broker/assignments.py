@@ -33,12 +33,15 @@ class AssignmentChanges:
 
 @dataclass(frozen=True, slots=True)
 class FoundLog:
-    """A log on the disk. `topic_id`: None if its directory has none. `directory_id`: of the log directory."""
+    """A log on the disk. `topic_id`: None if its directory has none. `directory_id`: of the log directory. `moving_to`: the log directory whose
+    log of this replica, if it has one, has taken the place of this one.
+    """
 
     topic_name: str
     partition_id: int
     topic_id: UUID | None
     directory_id: UUID | None = None
+    moving_to: UUID | None = None
 
 
 def assignment_changes(

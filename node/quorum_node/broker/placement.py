@@ -69,25 +69,40 @@ def directory_of_replica(
 def superseded_logs(
     broker_id: int, found: Iterable[FoundLog], image: TopicsImage
 ) -> list[FoundLog]:
-    """Logs of replicas whose current log is in another directory, in the one that the metadata names.
+    """Logs of replicas whose current log is in another directory.
 
-    A replica may have two after its directory failed, the partition was assigned again, and the directory was repaired.
-    Raises AmbiguousReplica.
+    A replica may have two after a crash at the end of a move: then the copy is the current one. It may also have two after its directory
+    failed, the partition was assigned again, and the directory was repaired: then the metadata names the current one. Raises AmbiguousReplica.
     """
     by_replica: dict[tuple[str, int], list[FoundLog]] = {}
     for each in found:
         by_replica.setdefault((each.topic_name, each.partition_id), []).append(each)
     superseded: list[FoundLog] = []
     for (name, number), logs in by_replica.items():
-        if len(logs) == 1:
+        holders = {each.directory_id for each in logs}
+        moved = [each for each in logs if each.moving_to is not None and each.moving_to in holders]
+        superseded += moved
+        left = [each for each in logs if each not in moved]
+        if len(left) == 1:
             continue
         topic = image.named(name)
         assert topic is not None, "strays are set aside before"
         assigned = assigned_directory(broker_id, topic.partitions[number])
-        if all(each.directory_id != assigned for each in logs):
+        if all(each.directory_id != assigned for each in left):
             raise AmbiguousReplica(f"{name}-{number}")
-        superseded += [each for each in logs if each.directory_id != assigned]
+        superseded += [each for each in left if each.directory_id != assigned]
     return superseded
+
+
+def possibly_superseded(
+    found: Iterable[FoundLog], online: Collection[UUID], *, has_offline: bool
+) -> list[FoundLog]:
+    """Logs whose replica may have its current log in a directory that is offline: a move was about to end when the process died."""
+    return [
+        each
+        for each in found
+        if has_offline and each.moving_to is not None and each.moving_to not in online
+    ]
 
 
 def lacks_directory(broker_id: int, image: TopicsImage, online: Collection[UUID]) -> bool:

@@ -11,6 +11,7 @@ from quorum_node.broker.placement import (
     Offline,
     directory_of_replica,
     lacks_directory,
+    possibly_superseded,
     superseded_logs,
 )
 from quorum_node.controller.topics import create_topics
@@ -83,6 +84,29 @@ def test_replica_without_records_is_created_although_a_directory_is_offline() ->
     assert chosen(partition(UNASSIGNED, isr=(OTHER,)), has_offline=True) == B
     assert chosen(partition(UNASSIGNED), is_new=True, has_offline=True) == B
     assert chosen(partition(A), is_new=True, has_offline=True) == A
+
+
+def test_copy_of_an_ended_move_is_current_although_the_metadata_names_the_old_directory() -> None:
+    cluster = ControlledCluster((ME, OTHER))
+    request = CreateTopicsRequest(topics=(assigned("t", (ME, OTHER)),))
+    cluster.ask(create_topics, request, CreateTopicsResponse)
+    named, topic_id = directory_of(ME), cluster.topic_id("t")
+    old = FoundLog("t", 0, topic_id, named, moving_to=A)
+    copy = FoundLog("t", 0, topic_id, A)
+    assert superseded_logs(ME, [old, copy], cluster.image.topics) == [old]
+    elsewhere = FoundLog("t", 0, topic_id, named, moving_to=B)
+    assert superseded_logs(ME, [elsewhere, copy], cluster.image.topics) == [copy]
+    assert superseded_logs(ME, [old], cluster.image.topics) == [], "the copy was not complete"
+    circle = [old, FoundLog("t", 0, topic_id, A, moving_to=named)]
+    with pytest.raises(AmbiguousReplica, match="t-0"):
+        superseded_logs(ME, circle, cluster.image.topics)
+
+
+def test_log_is_possibly_superseded_if_its_copy_may_be_in_an_offline_directory() -> None:
+    moving, other = FoundLog("t", 0, None, A, moving_to=B), FoundLog("u", 0, None, A)
+    assert possibly_superseded([moving, other], (A,), has_offline=True) == [moving]
+    assert possibly_superseded([moving, other], (A, B), has_offline=True) == []
+    assert possibly_superseded([moving, other], (A,), has_offline=False) == []
 
 
 def test_of_two_logs_of_a_replica_the_one_in_the_assigned_directory_is_current() -> None:

@@ -94,6 +94,9 @@ class Moves:
     def folders(self, folder: str) -> list[str]:
         return folders_in(self.root / folder)
 
+    def suffixes(self, folder: str) -> list[str]:
+        return [each.rpartition("-")[2] for each in self.folders(folder)]
+
     def close(self) -> None:
         self.hosted.replicas.close()
         self.hosted.directories.close(7)
@@ -132,7 +135,7 @@ async def test_moved_replica_has_the_same_log_and_serves_on(tmp_path: Path) -> N
     assert replica.log.opened().epoch_starts == replica.core.epoch_starts
     assert made.described() == [("b", "t", False)]
     assert made.folders("b") == ["t-0"]
-    assert [each.rpartition("-")[2] for each in made.folders("a")] == ["delete"]
+    await made.until(lambda: made.suffixes("a") == ["delete"])
     with pytest.raises(StorageFailure):
         old.read(0, 1, 1)
     await asyncio.sleep(0)

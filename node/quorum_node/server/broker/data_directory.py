@@ -261,8 +261,8 @@ class OpenDataDirectory:
         """See `DataDirectory`."""
         with self._watched():
             return tuple(
-                FoundLog(topic, partition, topic_id, self.directory_id)
-                for (topic, partition), topic_id in self._directory.replicas().items()
+                FoundLog(*replica, topic_id, self.directory_id, self._directory.moving_to(replica))
+                for replica, topic_id in self._directory.replicas().items()
             )
 
     def open(
@@ -286,6 +286,11 @@ class OpenDataDirectory:
         """See `DataDirectory`."""
         replica = (topic_name, partition_id)
         return FutureLog(self._directory, replica, topic_id, source.settings, source)
+
+    def mark_move(self, topic_name: str, partition_id: int, target: UUID | None) -> None:
+        """See `DataDirectory`."""
+        with self._watched():
+            self._directory.mark_move((topic_name, partition_id), target)
 
     def set_aside(self, stray: FoundLog) -> None:
         """See `DataDirectory`."""

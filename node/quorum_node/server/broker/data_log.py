@@ -203,6 +203,12 @@ class DataDirectory(Protocol):
     def copy(self, topic_name: str, topic_id: UUID, partition_id: int, source: DataLog) -> LogCopy:
         """Begin a copy of a log from another directory."""
 
+    def mark_move(self, topic_name: str, partition_id: int, target: UUID | None) -> None:
+        """Note that a copy in the directory `target` is about to take the place of the log here; None: that it does not.
+
+        After a crash the copy is then the current log, if it is complete. May run on another thread.
+        """
+
     def set_aside(self, stray: FoundLog) -> None:
         """Rename a log that is not assigned to this broker; it is deleted later."""
 

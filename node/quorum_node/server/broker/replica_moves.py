@@ -116,10 +116,9 @@ class ReplicaMoves:
         self._copies[replica.key] = copy
         try:
             while self._is_wanted(replica, directory) and not copy.is_void:
-                before = self._directories.get(replica.directory_id)
-                if await self._advance(replica, copy) and self._finish(replica, copy, directory):
-                    if before is not None:
-                        await self._deletions.delete(before, replica.topic_name, number)
+                if await self._advance(replica, copy) and await self._exchange(
+                    replica, copy, directory
+                ):
                     return False
         except (StorageFailure, DiskFull, CorruptBatch) as error:
             self._drop(copy)
@@ -153,6 +152,28 @@ class ReplicaMoves:
 
     def _is_throttled(self) -> bool:
         return self._quota.is_exceeded(self._loop.time() * 1000)
+
+    async def _exchange(
+        self, replica: HostedReplica, copy: LogCopy, directory: DataDirectory
+    ) -> bool:
+        """Put the copy in the place of the log, which is deleted then; False as from `_finish`.
+
+        A mark beside the log says which of the two is current if the process dies before the log is gone: only the copy gets records then.
+        """
+        before = self._directories.get(replica.directory_id)
+        if before is None:
+            return False
+        mark = partial(before.mark_move, replica.topic_name, replica.key.partition_id)
+        await self._in_thread(partial(mark, directory.directory_id))
+        is_done = False
+        try:
+            is_done = self._finish(replica, copy, directory)
+        finally:
+            if not is_done:
+                await self._in_thread(partial(mark, None))
+        if is_done:
+            await self._deletions.delete(before, replica.topic_name, replica.key.partition_id)
+        return is_done
 
     def _finish(self, replica: HostedReplica, copy: LogCopy, directory: DataDirectory) -> bool:
         """Copy the rest and exchange the logs; False if too much was written meanwhile, or the move is not wanted any more."""

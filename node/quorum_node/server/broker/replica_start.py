@@ -11,7 +11,11 @@ from functools import partial
 from uuid import UUID
 
 from quorum_node.broker.assignments import FoundLog, strays
-from quorum_node.broker.placement import AmbiguousReplica, superseded_logs
+from quorum_node.broker.placement import (
+    AmbiguousReplica,
+    possibly_superseded,
+    superseded_logs,
+)
 from quorum_node.image.topics import TopicsImage
 from quorum_node.server.broker.data_directories import DataDirectories
 from quorum_node.server.broker.directory_threads import DirectoryThreads, Failure
@@ -96,9 +100,12 @@ class ReplicaStart:
             self.close()
             self._ended(error)
             return
+        unknown = possibly_superseded(
+            own, self._directories.online_ids, has_offline=bool(self._directories.offline)
+        )
         found = {
             (each.topic_name, each.partition_id): each.directory_id
-            for each in set(own).difference(old)
+            for each in set(own).difference(old, unknown)
             if each.directory_id is not None
         }
         self._waits_for = 1  # for the end of this method

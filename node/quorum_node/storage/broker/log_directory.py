@@ -22,6 +22,11 @@ from quorum_node.storage.broker import offset_checkpoint as checkpoints
 from quorum_node.storage.broker.errors import DamagedLog
 from quorum_node.storage.broker.log_loading import Known
 from quorum_node.storage.broker.log_settings import LogSettings
+from quorum_node.storage.broker.move_mark import (
+    read_move_mark,
+    remove_move_mark,
+    write_move_mark,
+)
 from quorum_node.storage.broker.offset_checkpoint import (
     TopicPartition,
     read_offsets,
@@ -89,6 +94,8 @@ class LogDirectory:
         self._files = files
         self._clock_ms = clock_ms
         self._lock = threading.RLock()
+        self._folders = threading.Lock()
+        """Held while a replica's folder is renamed, or marked as being moved. Both happen on threads."""
         self._going: list[tuple[int, Path]] = []
         meta = self._identity(node_id, cluster_id, new_id)
         self.directory_id = meta.directory_id
@@ -108,9 +115,7 @@ class LogDirectory:
     # -- replicas
 
     def replicas(self) -> dict[TopicPartition, UUID | None]:
-        """Every directory of a replica, with its topic id; None if it has none, so that it belongs
-        to no topic.
-        """
+        """Every folder of a replica, with its topic id; None if it has none, so that it belongs to no topic."""
         with storage_errors(f"look into {self.path}"):
             names = self._files.names(self.path)
         found = {}
@@ -137,6 +142,7 @@ class LogDirectory:
                     self._files.make_directories(folder)
                     sync_directory(self.path, self._files)
                 ensure_partition_metadata(folder, uuid_text(topic_id), self._files)
+                remove_move_mark(folder, self._files)  # of a move that did not get to its end
                 log = PartitionLog.open(
                     folder,
                     settings,
@@ -176,6 +182,26 @@ class LogDirectory:
             return PartitionLog.open(
                 folder, settings, files=self._files, clock_ms=self._clock_ms, on_failure=self.fail
             )
+
+    def moving_to(self, replica: TopicPartition) -> UUID | None:
+        """The log directory that may have the current log of this replica instead, after a crash. Raises StorageFailure."""
+        return read_move_mark(self.path / folder_name(replica), self._files)
+
+    def mark_move(self, replica: TopicPartition, target: UUID | None) -> None:
+        """Note durably that a copy in the log directory `target` is about to take the place of the log here; None: that it
+        does not.
+
+        Raises StorageFailure (the directory is offline now) or DiskFull.
+        """
+        self.check_usable()
+        folder = self.path / folder_name(replica)
+        with self._folders, self._failing(f"mark the move of {folder_name(replica)}"):
+            if replica not in self.logs:
+                return  # deleted meanwhile
+            if target is None:
+                remove_move_mark(folder, self._files)
+            else:
+                write_move_mark(folder, target, self._files)
 
     def promote(self, replica: TopicPartition, log: PartitionLog) -> None:
         """Close the log of `open_future`; it is the replica's at the next `open_log`. All of it is durable then.
@@ -228,7 +254,7 @@ class LogDirectory:
         # Before the directory goes: a replica of the same name may follow.
         self._forget(replica)
         target = self.path / going_name(replica, suffix)
-        with self._failing(f"set {folder_name(replica)} aside"):
+        with self._folders, self._failing(f"set {folder_name(replica)} aside"):
             self._files.rename(self.path / folder_name(replica), target)
             sync_directory(self.path, self._files)
         self._going.append((self._clock_ms() + delay_ms, target))
