@@ -28,6 +28,7 @@ LOOPS = (
     "quorum_pipeline.compaction.cutting",
     "quorum_pipeline.compaction.frames",
     "quorum_pipeline.compaction.looking_ahead",
+    "quorum_pipeline.compaction.marks",
     "quorum_pipeline.compaction.merging",
     "quorum_pipeline.compaction.squeezing",
     "quorum_pipeline.compaction.sums",

@@ -34,10 +34,13 @@ which are adjacent in records."""
 PARTITION_ID, THERE, ISR, LEADER, LEADER_EPOCH, PARTITION_EPOCH = range(2, 8)
 REPLICAS, REMOVING, ADDING, DIRECTORIES, ELR, LAST_KNOWN_ELR = range(8, 14)
 KEY_AT, NEXT_PARTITION, RECOVERY, TAGS, TAGS_END, TAG_COUNT = range(14, 20)
-PARTITION_COLUMNS = 24
+MARKS_AT, MARKS_FROM, MARKS_UNTIL, KNOWN, PARTITION_COLUMNS = range(20, 25)
 """Columns of a partition; arrays are positions. DIRECTORIES is ABSENT if unknown, ELR and LAST_KNOWN_ELR if empty.
 TAGS are unknown tagged fields. The two halves of the topic's id and the most used columns are adjacent, so that they
-share a cache line; a row occupies three lines. KEY_AT is the position of partition and topic id.
+share a cache line; a row occupies three lines. KEY_AT is the position of partition and topic id. The columns from
+MARKS_AT on are of the last combined changes with marks (`marks.py`): position of the marks, number of ClearElr records
+before these changes, and before the last one that has a mark; then the first stretch that is not taken into account yet
+(above the bits of a mark), and what was set before it.
 """
 _LINE = 8
 """Numbers per cache line."""

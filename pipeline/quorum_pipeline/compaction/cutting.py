@@ -11,14 +11,17 @@ import numpy as np
 from quorum_node.records import metadata as md
 from quorum_pipeline.compaction.columns import PARTITION_KEY_BYTES, UUID_BYTES
 from quorum_pipeline.compaction.frames import HEAD_BYTES
+from quorum_pipeline.compaction.marks import marks_bytes, write_marks
 from quorum_pipeline.compaction.squeezing import (
     COUNT,
+    FIRST_MARK,
     ISR,
     KEPT,
     KEY_AT,
     LEADER,
     LEADERS,
     LEFT_OUT,
+    MARKS,
     RECOVERY,
 )
 from quorum_pipeline.compaction.sums import (
@@ -46,7 +49,9 @@ _ALL_BITS = 0xFFFFFFFF
 
 
 @compiled
-def size_left(data: Bytes, begins: Numbers, ends: Numbers, kept: Bytes, sums: Table) -> int:
+def size_left(
+    data: Bytes, begins: Numbers, ends: Numbers, kept: Bytes, sums: Table, marks: Table
+) -> int:
     """Number of bytes of the records that remain after `squeeze`."""
     size, row = int64(0), 0
     for index in range(len(begins)):
@@ -55,6 +60,7 @@ def size_left(data: Bytes, begins: Numbers, ends: Numbers, kept: Bytes, sums: Ta
         elif kept[index] != LEFT_OUT:
             row += 1
             size += sum_bytes(data, sums.rows[row, ISR : ISR + SUM_ARRAYS])
+            size += marks_bytes(marks, sums.rows[row, FIRST_MARK])
     return size
 
 
@@ -66,6 +72,7 @@ def write_left(
     kinds: Bytes,
     kept: Bytes,
     sums: Table,
+    marks: Table,
     to: Bytes,
     to_begins: Numbers,
     to_ends: Numbers,
@@ -87,7 +94,9 @@ def write_left(
             told = sums.rows[row]
             numbers[0], numbers[1] = told[COUNT], told[LEADERS]
             numbers[2], numbers[3] = told[LEADER], told[RECOVERY]
-            at = write_sum(data, told[KEY_AT], numbers, told[ISR : ISR + SUM_ARRAYS], to, at)
+            arrays = told[ISR : ISR + SUM_ARRAYS]
+            at = write_sum(data, told[KEY_AT], numbers, arrays, told[MARKS], to, at)
+            at = write_marks(marks, told[FIRST_MARK], to, at)
             to_kinds[count] = SUM
         to_ends[count] = at
         count += 1

@@ -19,6 +19,7 @@ from quorum_pipeline.compaction.columns import (
 )
 from quorum_pipeline.compaction.frames import HEAD_BYTES
 from quorum_pipeline.compaction.looking_ahead import AHEAD, look_ahead
+from quorum_pipeline.compaction.marks import clear_marked, take_marks
 from quorum_pipeline.compaction.sums import (
     REMOVED_NAME,
     SUM,
@@ -26,6 +27,7 @@ from quorum_pipeline.compaction.sums import (
     SUM_DIRECTORIES,
     SUM_ELR,
     SUM_NUMBERS_BYTES,
+    sum_arrays_end,
     sum_element_bytes,
 )
 from quorum_pipeline.compaction.values import (
@@ -137,6 +139,7 @@ def _partition(data: Bytes, begin: int, end: int, topics: Table, partitions: Tab
         fields[c.THERE] = 1
         fields[c.NEXT_PARTITION] = topics.rows[topic, c.FIRST_PARTITION]
         topics.rows[topic, c.FIRST_PARTITION] = row
+    fields[c.MARKS_UNTIL] = 0
     version = data[begin - 1]
     at = _plain_fields(data, begin + PARTITION_KEY_BYTES, end, version, fields)
     _tagged_fields(data, at, end, version, fields)
@@ -197,8 +200,8 @@ def _change(data: Bytes, begin: int, end: int, partitions: Table) -> None:
 
 
 @inner
-def _sum(data: Bytes, begin: int, end: int, partitions: Table) -> None:
-    """Apply combined changes (`sums.py`)."""
+def _sum(data: Bytes, begin: int, end: int, clears: int, partitions: Table) -> None:
+    """Apply combined changes (`sums.py`). `clears`: number of earlier ClearElr records."""
     row = partition_row(partitions, data, begin, False)
     fields = partitions.rows[row]
     if not row or not fields[c.THERE]:
@@ -214,6 +217,8 @@ def _sum(data: Bytes, begin: int, end: int, partitions: Table) -> None:
     if max(fields[c.PARTITION_EPOCH], fields[c.LEADER_EPOCH]) > _MOST_INT32:
         raise Unusual
     at += SUM_NUMBERS_BYTES
+    if data[begin - 1]:
+        take_marks(data, sum_arrays_end(data, at, end), data[begin - 1], clears, fields)
     moves = False
     for index in range(SUM_ARRAYS):
         stop = array_end(data, at, end, sum_element_bytes(index))
@@ -300,12 +305,22 @@ def _config(data: Bytes, begin: int, end: int, index: int, names: Table, configs
 
 
 @inner
-def _clear_topic(topics: Table, partitions: Table, topic: int) -> None:
+def _clear_partition(data: Bytes, clears: int, fields: Numbers) -> bool:
+    """Clear the eligible leader replicas of a partition; return whether it had any."""
+    if clears < fields[c.MARKS_UNTIL]:
+        return clear_marked(data, clears, fields)
+    if fields[c.ELR] < 0 and fields[c.LAST_KNOWN_ELR] < 0:
+        return False
+    fields[c.ELR] = fields[c.LAST_KNOWN_ELR] = ABSENT
+    return True
+
+
+@inner
+def _clear_topic(data: Bytes, clears: int, topics: Table, partitions: Table, topic: int) -> None:
     row = topics.rows[topic, c.FIRST_PARTITION]
     while row:
         fields = partitions.rows[row]
-        if fields[c.ELR] >= 0 or fields[c.LAST_KNOWN_ELR] >= 0:
-            fields[c.ELR] = fields[c.LAST_KNOWN_ELR] = ABSENT
+        if _clear_partition(data, clears, fields):
             fields[c.PARTITION_EPOCH] += 1
             if fields[c.PARTITION_EPOCH] > _MOST_INT32:
                 raise Unusual
@@ -314,18 +329,27 @@ def _clear_topic(topics: Table, partitions: Table, topic: int) -> None:
 
 @inner
 def _clear_elr(
-    data: Bytes, begin: int, end: int, topics: Table, names: Table, partitions: Table
+    data: Bytes,
+    begin: int,
+    end: int,
+    clears: int,
+    topics: Table,
+    names: Table,
+    partitions: Table,
 ) -> None:
-    """Clear eligible leader replicas of one topic, or (without a name) of all. It is a change only if there are any."""
+    """Clear eligible leader replicas of one topic, or (without a name) of all. It is a change only if there are any.
+
+    `clears`: number of earlier ClearElr records.
+    """
     stop = text_end(data, begin, end, False)
     no_tags(data, stop, end)
     name = row_of(names, data, begin, stop - begin, False)
     if name and names.rows[name, c.TOPIC]:
-        _clear_topic(topics, partitions, names.rows[name, c.TOPIC])
+        _clear_topic(data, clears, topics, partitions, names.rows[name, c.TOPIC])
     elif stop == begin + 1:
         for topic in range(1, topics.rows[0, 0] + 1):
             if topics.rows[topic, c.RECORD]:
-                _clear_topic(topics, partitions, topic)
+                _clear_topic(data, clears, topics, partitions, topic)
 
 
 @compiled
@@ -342,7 +366,7 @@ def merge(
     """Apply all records of these types in order and skip others. Raises Unusual. The return value has no meaning (see
     `looking_ahead.py`).
     """
-    seen = int64(0)
+    seen, clears = int64(0), int64(0)
     for index in range(len(begins)):
         if index % AHEAD == 0:
             seen += look_ahead(data, begins, ends, kinds, index, partitions)
@@ -352,7 +376,7 @@ def merge(
         if kind == PARTITION_CHANGE:
             _change(data, begin, end, partitions)
         elif kind == SUM:
-            _sum(data, begin, end, partitions)
+            _sum(data, begin, end, clears, partitions)
         elif kind == PARTITION:
             _partition(data, begin, end, topics, partitions)
         elif kind == CONFIG:
@@ -362,7 +386,8 @@ def merge(
         elif kind == REMOVE_TOPIC:
             _remove(data, begin, end, index, topics, names, partitions, configs)
         elif kind == CLEAR_ELR:
-            _clear_elr(data, begin, end, topics, names, partitions)
+            _clear_elr(data, begin, end, clears, topics, names, partitions)
+            clears += 1
         elif kind == REMOVED_NAME:
             name = row_of(names, data, begin, end - begin, False)
             if name:

@@ -25,7 +25,8 @@ from quorum_pipeline.compaction.cutting import (
     write_left,
 )
 from quorum_pipeline.compaction.frames import HEAD_BYTES
-from quorum_pipeline.compaction.merging import merge
+from quorum_pipeline.compaction.marks import MARK_COLUMNS
+from quorum_pipeline.compaction.merging import CLEAR_ELR, merge
 from quorum_pipeline.compaction.squeezing import squeeze
 from quorum_pipeline.compaction.sums import LEFT_OUT_NAME, REMOVED_NAME, SUM
 from quorum_pipeline.compaction.thinning import thin_out
@@ -166,16 +167,31 @@ def _squeezed(whole: OffsetRun) -> OffsetRun:
     kept = np.empty(len(run), np.uint8)
     topics, partitions = c.table(changes, c.TOPIC_COLUMNS), c.table(changes, c.PARTITION_COLUMNS)
     configs = c.table(int(counts[_CONFIG]), c.CONFIG_COLUMNS)
-    squeeze(run.data, run.begins, run.ends, run.kinds, topics, partitions, configs, sums, kept)
+    marks = c.table(_most_marks(run, counts, changes), MARK_COLUMNS)
+    squeeze(
+        run.data, run.begins, run.ends, run.kinds, topics, partitions, configs, sums, marks, kept
+    )
     _thin(run, kept)
     count = int(np.count_nonzero(kept != s.LEFT_OUT))
-    data = np.empty(size_left(run.data, run.begins, run.ends, kept, sums), np.uint8)
+    data = np.empty(size_left(run.data, run.begins, run.ends, kept, sums, marks), np.uint8)
     begins, ends, indexes = (np.empty(count, np.int64) for _ in range(3))
     kinds = np.empty(count, np.uint8)
     write_left(
-        run.data, run.begins, run.ends, run.kinds, kept, sums, data, begins, ends, kinds, indexes
-    )
+        run.data, run.begins, run.ends, run.kinds, kept, sums, marks, data, begins, ends, kinds, indexes,
+    )  # fmt: skip
     return OffsetRun(RecordRun(data, begins, ends, kinds), whole.offsets[indexes])
+
+
+def mark_counts(run: RecordRun) -> Numbers:
+    """Return the number of marks of each record with combined changes."""
+    sums = run.begins[run.kinds == SUM]
+    counts: Numbers = run.data[sums + HEAD_BYTES - 1].astype(np.int64)
+    return counts
+
+
+def _most_marks(run: RecordRun, counts: Any, changes: int) -> int:
+    """Return the maximum number of marks: two more for each record than there are. None can be needed without ClearElr."""
+    return 2 * changes + int(mark_counts(run).sum()) if counts[CLEAR_ELR] else 0
 
 
 def _thin(run: RecordRun, kept: Any) -> None:

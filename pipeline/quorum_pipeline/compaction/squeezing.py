@@ -4,10 +4,10 @@ PURE, compiled.
 Owns what can be combined without the state: changes of a partition without another record about it in between
 (including previously combined ones: `sums.py`), config values between two transaction boundaries, records without
 effect. A change that depends on the state (only replicas, or only directories) is kept as a record. A change is moved
-to the first one that it is combined with. It may pass a ClearElr record, of whichever topic, unless it sets what that
-clears: eligible leader replicas. So the name in a ClearElr needs no topic here, where it may be unknown. Anything
-unusual raises Unusual; then records are reduced one by one. Source: KIP-631, "PartitionChangeRecord"; KIP-858
-(directories); KIP-966 (eligible leader replicas).
+to the first one that it is combined with. It may pass a ClearElr record, of whichever topic; if it sets what that
+clears, eligible leader replicas, the combination says where (`marks.py`). So the name in a ClearElr needs no topic here,
+where it may be unknown. Anything unusual raises Unusual; then records are reduced one by one. Source: KIP-631,
+"PartitionChangeRecord"; KIP-858 (directories); KIP-966 (eligible leader replicas).
 """
 
 import numpy as np
@@ -23,6 +23,7 @@ from quorum_pipeline.compaction.columns import (
 )
 from quorum_pipeline.compaction.frames import HEAD_BYTES
 from quorum_pipeline.compaction.looking_ahead import AHEAD, look_ahead
+from quorum_pipeline.compaction.marks import MOST_MARKS, add_mark, mark_of, next_mark
 from quorum_pipeline.compaction.sums import SUM, SUM_ARRAYS, SUM_NUMBERS_BYTES, sum_element_bytes
 from quorum_pipeline.compaction.values import (
     ABSENT,
@@ -49,10 +50,11 @@ _LEADER_UNCHANGED, _RECOVERY_UNCHANGED = md.LEADER_UNCHANGED, md.RECOVERY_UNCHAN
 
 FIRST, KEY_AT, COUNT, LEADERS, LEADER, RECOVERY = range(6)
 ISR, REPLICAS, REMOVING, ADDING, DIRECTORIES, ELR, LAST_KNOWN_ELR = range(6, 13)
-PERIOD, CLEARS, SUM_COLUMNS = 13, 14, 15
+PERIOD, CLEARS, MARKS, FIRST_MARK, LAST_MARK, SUM_COLUMNS = range(13, 19)
 """Columns of combined changes: number of the first record, position of the key, number of changes, number of those with a leader, the last
-leader and recovery state, positions of the last arrays or ABSENT, the period between two transaction boundaries, and the number of earlier
-ClearElr records."""
+leader and recovery state, positions of the last arrays or ABSENT, the period between two transaction boundaries, the number of earlier
+ClearElr records, the number of marks, and the rows of the first and the last one. If combined changes are read, FIRST_MARK is the position of
+their marks."""
 LEFT_OUT, KEPT, SUMMED = 0, 1, 2
 """Result for a record: it has no lasting effect, it is kept, or it is a combination of changes."""
 
@@ -78,6 +80,7 @@ def _read_change(data: Bytes, begin: int, end: int, told: Numbers) -> bool:
         raise Unusual
     told[COUNT], told[LEADERS] = 1, 0
     told[LEADER], told[RECOVERY] = _LEADER_UNCHANGED, _RECOVERY_UNCHANGED
+    told[MARKS] = 0
     for column in range(ISR, PERIOD):
         told[column] = ABSENT
     version = data[begin - 1]
@@ -126,6 +129,7 @@ def _read_sum(data: Bytes, begin: int, end: int, told: Numbers) -> None:
     for index in range(SUM_ARRAYS):
         told[ISR + index] = at if data[at] else ABSENT
         at = array_end(data, at, end, sum_element_bytes(index))
+    told[MARKS], told[FIRST_MARK] = data[begin - 1], at
 
 
 @inner
@@ -147,14 +151,50 @@ def _begin_sum(sums: Numbers, index: int, key_at: int, period: int, clears: int)
     sums[FIRST], sums[KEY_AT], sums[COUNT], sums[LEADERS] = index, key_at, 0, 0
     sums[LEADER], sums[RECOVERY] = _LEADER_UNCHANGED, _RECOVERY_UNCHANGED
     sums[ISR:PERIOD] = ABSENT
-    sums[PERIOD], sums[CLEARS] = period, clears
+    sums[PERIOD], sums[CLEARS], sums[MARKS] = period, clears, 0
+    sums[FIRST_MARK] = sums[LAST_MARK] = NONE
 
 
 @inner
-def _continues(sums: Numbers, told: Numbers, period: int, clears: int) -> bool:
-    """Whether a change has the same effect where `sums` began."""
+def _continues(sums: Numbers, told: Numbers, period: int, clears: int, marks: Table) -> bool:
+    """Whether a change has the same effect where `sums` began, with more marks if there is room for any."""
+    if sums[PERIOD] != period:
+        return False
     sets_cleared = told[ELR] >= 0 or told[LAST_KNOWN_ELR] >= 0
-    return bool(sums[PERIOD] == period and (sums[CLEARS] == clears or not sets_cleared))
+    if not sets_cleared or (sums[CLEARS] == clears and not told[MARKS]):
+        return True
+    return bool(len(marks.rows) > 1 and sums[MARKS] + told[MARKS] + 2 <= MOST_MARKS)
+
+
+@inner
+def _mark(marks: Table, sums: Numbers, stretch: int, mark: int) -> None:
+    row = add_mark(marks, sums[LAST_MARK], stretch, mark)
+    if row != sums[LAST_MARK]:
+        sums[MARKS] += 1
+        sums[LAST_MARK] = row
+        if sums[FIRST_MARK] == NONE:
+            sums[FIRST_MARK] = row
+
+
+@inner
+def _add_marks(data: Bytes, told: Numbers, passed: int, marks: Table, sums: Numbers) -> None:
+    """Mark what a change sets, before it is added. `passed`: number of ClearElr records since the first change. The first
+    stretch needs a mark only if there are others.
+    """
+    mark = mark_of(data, told[ELR], told[LAST_KNOWN_ELR])
+    if not told[MARKS] and (not mark or not passed):
+        return
+    if not sums[MARKS]:
+        before = mark_of(data, sums[ELR], sums[LAST_KNOWN_ELR])
+        if before:
+            _mark(marks, sums, 0, before)
+    if not told[MARKS]:
+        _mark(marks, sums, passed, mark)
+    at = told[FIRST_MARK]
+    for _ in range(told[MARKS]):
+        step, mark, at = next_mark(data, at)
+        passed += step
+        _mark(marks, sums, passed, mark)
 
 
 @inner
@@ -207,9 +247,10 @@ def squeeze(
     partitions: Table,
     configs: Table,
     sums: Table,
+    marks: Table,
     kept: Bytes,
 ) -> int:
-    """Fill in `kept` and the rows of `sums`. Raises Unusual. The return value has no meaning (`looking_ahead.py`)."""
+    """Fill in `kept` and the rows of `sums` and `marks`. A table of marks without room for any prevents them. Raises Unusual. The return value has no meaning (`looking_ahead.py`)."""
     told = np.zeros(SUM_COLUMNS, np.int64)
     period, clears, count, seen = int64(1), int64(0), int64(0), int64(0)
     for index in range(len(begins)):
@@ -230,7 +271,7 @@ def squeeze(
                 partitions.rows[row, c.THERE] = NONE
                 continue
             known = partitions.rows[row, c.THERE]
-            if known and _continues(sums.rows[known], told, period, clears):
+            if known and _continues(sums.rows[known], told, period, clears, marks):
                 kept[index] = LEFT_OUT
             else:
                 count += 1
@@ -238,6 +279,7 @@ def squeeze(
                 partitions.rows[row, c.THERE] = count
                 _begin_sum(sums.rows[known], index, begin, period, clears)
                 kept[index] = SUMMED
+            _add_marks(data, told, clears - sums.rows[known, CLEARS], marks, sums.rows[known])
             _add(sums.rows[known], told)
         elif kind == _PARTITION:
             if begin + PARTITION_KEY_BYTES > end:

@@ -4,7 +4,7 @@ something that an image can't contain (`usual.py`). PURE, compiled.
 Owns their types and encoding. A sum contains, after the head and the key of a partition: the number of changes, the
 number of those with a leader, the last leader (four bytes each), the last recovery state (one byte), then the last
 ISR, replicas, removing and adding replicas, directories, eligible leader replicas and last known ones as compact
-arrays, null if not set. A removed name is the encoded name. The type is stored separately, so no record of a log can
+arrays, null if not set, then the marks (`marks.py`), whose number is in the head. A removed name is the encoded name. The type is stored separately, so no record of a log can
 be confused with these.
 """
 
@@ -37,8 +37,16 @@ def copied(data: Bytes, begin: int, end: int, to: Bytes, at: int) -> int:
 
 
 @inner
+def sum_arrays_end(data: Bytes, at: int, end: int) -> int:
+    """Return the end of the arrays of a sum."""
+    for index in range(SUM_ARRAYS):
+        at = array_end(data, at, end, sum_element_bytes(index))
+    return at
+
+
+@inner
 def sum_bytes(data: Bytes, arrays: Numbers) -> int:
-    """Number of bytes of a sum. `arrays`: positions, or negative."""
+    """Number of bytes of a sum without its marks. `arrays`: positions, or negative."""
     size = _HEAD_BYTES + PARTITION_KEY_BYTES + SUM_NUMBERS_BYTES
     for index in range(SUM_ARRAYS):
         at = arrays[index]
@@ -48,12 +56,14 @@ def sum_bytes(data: Bytes, arrays: Numbers) -> int:
 
 @inner
 def write_sum(
-    data: Bytes, key_at: int, numbers: Numbers, arrays: Numbers, to: Bytes, at: int
+    data: Bytes, key_at: int, numbers: Numbers, arrays: Numbers, marks: int, to: Bytes, at: int
 ) -> int:
-    """Write a sum; return its end. `numbers`: changes, changes with a leader, leader, recovery state. Raises Unusual."""
+    """Write a sum up to its marks; return the end. `numbers`: changes, changes with a leader, leader, recovery state. `marks`:
+    their number. Raises Unusual.
+    """
     if numbers[0] > _MOST_INT32:
         raise Unusual
-    to[at], to[at + 1], to[at + 2] = FRAME_VERSION, SUM, 0
+    to[at], to[at + 1], to[at + 2] = FRAME_VERSION, SUM, marks
     at = copied(data, key_at, key_at + PARTITION_KEY_BYTES, to, at + _HEAD_BYTES)
     for index in range(3):
         at = put_int32(to, at, numbers[index])

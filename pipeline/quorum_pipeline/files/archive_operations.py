@@ -23,6 +23,8 @@ from quorum_pipeline.files.archive_reader import ArchiveReader
 from quorum_pipeline.files.local_files import StoredFile
 
 APPEND, MERGE, STATE = "append", "merge", "state"
+_TRIES = 5
+"""Each further try means that ranges were merged, or states deleted, since the last one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,22 @@ class Operation:
 
 def operations(reader: ArchiveReader) -> list[Operation]:
     """Return the operations, the newest offsets first; a state follows the range with the same end. Raises PipelineError, OSError."""
+    for _ in range(_TRIES - 1):
+        listed = _listed(reader)
+        try:
+            return _operations(reader)
+        except PipelineError:
+            if _listed(reader) == listed:
+                raise
+    return _operations(reader)
+
+
+def _listed(reader: ArchiveReader) -> tuple[list[str], ...]:
+    """What changes when ranges are merged, or states are deleted."""
+    return reader.names(RECORDS), reader.names(STATES)
+
+
+def _operations(reader: ArchiveReader) -> list[Operation]:
     found = [*_ranges(reader), *_states(reader)]
     return sorted(found, key=lambda each: (each.end_offset, each.kind == STATE), reverse=True)
 

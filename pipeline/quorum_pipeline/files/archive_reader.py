@@ -4,8 +4,9 @@
 `spark/archive.py`.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,10 +20,12 @@ from quorum_pipeline.archive.layout import (
     MARKER,
     RECORDS,
     SNAPSHOTS,
+    STATES,
     Marker,
     OffsetRange,
     parse_directory,
     parse_marker,
+    parse_state,
     tiles,
 )
 from quorum_pipeline.errors import PipelineError
@@ -79,6 +82,18 @@ class ArchiveReader:
         self._files = files
         self._uri = uri.rstrip("/")
         self._local = files.local_path(self._uri)
+        self._known: dict[OffsetRange, Marker] | None = None
+
+    @contextmanager
+    def remembering(self) -> Iterator[None]:
+        """Read the marker of each range only once in the context. Only for the only writer, as a range may be deleted by another.
+        Otherwise a writer that follows a log would read all of them after each range.
+        """
+        self._known = {}
+        try:
+            yield
+        finally:
+            self._known = None
 
     @property
     def uri(self) -> str:
@@ -207,6 +222,22 @@ class ArchiveReader:
                 f"{self._uri} lacks offsets {known_end} to {found.start} but has later ones: {REMOVED}"
             )
 
+    def check_new(self, snapshot: str | None) -> None:
+        """Raise PipelineError if an archive without records has a whole state, or a snapshot behind the one that is to be stored
+        (`snapshot`: its name): they are of other records, and would be taken for the state before those to come.
+        """
+        states = [
+            f"{STATES}/{name}" for name in self.names(STATES) if parse_state(name) is not None
+        ]
+        of_removed = [each for each in states if MARKER in self.names(each)]
+        last = self.names(SNAPSHOTS)[-1:]
+        if last and (snapshot is None or last[0] > snapshot):
+            of_removed.append(f"{SNAPSHOTS}/{last[0]}")
+        if of_removed:
+            raise PipelineError(
+                f"{self._uri} has no records, but {of_removed[0]} of earlier ones: {REMOVED}"
+            )
+
     def batch_of(self, offset: int) -> BatchIdentity | None:
         """Identity of an archived record's batch; None if the record is missing or in quarantine."""
         for each in self.contents().ranges:
@@ -239,7 +270,7 @@ class ArchiveReader:
 
     def _tiles(self, names: list[str] | None = None) -> tuple[list[OffsetRange], list[OffsetRange]]:
         ranges = _parsed(self._range_names() if names is None else names)
-        complete = [r for r in ranges if MARKER in self._files.list(self._directory(RECORDS, r))]
+        complete = [each for each in ranges if self._is_complete(each)]
         counting, others = tiles(complete)
         end = counting[-1].end if counting else 0
         behind = min((each.start for each in others if each.start >= end), default=end)
@@ -249,13 +280,22 @@ class ArchiveReader:
             )
         return counting, others
 
+    def _is_complete(self, range: OffsetRange) -> bool:
+        is_known = self._known is not None and range in self._known
+        return is_known or MARKER in self._files.list(self._directory(RECORDS, range))
+
     def marker(self, range: OffsetRange) -> Marker:
         """Marker of a range. Raises PipelineError."""
+        if self._known is not None and range in self._known:
+            return self._known[range]
         path = f"{self._directory(RECORDS, range)}/{MARKER}"
         try:
-            return parse_marker(self._files.read(path) or "")
+            found = parse_marker(self._files.read(path) or "")
         except ValueError:
             raise PipelineError(damaged(path)) from None
+        if self._known is not None:
+            self._known[range] = found
+        return found
 
     def _directory(self, table: str, range: OffsetRange) -> str:
         return f"{self._uri}/{table}/{range.directory}"

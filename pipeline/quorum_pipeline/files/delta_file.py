@@ -2,8 +2,9 @@
 
     kind, piece, offset, value    remaining records of a run (`compaction/offset_runs.py`), by its pieces (`state/compiled_span.py`)
 
-Data without keys (`deltas/summary.py`) is JSON in the file's metadata. Owns this format. Pages have checksums. A file is synced before it
-gets its name. Must not know Spark.
+Data without keys (`deltas/summary.py`) is JSON in the file's metadata. Owns this format. A file of form 1 has no marks (`compaction/marks.py`),
+so that versions without them can read it; they refuse form 2. Pages have checksums. A file is synced before it gets its name. Must not know
+Spark.
 """
 
 import json
@@ -21,14 +22,14 @@ from quorum_node.json_text import read_json
 from quorum_node.records.batches import DecodedRecord
 from quorum_node.records.control import encode_control
 from quorum_node.schema.primitives import MalformedRecord
-from quorum_pipeline.compaction.offset_runs import OffsetRun, offset_run
+from quorum_pipeline.compaction.offset_runs import OffsetRun, mark_counts, offset_run
 from quorum_pipeline.deltas.span import Boundary
 from quorum_pipeline.deltas.summary import Summary
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.sealed_file import opened, seal
 
 _META = b"quorum_pipeline"
-_FORM = 1
+_PLAIN_FORM, _MARKED_FORM = FORMS = 1, 2
 _SCHEMA = pa.schema(
     {"kind": pa.uint8(), "piece": pa.uint8(), "offset": pa.int64(), "value": pa.binary()}
 )
@@ -66,7 +67,9 @@ def write_delta(
     """Write a file; return its name, which begins with `stem`, and its number of rows. Raises OSError."""
     tables = [_table(piece, run) for piece, run in pieces]
     table = pa.concat_tables(tables) if tables else _SCHEMA.empty_table()
-    table = table.replace_schema_metadata({_META: json.dumps(_told(head)).encode()})
+    marked = any(mark_counts(run.run).any() for _, run in pieces)
+    told = _told(head, _MARKED_FORM if marked else _PLAIN_FORM)
+    table = table.replace_schema_metadata({_META: json.dumps(told).encode()})
     directory.mkdir(parents=True, exist_ok=True)
     unfinished = directory / f".{stem}.parquet"
     try:
@@ -123,9 +126,9 @@ def _run(table: pa.Table, mine: Any) -> OffsetRun:
     )
 
 
-def _told(head: DeltaHead) -> dict[str, Any]:
+def _told(head: DeltaHead, form: int) -> dict[str, Any]:
     summary, voters = head.summary, head.summary.voters
-    told: dict[str, Any] = {"form": _FORM, "latest_ms": head.latest_ms, "is_open": head.is_open}
+    told: dict[str, Any] = {"form": form, "latest_ms": head.latest_ms, "is_open": head.is_open}
     told["summary"] = {name: getattr(summary, name) for name in _PLAIN}
     if head.boundary is not None:
         told["boundary"] = [head.boundary.offset, head.boundary.ends]
@@ -140,7 +143,7 @@ def _told(head: DeltaHead) -> dict[str, Any]:
 def _head(metadata: Any) -> DeltaHead:
     try:
         told = read_json((metadata or {})[_META])
-        if told["form"] != _FORM:
+        if told["form"] not in FORMS:
             raise PipelineError("it was written by a newer version of this program")
         summary = Summary(**told["summary"])
         if "voters" in told:

@@ -77,8 +77,8 @@ class LocalFiles:
         """Files in a directory, sorted by name; empty if there is none."""
         path, found = self.local_path(directory), []
         for name in self.list(directory):
-            status = (path / name).stat()
-            if S_ISREG(status.st_mode):
+            status = _status(path / name)
+            if status is not None and S_ISREG(status.st_mode):
                 found.append(StoredFile(name, status.st_size, status.st_mtime_ns // 1_000_000))
         return tuple(found)
 
@@ -101,5 +101,17 @@ class LocalFiles:
 
 
 def size_of(directory: Path) -> int:
-    """Size of all files in a directory, at any depth."""
-    return sum(each.stat().st_size for each in directory.rglob("*") if each.is_file())
+    """Size of all files in a directory, at any depth. It may be in use: what is deleted meanwhile does not count."""
+    files = (
+        os.path.join(folder, name) for folder, _, names in os.walk(directory) for name in names
+    )
+    found = [status for status in map(_status, files) if status is not None]
+    return sum(each.st_size for each in found if S_ISREG(each.st_mode))
+
+
+def _status(path: Path | str) -> os.stat_result | None:
+    """Status of a file; None if it has been deleted. Raises OSError."""
+    try:
+        return os.stat(path)
+    except FileNotFoundError:
+        return None

@@ -15,6 +15,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
+from quorum_pipeline.archive.damage import REPLACED
 from quorum_pipeline.archive.layout import (
     DELTAS,
     MARKER,
@@ -139,7 +140,8 @@ class Archive(ArchiveReader):
             yield f"{row.source}, byte {row.position}, offset {row.offset}: {row.problem}"
 
     def begin_behind(self, snapshot: SnapshotFile) -> None:
-        """Store the snapshot with the state before the first record."""
+        """Store the snapshot with the state before the first record. Raises PipelineError if there are traces of other records."""
+        self.check_new(snapshot.path.name)
         target = f"{self._uri}/{SNAPSHOTS}/{snapshot.path.name}"
         self._files.upload(str(snapshot.path.resolve()), target)
 
@@ -162,6 +164,10 @@ class Archive(ArchiveReader):
             merged = OffsetRange(group[0].start, group[-1].end)
             markers = [self.marker(each) for each in group]
             told(f"merging {len(group)} directories into {merged.directory}")
+            for each in group:
+                self.groups(
+                    each
+                )  # a missing or damaged file is an error: Spark would merge the others
             for table in (RECORDS, QUARANTINE):
                 self._merge(table, group, merged, markers)
             self._complete(
@@ -325,6 +331,16 @@ class Archive(ArchiveReader):
             local = self._files.local_path(target)
             if self._local is not None and local is not None:
                 seal_all(local)
+            expected = sum(m.rows if table == RECORDS else m.quarantined for m in markers)
+            self._check_merged(target.removeprefix(f"{self._uri}/"), expected)
+
+    def _check_merged(self, target: str, expected: int) -> None:
+        """Raise PipelineError if merged files have another number of rows than the markers of their parts."""
+        found = sum(self.footer(each).num_rows for each in self.parquet_files(target))
+        if found != expected:
+            raise PipelineError(
+                f"{self._uri}/{target} is not merged: it would have {found} records instead of {expected}: {REPLACED}"
+            )
 
     def _merge_deltas(self, group: list[OffsetRange], merged: OffsetRange) -> int:
         """Compose the deltas of adjacent directories; return the number of rows."""

@@ -57,6 +57,16 @@ class ArchiveJob:
 
         Raises PipelineError.
         """
+        with self.archive.remembering():
+            self._run(progress, say, is_stopped, expect)
+
+    def _run(
+        self,
+        progress: Callable[[int], None],
+        say: Callable[[str], None],
+        is_stopped: Callable[[float], bool],
+        expect: Callable[[int], None],
+    ) -> None:
         if not self.archive.contents().ranges:
             self._keep_snapshot()
         origin, at = self.archive.begin(self._options())
@@ -122,7 +132,9 @@ class ArchiveJob:
         """Archive the snapshot with the state before the first record. A log that begins at offset 0 has none."""
         if isinstance(self.source, LogDirectory):
             file = first_snapshot(self.source)
-            if file is not None:
+            if file is None:
+                self.archive.check_new(None)
+            else:
                 file.bounds()
                 self.archive.begin_behind(file)
             return
@@ -134,6 +146,8 @@ class ArchiveJob:
         ):
             if quorum.committed().start_offset > 0:
                 self.archive.begin_behind(download_snapshot(quorum, Path(scratch)))
+            else:
+                self.archive.check_new(None)
 
 
 class _Writing(Thread):

@@ -173,21 +173,28 @@ class LogStreamReader(_Tasks, DataSourceStreamReader, SupportsTriggerAvailableNo
         if self._options.fail_on_data_loss:
             self._check_last(begin, start.get("last"))
             check_start(self._origin, begin)
+            # A restarted query reads a batch that it has planned before.
+            self._check_last(stop, end.get("last"), planned=True)
         begin = max(begin, self._origin.bounds()[0])
         if begin >= stop:
             return []
         return [*self._origin.tasks(begin, stop, self._options.min_partitions)]
 
-    def _check_last(self, begin: int, last: list[int] | None) -> None:
-        """Raise PipelineError if the last record that was read has another batch now."""
+    def _check_last(self, stop: int, last: list[int] | None, *, planned: bool = False) -> None:
+        """Raise PipelineError if the record before `stop` has another batch than `last`. If it is only `planned` to be read, it also
+        has to be there.
+        """
         if last is None:
             return  # of an earlier version, or of a source in which no record is replaced
-        now = self._origin.stamp(begin - 1)
-        if now is not None and now != last:
-            raise PipelineError(
-                f"{self._origin.name} has other records than those that were read: the batch at offset {begin - 1} is of epoch"
-                f" {now[0]}, and that of epoch {last[0]} was never committed. Start a new query, or read a running quorum"
-            )
+        now = self._origin.stamp(stop - 1)
+        if now == last or (now is None and not planned):
+            return
+        found = "not there" if now is None else f"of epoch {now[0]}"
+        which = "planned" if planned else "read"
+        raise PipelineError(
+            f"{self._origin.name} has other records than those that were {which}: the batch at offset {stop - 1} is {found}, and"
+            f" that of epoch {last[0]} was never committed. Start a new query, or read a running quorum"
+        )
 
     def _end(self) -> int:
         return min(self._origin.bounds()[1], self._options.end_offset)

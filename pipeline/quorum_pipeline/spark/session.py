@@ -37,6 +37,8 @@ _ALWAYS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.parquet.compression.codec": "zstd",
+    # Off by default in Parquet: a merged archive would contain flipped bits, with checksums that are right.
+    "spark.hadoop.parquet.page.verify-checksum.enabled": "true",
     "spark.redaction.string.regex": f"(?<=://){USER}",
     "spark.python.daemon.module": "quorum_pipeline.spark.worker_daemon",
 }

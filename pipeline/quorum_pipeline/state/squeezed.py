@@ -21,6 +21,7 @@ from quorum_pipeline.compaction.columns import (
     table,
 )
 from quorum_pipeline.compaction.compaction import RecordRun
+from quorum_pipeline.compaction.marks import MARK_COLUMNS
 from quorum_pipeline.compiled import Bytes
 from quorum_pipeline.deltas.partition_change import ELR, LAST_KNOWN_ELR, Change
 
@@ -45,6 +46,7 @@ def squeezed(run: RecordRun) -> Iterator[Left]:
     changes = int(counts[_CHANGE])
     sums = table(changes, s.SUM_COLUMNS)
     kept = np.empty(len(run), np.uint8)
+    no_marks = table(0, MARK_COLUMNS)  # a Change has none
     s.squeeze(
         run.data,
         run.begins,
@@ -54,6 +56,7 @@ def squeezed(run: RecordRun) -> Iterator[Left]:
         table(changes, PARTITION_COLUMNS),
         table(int(counts[_CONFIG]), CONFIG_COLUMNS),
         sums,
+        no_marks,
         kept,
     )
     return _left(run, kept, sums.rows)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -115,3 +116,24 @@ def test_state_without_a_marker_is_ignored(root: Path) -> None:
     (root / STATES / f"offset={30:020d}" / MARKER).unlink()
     found = operations(ArchiveReader(LocalFiles(), str(root)))
     assert [each.kind for each in found] == [APPEND, APPEND]
+
+
+class ChangedMeanwhile(LocalFiles):
+    """Deletes a directory when the file in it is to be read for the first time."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def read(self, file: str) -> str | None:
+        if Path(file).parent == self._directory:
+            shutil.rmtree(self._directory, ignore_errors=True)
+        return super().read(file)
+
+
+def test_directory_that_another_process_deletes_meanwhile_is_left_out(root: Path) -> None:
+    state = root / STATES / f"offset={30:020d}"
+    found = operations(ArchiveReader(ChangedMeanwhile(state), str(root)))
+    assert [(each.kind, each.end_offset) for each in found] == [(APPEND, 40), (APPEND, 30)]
+    last = root / RECORDS / OffsetRange(30, 40).directory
+    found = operations(ArchiveReader(ChangedMeanwhile(last), str(root)))
+    assert [(each.kind, each.end_offset) for each in found] == [(APPEND, 30)]

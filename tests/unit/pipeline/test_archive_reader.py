@@ -12,8 +12,9 @@ import pytest
 
 from quorum_node.records import metadata as md
 from quorum_node.records.snapshot_format import SnapshotBounds, encode_snapshot
+from quorum_node.records.snapshot_id import SnapshotId
 from quorum_pipeline.__main__ import main
-from quorum_pipeline.archive.layout import OffsetRange
+from quorum_pipeline.archive.layout import MARKER, OffsetRange, state_directory
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.archive_reader import ArchiveReader
 from quorum_pipeline.files.local_files import LocalFiles
@@ -212,3 +213,60 @@ def test_spark_is_not_imported(writer: LogWriter, root: Path, tmp_path: Path) ->
     assert done.returncode == 0, done.stderr
     (path,) = (tmp_path / "snapshot").iterdir()
     assert path.read_bytes() == images[writer.end_offset]
+
+
+def test_states_and_snapshots_of_removed_records_are_reported(root: Path) -> None:
+    """They would be taken for the state before the records of another log, or another part of it."""
+    found = reader(root)
+    found.check_new(None)
+    for name in (SnapshotId(30, 2).file_name, SnapshotId(20, 2).file_name):
+        (root / "snapshots").mkdir(parents=True, exist_ok=True)
+        (root / "snapshots" / name).touch()
+    found.check_new(SnapshotId(30, 2).file_name)
+    found.check_new(SnapshotId(31, 2).file_name)
+    for stored in (None, SnapshotId(29, 2).file_name):
+        with pytest.raises(
+            PipelineError, match=r"has no records, but snapshots/0{18}30-0{9}2\.chec"
+        ):
+            found.check_new(stored)
+    shutil.rmtree(root / "snapshots")
+    state = root / "states" / state_directory(30)
+    state.mkdir(parents=True)
+    found.check_new(None)
+    (state / MARKER).touch()
+    with pytest.raises(
+        PipelineError, match=rf"^{root} has no records, but states/offset=0{{18}}30 of "
+    ):
+        found.check_new(None)
+
+
+class CountingFiles(LocalFiles):
+    """Counts the directories that are listed and the files that are read."""
+
+    count = 0
+
+    def list(self, directory: str) -> list[str]:
+        self.count += 1
+        return super().list(directory)
+
+    def read(self, file: str) -> str | None:
+        self.count += 1
+        return super().read(file)
+
+
+def test_writer_reads_the_markers_of_new_ranges_only(writer: LogWriter, root: Path) -> None:
+    """Else it would become slower with each range, where a file system is far away."""
+    write_history(writer)
+    writer.close()
+    files = CountingFiles()
+    found = ArchiveReader(files, str(root))
+    counts = []
+    with found.remembering():
+        for start in range(0, 12, 2):
+            write_archive(root, writer.directory, start, start + 2)
+            files.count = 0
+            assert found.contents().end == start + 2
+            counts.append(files.count)
+    assert counts == [counts[0]] * 6
+    shutil.rmtree(root / "records" / OffsetRange(10, 12).directory)
+    assert found.contents().end == 10

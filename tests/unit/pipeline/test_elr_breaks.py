@@ -23,18 +23,31 @@ from support.elr_histories import elr_histories
 
 _PACKAGE = "quorum_pipeline.compaction"
 _BUCKETS = 2
-_SETS_CLEARED = "told[ELR] >= 0 or told[LAST_KNOWN_ELR] >= 0"
 NO_BREAK = ("squeezing", "clears += 1", "clears += 1")
 BREAKS = (
     ("squeezing", "clears += 1", "pass"),
-    ("squeezing", _SETS_CLEARED, "told[ELR] >= 0"),
-    ("squeezing", _SETS_CLEARED, "told[LAST_KNOWN_ELR] >= 0"),
-    ("squeezing", "(sums[CLEARS] == clears or not sets_cleared)", "True"),
+    ("squeezing", "            _mark(marks, sums, 0, before)\n", "            pass\n"),
+    ("squeezing", "    if not told[MARKS]:\n        _mark(marks, sums, passed, mark)\n", ""),
+    ("squeezing", "        passed += step\n", ""),
+    ("squeezing", "clears - sums.rows[known, CLEARS]", "clears"),
+    ("marks", "replaced = (then & _SET) * 3", "replaced = 0"),
+    ("marks", "put_uvarint(to, at, marks.rows[row, STRETCH] - before)", "put_uvarint(to, at, marks.rows[row, STRETCH])"),
+    ("marks", "        if array_count(data, elr) > 0:\n            mark |= ELR_ANY\n", "        mark |= ELR_ANY\n"),
+    ("marks", "        known |= ELR_ANY\n", "        pass\n"),
+    ("marks", "        known |= LAST_KNOWN_ANY\n", "        pass\n"),
+    ("marks", "elif stretch >= begin:", "else:"),
+    ("marks", "if stretch > here:", "if stretch >= here:"),
+    ("marks", "fields[c.KNOWN] = (here + 1) << _BITS", "pass"),
+    ("marks", "    if not later & ELR_SET:\n", "    if True:\n"),
+    ("marks", "    if not later & LAST_KNOWN_SET:\n", "    if True:\n"),
+    ("merging", "if clears < fields[c.MARKS_UNTIL]:", "if False:"),
+    ("merging", "            clears += 1\n", ""),
+    ("merging", "data[begin - 1], clears, fields)", "data[begin - 1], 0, fields)"),
     ("offset_runs", "np.sort(np.concatenate([everywhere, each]))", "np.concatenate([everywhere, each])"),
     ("offset_runs", "for each in found[:count]]", "for each in found[:1]] + found[1:count]"),
     ("merging", "    names.rows[name, c.TOPIC] = NONE\n", ""),
     ("merging", "    elif stop == begin + 1:\n", "    else:\n"),
-    ("merging", "fields[c.ELR] >= 0 or fields[c.LAST_KNOWN_ELR] >= 0:", "True:"),
+    ("merging", "    if fields[c.ELR] < 0 and fields[c.LAST_KNOWN_ELR] < 0:\n        return False\n", ""),
 )  # fmt: skip
 """Module, a text in its source, and its replacement."""
 Example = tuple[list[bytes], list[int]]
@@ -61,17 +74,16 @@ def about_topics(image: ClusterImage) -> list[md.MetadataMessage]:
 
 
 def merged(loops: ModuleType, values: list[bytes], cuts: list[int]) -> ClusterImage:
-    """The topics of a log that is cut into spans, by the loops of a module `offset_runs`."""
+    """The topics of a log that is cut into spans, of which two are composed, by the loops of a module `offset_runs`."""
     compaction = import_module(f"{_PACKAGE}.compaction")
-    parts: list[list[object]] = [[] for _ in range(_BUCKETS)]
     borders = sorted({0, len(values), *(each for each in cuts if each < len(values))})
+    spans = []
     for begin, end in itertools.pairwise(borders):
         run = compaction.run_of_values(values[begin:end])
-        left = loops.squeezed([loops.OffsetRun(run, np.arange(begin, end))])
-        for bucket, part in enumerate(loops.cut(left, _BUCKETS)[0]):
-            parts[bucket].append(part)
+        spans.append(loops.squeezed([loops.OffsetRun(run, np.arange(begin, end))]))
+    spans[-2:] = [loops.squeezed(spans[-2:])]
     image = ClusterImage()
-    for each in parts:
+    for each in zip(*(loops.cut(span, _BUCKETS)[0] for span in spans), strict=True):
         image = image.replay_all(compaction.decoded(loops.merged_topics(each).left.run))
     return image
 

@@ -1,11 +1,14 @@
 """Which names are local paths follows Hadoop: nothing in them is escaped, and a colon ends a scheme."""
 
+import shutil
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 
 import pytest
 
 from quorum_pipeline.errors import PipelineError
-from quorum_pipeline.files.local_files import LocalFiles, is_local, local_path
+from quorum_pipeline.files.local_files import LocalFiles, is_local, local_path, size_of
 
 
 @pytest.mark.parametrize(
@@ -51,3 +54,27 @@ def test_existing_and_missing_files(tmp_path: Path) -> None:
     assert files.fetch(f"{tmp_path}/a", tmp_path / "scratch") == tmp_path / "a"
     with pytest.raises(PipelineError, match="hdfs:/a is not in the file system of this machine"):
         files.list("hdfs:/a")
+
+
+def test_files_deleted_meanwhile_do_not_count(tmp_path: Path) -> None:
+    """As in a directory to which another process writes."""
+    (tmp_path / "kept").write_bytes(b"12345")
+    changing = tmp_path / "changing"
+    is_done = Event()
+
+    def change() -> None:
+        while not is_done.is_set():
+            changing.mkdir()
+            for number in range(20):
+                (changing / str(number)).touch()
+            shutil.rmtree(changing)
+
+    with ThreadPoolExecutor(1) as pool:
+        changed = pool.submit(change)
+        try:
+            for _ in range(300):
+                assert size_of(tmp_path) == 5
+                assert all(each.size_bytes == 0 for each in LocalFiles().stored(str(changing)))
+        finally:
+            is_done.set()
+    changed.result()
