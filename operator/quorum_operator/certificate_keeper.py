@@ -38,6 +38,7 @@ from quorum_operator.certificates.steps import (
     WriteLeaf,
 )
 from quorum_operator.certificates.store import Found
+from quorum_operator.certificates.trials import Trials
 from quorum_operator.crd import EarlierClaimsPolicy, MetadataQuorumSpec
 from quorum_operator.desired.names import (
     ANNOTATION_BROKERS_RENEWED,
@@ -140,7 +141,7 @@ class CertificateKeeper:
         quiet_s: float = QUIET_S,
     ) -> None:
         self._api, self._clock, self._make_http = api, clock, make_http
-        self._quiet_s = quiet_s
+        self._quiet_s, self._trials = quiet_s, Trials()
 
     async def open(
         self,
@@ -367,6 +368,7 @@ class CertificateKeeper:
         others = tuple(each for each in all_holders if each.role is not Role.MEMBER)
         now = self._clock()
         given = named(owner.namespace, tls_spec, found.named, now)
+        given = self._trials.without_useless(owner, given, found.named, now)
         issuer = tls_spec.issuer_ref if tls_spec is not None else None
         return look(owner, now, found.objects, members, others, given, issuer)
 
