@@ -162,7 +162,12 @@ def _is_stale(at: Situation, each: Incarnation) -> bool:
 
 
 def _is_held(at: Situation, each: Incarnation) -> bool:
-    """Whether a pause or a maintenance window holds the restart back; repairs are never held back."""
+    """Whether a pause or a maintenance window holds the restart back; repairs are never held back. A member whose Secret
+    is incomplete is not restarted either: it would not start again.
+    """
+    found = at.seen.certificates
+    if found is not None and each.name in found.without_revoked:
+        return True
     return restart_hold(at, each) is not None and not _refuses_token(at, each)
 
 
