@@ -284,6 +284,30 @@ def test_partial_certificate_of_the_issuer_is_not_used() -> None:
     assert leaf_in(quorum.api.objects[leaf_path(2)]) == before
 
 
+def test_certificates_of_removed_holders_are_deleted() -> None:
+    """cert-manager would renew them for ever."""
+    quorum = Issuing()
+    broker = {"name": "kafka-7", "role": "broker", "nodeId": 7}
+    quorum.api.change_spec(tls={**ISSUED_TLS, "identities": [broker]})
+    quorum.settle()
+    foreign = copied(quorum.requests()["demo-kafka-7-issued"])
+    foreign["metadata"] |= {"name": "other-issued", "uid": "x", "ownerReferences": []}
+    quorum.api.objects[f"{REQUESTS}/other-issued"] = foreign
+    quorum.api.change_spec(tls=ISSUED_TLS)
+    quorum.settle()
+    assert set(quorum.requests()) == {
+        *(f"demo-{each}-1-issued" for each in MEMBERS),
+        *("demo-admin-issued", "demo-operator-issued", "other-issued"),
+    }
+    assert [e["message"] for e in quorum.api.events if e["reason"] == "DropRequest"] == [
+        "Certificate/demo-kafka-7-issued: its holder no longer exists"
+    ]
+    listed: list[str] = []
+    quorum.api.refuse = lambda verb, path: listed.append(path) if verb == "list" else None
+    quorum.looks(6)
+    assert listed.count(REQUESTS) == 1, "they are listed each time, although nothing has changed"
+
+
 def test_certificates_that_members_would_refuse_are_not_used() -> None:
     """An issuer may grant other usages than requested, such as those of a server only. A member is a client, too."""
     quorum = Issuing()
