@@ -378,6 +378,7 @@ def _leftovers(at: Situation) -> Step | None:
         DeleteIncarnation(target(each), f"{each.name} was removed and has stopped")
         for each in at.leftovers
         if each.replicas == 0 and each.stopped is not None and each.pod is None
+        if not each.held_by  # It is being deleted already, and waits for finalizers.
     ]
     return _first(at, [*stops, *deletions])
 
