@@ -1,5 +1,7 @@
 """`spec.backup`, `spec.restoreFrom` and `status.backup` of a MetadataQuorum."""
 
+from typing import Any
+
 from pydantic import ConfigDict, Field
 
 from quorum_operator.crd_model import CrdModel, WrittenTime, cel_rules
@@ -87,6 +89,14 @@ class BackupSpec(CrdModel):
         description=(
             "Object store that backups are written to instead of a claim, in a folder named after the quorum. "
             "Several quorums may share one."
+        ),
+    )
+    resources: dict[str, Any] | None = Field(
+        default=None,
+        json_schema_extra={"x-kubernetes-preserve-unknown-fields": True},
+        description=(
+            "Resource requests and limits of the backup's container. Default for quorums that were formed with the "
+            "default of spec.resources: requests of 100m CPU and 256Mi memory, no limits. {} sets none."
         ),
     )
     keep: int = Field(

@@ -19,7 +19,13 @@ from quorum_operator.kube.client import KubeApi
 from quorum_operator.kube.drift import drift, removals
 from quorum_operator.kube.errors import ApiError
 from quorum_operator.object_store_crd import ACCESS_KEY, CA_KEY, SECRET_KEY
-from quorum_operator.planner.backups import BackupRun, BackupsSeen, carried_on
+from quorum_operator.planner.backups import (
+    BackupRun,
+    BackupsSeen,
+    carried_on,
+    reported_until,
+)
+from quorum_operator.planner.formation_defaults import Defaults
 from quorum_operator.refused import by_api, is_outage
 from quorum_operator.status_crd import MetadataQuorumStatus
 
@@ -48,9 +54,11 @@ class BackupKeeper:
         *,
         secured: bool,
         idle: bool,
+        defaults: Defaults = frozenset(),
     ) -> BackupsSeen | None:
         """Apply the CronJob and return the state of the backups; None if none are configured. `idle`: no change is
-        allowed now. `earlier`: from the last status. Raises ApiError if the API server is unavailable.
+        allowed now. `earlier`: from the last status; `defaults`: of the quorum's formation. Raises ApiError if the API
+        server is unavailable.
         """
         backup_spec = spec.backup
         path = paths.namespaced("cronjobs", owner.namespace, owner.backup)
@@ -60,14 +68,15 @@ class BackupKeeper:
         refused = ""
         runs: tuple[BackupRun, ...] = ()
         try:
-            wanted = backup.build(owner, spec, backup_spec, secured=secured)
+            wanted = backup.build(owner, spec, backup_spec, secured=secured, defaults=defaults)
             live = await self._api.get(path)
             if live is not None and not base_objects.is_ours(live, owner):
                 refused = f"CronJob/{owner.backup} is not owned by this resource, so it is not changed: delete or rename it"
             elif (live is None or drift(wanted, live) is not None) and not idle:
                 await self._restore(path, wanted, live)
             refused = refused or await self._missing_secret(owner, backup_spec)
-            runs = await read_runs(self._api, owner)
+            runs, blocked = await read_runs(self._api, owner, reported_until(earlier))
+            refused = refused or blocked
         except ApiError as error:
             if is_outage(error):
                 raise

@@ -22,6 +22,7 @@ from quorum_operator.certificates.account import account
 from quorum_operator.certificates.checks import STAYS
 from quorum_operator.certificates.facts import Seen
 from quorum_operator.certificates.holders import Holder
+from quorum_operator.certificates.issued import request_name
 from quorum_operator.certificates.look import look
 from quorum_operator.certificates.members import members_of, members_seen, others_of
 from quorum_operator.certificates.named import named
@@ -38,6 +39,8 @@ from quorum_operator.certificates.steps import (
     WriteLeaf,
 )
 from quorum_operator.certificates.store import Found
+from quorum_operator.certificates.trials import Trials
+from quorum_operator.certificates.unused_requests import UnusedRequests
 from quorum_operator.crd import EarlierClaimsPolicy, MetadataQuorumSpec
 from quorum_operator.desired.names import (
     ANNOTATION_BROKERS_RENEWED,
@@ -140,7 +143,8 @@ class CertificateKeeper:
         quiet_s: float = QUIET_S,
     ) -> None:
         self._api, self._clock, self._make_http = api, clock, make_http
-        self._quiet_s = quiet_s
+        self._quiet_s, self._trials = quiet_s, Trials()
+        self._unused = UnusedRequests(api)
 
     async def open(
         self,
@@ -248,6 +252,8 @@ class CertificateKeeper:
             if times <= REPORTED_TIMES:
                 await self._report(owner, step, post_event)
         settled = (isinstance(step, Settled) or idle) and not work.changed
+        if settled and not idle:
+            await self._drop_unused(owner, opened, post_event)
         held = attempts.held(owner, generation, step, self._clock())
         again_s = WAIT_S if held is None else max(held.retry_at - self._clock(), 0.0)
         if work.is_over:
@@ -293,6 +299,14 @@ class CertificateKeeper:
             return False
         work.changed = True
         return True
+
+    async def _drop_unused(self, owner: Owner, opened: Opened, post_event: PostEvent) -> None:
+        """Delete Certificates of holders that no longer exist."""
+        issues = opened.tls_spec is not None and opened.tls_spec.issuer_ref is not None
+        needed = frozenset(request_name(owner, each) for each in opened.holders)
+        for name in await self._unused.drop(owner, needed if issues else None):
+            text = f"Certificate/{name}: its holder no longer exists"
+            await post_event("Normal", "DropRequest", text)
 
     async def _hurry(self, owner: Owner, step: Step, found: Found, seen: Observation) -> None:
         """Change the pod's annotation, so that the kubelet updates the mounted Secret at once instead of within two
@@ -367,6 +381,7 @@ class CertificateKeeper:
         others = tuple(each for each in all_holders if each.role is not Role.MEMBER)
         now = self._clock()
         given = named(owner.namespace, tls_spec, found.named, now)
+        given = self._trials.without_useless(owner, given, found.named, now)
         issuer = tls_spec.issuer_ref if tls_spec is not None else None
         return look(owner, now, found.objects, members, others, given, issuer)
 

@@ -90,11 +90,11 @@ def client_context(trusted_pem: str, chain_pem: str = "", key_pem: str = "") -> 
     if trusted_pem:
         context.load_verify_locations(cadata=trusted_pem)
     if key_pem:
-        _load(context, chain_pem, key_pem)
+        load_pair(context, chain_pem, key_pem)
     return context
 
 
-def _load(context: ssl.SSLContext, chain_pem: str, key_pem: str) -> None:
+def load_pair(context: ssl.SSLContext, chain_pem: str, key_pem: str) -> None:
     """Load the key pair through a file in memory: Python loads key pairs only from files, and the key must not be
     written to a disk.
     """

@@ -253,6 +253,7 @@ class Reconciler:
                 seen.now,
                 secured=tls.takes_tls_everywhere(spec, seen.identities),
                 idle=seen.deleting or seen.wanted.paused,
+                defaults=frozenset() if newest is None else newest.defaults,
             )
             known.backups = (found, seen.generation, now)
         return replace(seen, backups=known.backups[0])

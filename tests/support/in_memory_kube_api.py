@@ -106,7 +106,7 @@ class InMemoryKubeApi:
         if fields is not None and fields.startswith("metadata.name="):
             found = [each for each in found if each["metadata"]["name"] == fields.partition("=")[2]]
         elif fields is not None:
-            found = []
+            found = [each for each in found if fields == _of_object(each)]
         return found if self.hands_out else copied(found)
 
     async def names(self, path: str) -> frozenset[str]:
@@ -221,6 +221,11 @@ class InMemoryKubeApi:
     def touch(self, found: Object) -> None:
         self._serial += 1
         found["metadata"]["resourceVersion"] = str(self._serial)
+
+
+def _of_object(event: Object) -> str:
+    """The field selector that finds an event."""
+    return f"involvedObject.uid={event.get('involvedObject', {}).get('uid')}"
 
 
 def _merged(old: Object, new: Object) -> Object:

@@ -24,9 +24,19 @@ def _encoded(data: bytes) -> str:
 
 
 class ModelledIssuer:
-    """An issuer with an authority, or one below a root. `now`: seconds since 1970."""
+    """An issuer with an authority, or one below a root. `now`: seconds since 1970. `usages`: that it allows, whatever is
+    asked for.
+    """
 
-    def __init__(self, name: str, now: float, *, below_a_root: bool = False) -> None:
+    def __init__(
+        self,
+        name: str,
+        now: float,
+        *,
+        below_a_root: bool = False,
+        usages: tuple[x509.ObjectIdentifier, ...] = BOTH_USAGES,
+    ) -> None:
+        self.usages = usages
         begin = datetime.fromtimestamp(now, UTC)
         start, end = begin - timedelta(days=1), begin + timedelta(days=2000)
         self.root = authority(name, start=start, end=end)
@@ -77,7 +87,7 @@ class ModelledIssuer:
             .not_valid_after(begin + timedelta(hours=hours))
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(x509.SubjectAlternativeName(names), critical=False)
-            .add_extension(x509.ExtendedKeyUsage(BOTH_USAGES), critical=False)
+            .add_extension(x509.ExtendedKeyUsage(self.usages), critical=False)
             .sign(self.signer.key, hashes.SHA256())
         )
         return Issued(made, key)

@@ -49,10 +49,10 @@
   resources: [events]
   verbs: [list, create]
 {{- if .Values.certManager.enabled }}
-# For spec.tls.issuerRef. cert-manager writes the Secrets.
+# For spec.tls.issuerRef. cert-manager writes the Secrets. delete: members and identities may be removed.
 - apiGroups: [cert-manager.io]
   resources: [certificates]
-  verbs: [get, create, patch]
+  verbs: [get, list, create, patch, delete]
 {{- end }}
 {{- end }}
 

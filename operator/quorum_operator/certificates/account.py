@@ -27,6 +27,12 @@ def account(seen: Seen, step: Step, refused: str = "") -> CertificatesSeen:
     authorities = [each for each in seen.authorities if not each.retired]
     waits = "" if isinstance(step, Settled) else step.reason
     by_others = seen.issued is not None
+    incomplete = [
+        each.holder.name
+        for each in seen.members
+        if seen.revoked is not None
+        if (leaf := leaves.get(each.holder.name)) is None or leaf.revoked is None
+    ]
     troubles = (*seen.named.troubles, *_of_issuer(seen))
     return CertificatesSeen(
         usable=not missing and (by_others or signer is not None),
@@ -37,6 +43,7 @@ def account(seen: Seen, step: Step, refused: str = "") -> CertificatesSeen:
         problems=tuple(problems[:_NAMED]),
         troubles=troubles[:_NAMED],
         by_others=by_others,
+        without_revoked=frozenset(incomplete),
         authority=signer.generation if signer is not None else None,
         renewal_at=step.due_at if isinstance(step, Settled) else None,
     )

@@ -11,7 +11,10 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
+from quorum_node.security.certificate_identity import Role
+from quorum_operator.certificates.handshake import rejection
 from quorum_operator.certificates.holders import Holder
+from quorum_operator.certificates.issuing import Pair
 from quorum_operator.certificates.pem import (
     Read,
     Unreadable,
@@ -42,7 +45,9 @@ class Reason(StrEnum):
     EXPIRED = "Expired"
     WRONG_NAME = "WrongName"
     WRONG_IDENTITY = "WrongIdentity"
+    REFUSED = "Refused"
     NOT_AN_AUTHORITY = "NotAnAuthority"
+    CANNOT_CERTIFY = "CannotCertify"
     SAME_NAME = "SameName"
 
 
@@ -98,7 +103,8 @@ def check_leaf(
     except Unreadable as error:
         text = f"{where} is incomplete: {CERTIFICATE}: {error}"
         return Problem(Reason.HALF_WRITTEN, f"{text}. {mended}")
-    if anchor_of(chain, trusted) is None:
+    anchor = anchor_of(chain, trusted)
+    if anchor is None:
         known = ", ".join(each.common_name for each in trusted) or "none"
         text = (
             f"{where}: {CERTIFICATE} is signed by {found.issuer!r}, which is not a certificate authority of this "
@@ -117,6 +123,11 @@ def check_leaf(
         subjects = ", ".join(sorted(found.uris)) or "no identity"
         text = f"{where}: {CERTIFICATE} is issued to {subjects}, not to {own}"
         return Problem(Reason.WRONG_IDENTITY, f"{text}. {mended}")
+    pair = Pair(found, data[KEY].decode(errors="replace"), chain[1:])
+    why = rejection(pair, anchor, serves=holder.role is Role.MEMBER)
+    if why is not None:
+        text = f"{where}: members refuse {CERTIFICATE}: {why}"
+        return Problem(Reason.REFUSED, f"{text}. {mended}")
     return found
 
 

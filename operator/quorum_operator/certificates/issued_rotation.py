@@ -48,6 +48,10 @@ class IssuedRotation(Trust):
         """States of the issued certificates by holder."""
         return {each.holder: each for each in self.seen.issued or ()}
 
+    def _signer_of(self, step: Step) -> str | None:
+        """Fingerprint of the authority of the key pair that a step writes; None if it writes none."""
+        return self.issued[step.holder.name].anchor if isinstance(step, CopyIssuedPair) else None
+
     def _requests(self) -> Iterator[Step]:
         for each in self.issued.values():
             if not each.is_as_wanted and not (

@@ -47,22 +47,23 @@ def plan(seen: Seen, is_held: Callable[[Step], bool] = lambda step: False) -> St
     """Return the first step that applies. `is_held`: whether a step was just refused or reverted. Steps that do not
     depend on it go first then: a Secret that can't be written must not keep other holders from being renewed.
     """
-    back: Step | None = None
-    for step in _planner(seen).steps():
-        if back is not None and not isinstance(step, _FOR_ONE):
-            return back
-        if not is_held(step):
+    planner, back = _planner(seen), list[Step]()
+    for step in planner.steps():
+        alone = isinstance(step, _FOR_ONE) and all(
+            planner.is_independent(step, each) for each in back
+        )
+        if back and not alone:
+            return back[0]
+        if not is_held(step) or not isinstance(step, _PASSED_OVER):
             return step
-        if not isinstance(step, _PASSED_OVER):
-            return step
-        back = back or step
+        back.append(step)
     raise AssertionError("the plan ends with Settled")
 
 
-_PASSED_OVER = (ApplyTrust, RequestCertificate, CopyIssuedPair, WriteLeaf)
-"""Steps that may be postponed: members still trust each other. Not WriteBundle, because later steps rely on it."""
-_FOR_ONE = (*_PASSED_OVER, ExtendSignedUntil, WriteBundle)
-"""Steps that do not depend on a step of another holder."""
+_PASSED_OVER = (ApplyTrust, RequestCertificate, CopyIssuedPair, WriteLeaf, WriteBundle)
+"""Steps that may be postponed: members still trust each other."""
+_FOR_ONE = (*_PASSED_OVER, ExtendSignedUntil)
+"""Steps that concern one holder. All others, such as BeginSigning, rely on all bundles and key pairs."""
 
 
 def signer_of(seen: Seen) -> AuthoritySecret | None:

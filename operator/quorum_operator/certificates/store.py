@@ -9,8 +9,10 @@ import contextlib
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from quorum_node.security.certificate_identity import Role
 from quorum_operator.certificates import checks, documents, issuing, pem, steps
 from quorum_operator.certificates.documents import Object
+from quorum_operator.certificates.handshake import rejection
 from quorum_operator.certificates.holders import Holder
 from quorum_operator.certificates.issued import IssuedObjects, request_name
 from quorum_operator.certificates.issued import pair_of as issued_pair
@@ -235,7 +237,7 @@ async def write(api: KubeApi, owner: Owner, found: Found, step: steps.Step, now:
             made = await _put_trust(api, body, version, objects.trust)
             return replace(found, objects=replace(objects, trust=made))
         case steps.WriteLeaf(holder, generation, bundle, version, _, extras, revoked):
-            pair = issuing.issue(owner, holder, _authority(objects, generation), now)
+            pair = _issued_by(owner, holder, _authority(objects, generation), now)
             body = documents.leaf_secret(
                 *(owner, holder, pair, bundle),
                 extras=extras,
@@ -326,6 +328,17 @@ def certificates_in(owner: Owner, holders: tuple[Holder, ...], found: Found) -> 
         except pem.Unreadable:
             continue
     return tuple(dict.fromkeys(shown))
+
+
+def _issued_by(owner: Owner, holder: Holder, authority: issuing.Pair, now: float) -> issuing.Pair:
+    """A certificate that members accept. Raises ValueError if they would refuse it: the user's authority may be
+    limited to other names or usages.
+    """
+    pair = issuing.issue(owner, holder, authority, now)
+    why = rejection(pair, authority.certificate, serves=holder.role is Role.MEMBER)
+    if why is not None:
+        raise ValueError(f"members would refuse it: {why}")
+    return pair
 
 
 def _authority(objects: Objects, generation: int) -> issuing.Pair:

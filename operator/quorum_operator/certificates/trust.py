@@ -9,7 +9,7 @@ from quorum_operator.certificates.holders import Holder
 from quorum_operator.certificates.known import extras_in_secrets, known_authorities
 from quorum_operator.certificates.lifetimes import SURELY_OVER_S
 from quorum_operator.certificates.pem import Read, anchor_of, is_same_authority
-from quorum_operator.certificates.steps import ApplyTrust, Step, WriteBundle
+from quorum_operator.certificates.steps import ApplyTrust, Step, WriteBundle, WriteLeaf
 
 
 class Trust:
@@ -165,6 +165,25 @@ class Trust:
         about = {each.fingerprint for bundle in bundles for each in bundle}
         once = {name for leaf in seen.leaves for name in leaf.extras} & about
         return names_of(self.extras) | (once - names_of(self.own_bundle))
+
+    def is_independent(self, step: Step, held: Step) -> bool:
+        """Whether a step of one holder may be executed although `held`, that of another, could not be: not a key pair
+        from an authority that the bundle of a member does not contain, which could not be written.
+        """
+        if not isinstance(held, WriteBundle) or held.holder.role is not Role.MEMBER:
+            return True
+        signer = self._signer_of(step)
+        member, leaf = self.members.get(held.holder.name), self.leaves.get(held.holder.name)
+        if signer is None or (member is not None and not member.running):
+            return True
+        return leaf is not None and signer in names_of(leaf.bundle)
+
+    def _signer_of(self, step: Step) -> str | None:
+        """Fingerprint of the authority of the key pair that a step writes; None if it writes none."""
+        if not isinstance(step, WriteLeaf):
+            return None
+        own = self.usable.get(step.generation)
+        return own.certificate.fingerprint if own is not None and own.certificate else ""
 
     def _has_no_pair(self, holder: Holder) -> bool:
         leaf = self.leaves.get(holder.name)

@@ -10,6 +10,7 @@ from quorum_operator.backup_crd import BackupSpec
 from quorum_operator.crd import MetadataQuorumSpec
 from quorum_operator.desired import object_store, pod_template
 from quorum_operator.desired.arguments import literal
+from quorum_operator.desired.formation_defaults import REQUESTS
 from quorum_operator.desired.names import (
     LABEL_BACKUP,
     LABEL_MANAGED_BY,
@@ -21,6 +22,7 @@ from quorum_operator.desired.names import (
     Owner,
     metadata,
 )
+from quorum_operator.planner.formation_defaults import Defaults, FormationDefault
 
 HOLDER = "backup"
 """Name of the archiver; its certificate is in the Secret QUORUM-backup-tls."""
@@ -45,8 +47,15 @@ def labels(owner: Owner) -> dict[str, str]:
     }
 
 
-def build(owner: Owner, spec: MetadataQuorumSpec, backup: BackupSpec, *, secured: bool) -> Object:
-    """The CronJob. `secured`: the members have certificates."""
+def build(
+    owner: Owner,
+    spec: MetadataQuorumSpec,
+    backup: BackupSpec,
+    *,
+    secured: bool,
+    defaults: Defaults = frozenset(),
+) -> Object:
+    """The CronJob. `secured`: the members have certificates; `defaults`: of the quorum's formation."""
     schedule: Object = {"schedule": backup.schedule}
     if backup.time_zone is not None:
         schedule["timeZone"] = backup.time_zone
@@ -56,7 +65,9 @@ def build(owner: Owner, spec: MetadataQuorumSpec, backup: BackupSpec, *, secured
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "restartPolicy": "Never",
-        "containers": [_container(owner, spec, backup, secured=secured)],
+        "containers": [
+            {**_container(owner, spec, backup, secured=secured), **_resources(backup, defaults)}
+        ],
         "volumes": [
             *_target_volumes(backup),
             *([_tls_volume(owner)] if secured else []),
@@ -89,6 +100,13 @@ def build(owner: Owner, spec: MetadataQuorumSpec, backup: BackupSpec, *, secured
             },
         },
     }
+
+
+def _resources(backup: BackupSpec, defaults: Defaults) -> Object:
+    """A ResourceQuota may demand them of every pod of the namespace."""
+    if backup.resources is not None:
+        return {"resources": backup.resources}
+    return {"resources": REQUESTS} if FormationDefault.RESOURCES in defaults else {}
 
 
 def _target_volumes(backup: BackupSpec) -> list[Object]:

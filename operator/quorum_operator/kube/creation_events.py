@@ -1,5 +1,6 @@
-"""Events of the StatefulSet controller about a pod or claim that it can't create. Pure functions."""
+"""Events of the controllers of StatefulSets and Jobs about a pod or claim that they can't create. Pure functions."""
 
+import re
 from typing import Any
 
 from quorum_operator.kube.mounts import occurred_at
@@ -9,8 +10,8 @@ from quorum_operator.planner.noticed import NotMade
 Object = dict[str, Any]
 
 _FAILED, _MADE = "FailedCreate", "SuccessfulCreate"
-_BEFORE_CAUSE = "failed error: "
-"""Text before the API server's answer in the controller's message."""
+_BEFORE_CAUSE = re.compile("^(Error creating: |.*failed error: )", re.DOTALL)
+"""Text before the API server's answer in the message: of the controller of Jobs, and of StatefulSets."""
 _MESSAGE_MOST = 500
 
 
@@ -21,7 +22,7 @@ def needs_events(owned: Object, pod: Object | None) -> bool:
 
 
 def not_made(events: list[Object]) -> NotMade | None:
-    """The last refusal by the API server, if the StatefulSet has created nothing since then; else None."""
+    """The last refusal by the API server, if the owner has created nothing since then; else None."""
     failures = [each for each in events if each.get("reason") == _FAILED]
     latest = max(failures, key=occurred_at, default=None)
     if latest is None:
@@ -30,7 +31,7 @@ def not_made(events: list[Object]) -> NotMade | None:
     if any(occurred_at(each) > occurred_at(latest) for each in made):
         return None
     message = str(latest.get("message") or "")
-    answer = message.rpartition(_BEFORE_CAUSE)[2][:_MESSAGE_MOST].rstrip(". ")
+    answer = _BEFORE_CAUSE.sub("", message)[:_MESSAGE_MOST].rstrip(". ")
     # The controller has all rights, so any refusal comes from admission.
     reason = reason_in(answer) or ("Invalid" if " is invalid: " in answer else "AdmissionDenied")
     return NotMade(reason, f"{answer}. {advice_on(reason)}")

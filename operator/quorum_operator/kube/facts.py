@@ -177,9 +177,11 @@ def storage_facts(text: str | None, fallback: StorageChoice) -> StorageChoice:
 
 
 def claimed_storage(
-    stateful_set: Object, fallback: StorageChoice, claim: Object | None = None
+    stateful_set: Object, wanted: StorageChoice, claim: Object | None = None
 ) -> StorageChoice:
-    """The storage in a StatefulSet's claim template, which is immutable; later expansions are in the annotation.
+    """The storage that a StatefulSet was created for, as noted in its claim template, which is immutable; later
+    expansions are in the annotation. What the template requests counts only without that note, or if the spec has come to
+    want just that: an admission webhook may have changed it, and would change that of the next member as well.
 
     An annotation that names another class, less than the template, or more than the `claim` requests was edited.
     """
@@ -188,10 +190,13 @@ def claimed_storage(
     for template in stateful_set["spec"].get("volumeClaimTemplates") or []:
         size = template["spec"].get("resources", {}).get("requests", {}).get("storage")
         if size is not None:
-            made = StorageChoice(size, template["spec"].get("storageClassName"))
+            stored = StorageChoice(size, template["spec"].get("storageClassName"))
+            sent = (template.get("metadata") or {}).get("annotations") or {}
+            asked = storage_facts(sent.get(names.ANNOTATION_STORAGE), stored)
+            made = stored if stored == wanted else asked
             found = storage_facts(noted, made)
             return found if _is_expansion(found, made, claim) else made
-    return storage_facts(noted, fallback)
+    return storage_facts(noted, wanted)
 
 
 def _is_expansion(found: StorageChoice, made: StorageChoice, claim: Object | None) -> bool:

@@ -11,13 +11,14 @@ from typing import Any
 from quorum_operator.desired import names
 from quorum_operator.kube.facts import overrides_in
 from quorum_operator.kube.node_container import made_from_template
+from quorum_operator.kube.pod_resources import resources_without_defaults
 from quorum_operator.object_store_crd import ACCESS_KEY, SECRET_KEY, SESSION_TOKEN
 from quorum_operator.planner.member_problems import IMAGE_FAULTS
 from quorum_operator.planner.observed import PodFacts
 
 Object = dict[str, Any]
 
-_PROGRAM = ("name", "image", "command", "args", "env", "envFrom", "resources")
+_PROGRAM = ("name", "image", "command", "args", "env", "envFrom")
 _PLACEMENT = ("nodeSelector", "affinity", "topologySpreadConstraints")
 _ADDED_TOLERATIONS = "node.kubernetes.io/"
 """Keys of tolerations that the API server adds to every pod."""
@@ -66,6 +67,7 @@ def _program(pod: Object, template: Object) -> list[Object]:
     """The program of each container that is in the template."""
     programs = [
         {part: _lasting(each[part]) for part in _PROGRAM if each.get(part)}
+        | {"resources": resources_without_defaults(each, pod, template)}
         for each in made_from_template(pod, template)
     ]
     return [{part: value for part, value in each.items() if value} for each in programs]

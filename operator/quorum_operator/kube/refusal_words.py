@@ -4,7 +4,10 @@ SEALED = "Sealed"
 """Reason: the contents of an object with `immutable: true` have to change."""
 
 _WHAT_TO_DO = {
-    "QuotaExceeded": "Raise the ResourceQuota of the namespace, or request less in the spec.",
+    "QuotaExceeded": (
+        "Raise the ResourceQuota of the namespace, or request less in the spec. What must be specified belongs into "
+        "spec.resources, for backups into spec.backup.resources."
+    ),
     "AdmissionDenied": "Change the policy that rejects it, or the spec so that it complies.",
     "Invalid": "Correct the spec: the API server rejects the object made from it.",
     SEALED: (

@@ -79,6 +79,12 @@ def _without_future(earlier: BackupStatus, now: float) -> BackupStatus:
     return earlier.model_copy(update=dict.fromkeys(future))
 
 
+def reported_until(earlier: BackupStatus | None) -> float:
+    """The end of the newest run in the status, in seconds since 1970; 0 if there is none."""
+    found = earlier or BackupStatus()
+    return max(_seconds(found.last_failure_at), _seconds(found.last_success_at))
+
+
 def is_overdue(seen: BackupsSeen, now: float) -> bool:
     """Whether the last successful backup is too old."""
     status = seen.status

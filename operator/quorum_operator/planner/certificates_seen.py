@@ -48,5 +48,7 @@ class CertificatesSeen:
     """Whether an external issuer issues the certificates."""
     authority: int | None = None
     """The generation that signs."""
+    without_revoked: frozenset[str] = frozenset()
+    """Members whose Secret lacks the file of revoked certificates, without which a process does not start."""
     renewal_at: float | None = None
     """Time at which the next certificate is renewed (seconds since 1970); None while steps are pending."""

@@ -56,7 +56,14 @@ REASONS: dict[str, tuple[str, ...]] = {
     ),
     "TlsBlocked": (
         *("NothingBlocked", "EndsSoon", "Expired", "HalfWritten", "KeyMismatch", "Missing"),
-        *("NotAnAuthority", "NotYetValid", "SameName", "TooMany", "TrustedExpired"),
+        *(
+            "CannotCertify",
+            "NotAnAuthority",
+            "NotYetValid",
+            "SameName",
+            "TooMany",
+            "TrustedExpired",
+        ),
         *("RevokedMissing", "RevokedTooLong", "RevokedUnreadable"),
         *("TrustedMissing", "TrustedUnreadable", "IssuerFailed", "IssuerForbidden", "IssuerLate"),
         *("IssuerMissing", "IssuedUnusable", "NameUnusable"),

@@ -19,6 +19,7 @@ from quorum_operator.planner.observed import (
 MOUNT_FAILURE_FRESH_S = 180.0
 """The kubelet repeats a failed mount at least every two minutes; an older event is outdated."""
 
+STORAGE_FAILED = "StorageFailed"
 REPLICA_REPLACED = "ReplicaReplaced"
 HOST_DELETED = "HostDeleted"
 VOLUME_NOT_MOUNTED = "VolumeNotMounted"
@@ -26,6 +27,9 @@ VOLUME_NOT_USABLE = "PodCannotStart"
 
 CIRCUMSTANCES = frozenset({HOST_DELETED, VOLUME_NOT_MOUNTED, VOLUME_NOT_USABLE})
 """Reasons of a failure mark that can be revoked. All others are permanent."""
+
+REPORTED_BY_THE_PROCESS = frozenset({STORAGE_FAILED, REPLICA_REPLACED})
+"""Reasons that only the member's process reports. A new version may report them of every disk."""
 
 _BEFORE_THE_CONTAINER = frozenset({"ContainerCreating", "PodInitializing"})
 
@@ -47,9 +51,9 @@ def proof(incarnation: Incarnation) -> Sign | None:
     claim, volume = incarnation.claim, incarnation.volume
     if pod is not None and pod.exit_code == ExitCode.STORAGE_FAILED:
         details = pod.exit_message or f"exit code {pod.exit_code}"
-        return Sign("StorageFailed", f"{pod.name}: {details}", since=pod.exit_at)
+        return Sign(STORAGE_FAILED, f"{pod.name}: {details}", since=pod.exit_at)
     if report is not None and report.storage == "failed":
-        return Sign("StorageFailed", report.storage_detail or "reported by the node")
+        return Sign(STORAGE_FAILED, report.storage_detail or "reported by the node")
     if volume is not None and volume.phase == "Failed":
         return Sign("VolumeFailed", f"PersistentVolume {volume.name} is Failed")
     if claim is not None and claim.phase == "Lost":

@@ -1,7 +1,7 @@
 """The formation of a quorum, and the one case in which it is repeated.
 
 The identity object is created before any pod. If the founder is lost before the quorum was formed, a new identity with
-a new cluster id is created, and nothing is deleted. All initial members start at once; the founder forms the quorum,
+a new cluster id is created, and nothing is deleted; not more often than `spec.repair.maxReplacementsPerHour` permits. All initial members start at once; the founder forms the quorum,
 the others join.
 """
 
@@ -21,6 +21,7 @@ from quorum_operator.planner.step import (
 )
 
 RETRY_FORMING_S = 0.3
+RETRY_CAPPED_S = 60.0
 MAX_ID = 40
 """Sufficient for the largest quorum with the longest spec.retire."""
 
@@ -73,11 +74,30 @@ def plan_new_formation(at: Situation) -> Step | None:
             "the founder",
             5.0,
         )
-    return CreateIdentity(
+    return _too_often(at) or CreateIdentity(
         identity.index + 1,
         identity.founder_id,
         at.seen.wanted.replicas,
         "the founder's disk failed before the quorum was formed",
+    )
+
+
+def _too_often(at: Situation) -> Wait | None:
+    """The step if the disks of too many members have failed on the storage that the spec asks for. Each formation takes
+    new volumes, so a storage class without a usable one would be asked for ever more of them.
+    """
+    founder, limit = founder_incarnation(at), at.seen.wanted.max_replacements_per_hour
+    assert founder is not None
+    assert founder.failed is not None
+    failures = at.recent_failures()
+    if failures <= limit or founder.storage != at.seen.wanted.storage:
+        return None
+    return Wait(
+        f"the quorum {at.seen.name} has not formed: the disks of {failures} members failed within the last hour, the last "
+        f"one with {founder.failed.reason} ({founder.failed.evidence}). Correct spec.storage, or the storage class, and "
+        "then raise the limit or wait until it permits the next attempt",
+        "spec.repair.maxReplacementsPerHour",
+        RETRY_CAPPED_S,
     )
 
 

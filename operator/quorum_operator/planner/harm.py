@@ -4,7 +4,8 @@ The observation has a describe and pods that were read for this step (`last_look
 
 - no sign of failure stops a voter that fetches from a confirmed leader;
 - a planned stop, and the removal of a voter, leave a live majority;
-- nothing is stopped, removed or deleted without a confirmed describe, except for a recovery or a new formation.
+- nothing is stopped, removed or deleted without a confirmed describe, except for a recovery, or before the quorum has
+  formed.
 
 The rules are independent of the planner and hold for each step separately, whichever operator planned it and however
 many members are affected.
@@ -158,7 +159,8 @@ def _of_restart(at: Situation, pod: str, pod_uid: str) -> str | None:
     if key not in at.voters and each.report is not None and at.acts_as_voter(each):
         key = Key(each.node_id, each.report.uuid)
     if view is None:
-        return None if each.recovery is not None else UNCONFIRMED
+        formed = at.identity is None or at.identity.formed
+        return UNCONFIRMED if formed and each.recovery is None else None
     if key is None or key not in at.live:
         return None
     if each.recovery is None:

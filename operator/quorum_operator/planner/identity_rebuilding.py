@@ -1,8 +1,9 @@
 """Recreates a deleted or damaged identity ConfigMap, or reports what is missing for that.
 
 Owns the required evidence. A confirmed describe contains the cluster id. Otherwise all StatefulSets have to start
-their processes with the same one, and the log of a voter has to belong to that cluster. If the StatefulSets are
-deleted too, the status and the claims of this resource are used. All other sources of the cluster id must agree.
+their processes with the same one, and the log of a voter has to belong to that cluster; while no process runs,
+the claims of the members and the status have to name it. If the StatefulSets are deleted too, the status and the
+claims of this resource are used. All other sources of the cluster id must agree.
 
 A recreated identity permits no member to format a directory, unless the formation is verifiably incomplete and the
 founder's StatefulSet still has that permission. Two operators with the same facts create the same object.
@@ -148,6 +149,19 @@ class IdentityLeft:
         return named and self.cluster_id is not None and self.at.seen.known_cluster_id is not None
 
     @cached_property
+    def _is_dormant(self) -> bool:
+        """Whether no process runs that could answer, and the members' claims and the status have the cluster id of all
+        StatefulSets. Without an identity no template can be corrected, so none might ever run again.
+        """
+        at = self.at
+        if any(each.pod is not None and each.pod.running for each in at.current):
+            return False
+        marks = [each.claim.marks for each in at.current if each.claim is not None]
+        mine = [one for one in marks if one.uuid and one.resource_uid == at.seen.resource_uid]
+        recorded = {one.cluster_id for one in mine} | {at.seen.known_cluster_id}
+        return bool(mine) and recorded == {self.cluster_id} and at.known_voters > 0
+
+    @cached_property
     def proof(self) -> str:
         """The source of the cluster id."""
         if self.at.seen.view is not None:
@@ -178,7 +192,7 @@ class IdentityLeft:
         silent = [each.name for each in at.current if each.cluster_id is None]
         if silent:
             return f"the StatefulSet of {', '.join(silent)} names no cluster id, so the id is not certain: restore the ConfigMap from a copy"
-        if self._has_voters_log or self._is_untouched:
+        if self._has_voters_log or self._is_untouched or self._is_dormant:
             return None
         return (
             f"the StatefulSets agree on the cluster id {self.cluster_id}, but no voter with that id in its log "

@@ -78,23 +78,21 @@ def member_problem(each: Incarnation, unreachable: str | None = None) -> str | N
     if each.stopped is not None and unreachable is not None:
         return f"{LEFT}: it is stopped; its pod is deleted when the host is back ({unreachable})"
     if each.stopped is not None:
-        return f"Stopped: {each.stopped}"
+        return "; ".join(filter(None, [f"Stopped: {each.stopped}", _held_deletion(each)]))
     if unreachable is not None:
         return f"Unreachable: {unreachable}"
     if each.claim is not None and each.claim.deleting:
         return "ClaimTerminating"
-    pod, deleted = each.pod, deleted_host(each)
+    pod, deleted, held = each.pod, deleted_host(each), _held_deletion(each)
     if deleted is not None and each.report is None:
         return f"{deleted.reason}: {deleted.evidence}"
-    if pod is None and each.held_by:
-        return f"{NO_POD}: {_held(f'StatefulSet/{each.name}', each.held_by)}"
+    if pod is None and held is not None:
+        return f"{NO_POD}: {held}"
     if pod is None:
         refused = each.not_made
         return NO_POD if refused is None else f"{NO_POD}: {refused.reason}: {refused.message}"
-    if pod.deleting and pod.held_by:
-        return f"PodTerminating: {_held(f'Pod/{pod.name}', pod.held_by)}"
     if pod.deleting:
-        return "PodTerminating"
+        return "PodTerminating" if held is None else f"PodTerminating: {held}"
     if pod.unschedulable is not None:
         return f"Unschedulable: {pod.unschedulable}"
     if not pod.ready:
@@ -105,6 +103,14 @@ def member_problem(each: Incarnation, unreachable: str | None = None) -> str | N
             )
         return cannot_start(pod) or ("NotReady" if detail is None else f"NotReady: {detail}")
     return None
+
+
+def _held_deletion(each: Incarnation) -> str | None:
+    """Message about the pod or StatefulSet of a member that waits for finalizers; None if neither does."""
+    pod = each.pod
+    if pod is None:
+        return _held(f"StatefulSet/{each.name}", each.held_by) if each.held_by else None
+    return _held(f"Pod/{pod.name}", pod.held_by) if pod.deleting and pod.held_by else None
 
 
 def _held(what: str, finalizers: tuple[str, ...]) -> str:

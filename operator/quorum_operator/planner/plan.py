@@ -22,7 +22,12 @@ from quorum_operator.planner.placement import plan_held_move
 from quorum_operator.planner.rebuilding import plan_rebuild
 from quorum_operator.planner.recovery import may_start_again, plan_recovery
 from quorum_operator.planner.refusals import held, may_continue, next_attempt, waiting_for
-from quorum_operator.planner.restart import is_unable_to_start, plan_idle_restart, plan_restart
+from quorum_operator.planner.restart import (
+    is_unable_to_start,
+    plan_forming_restart,
+    plan_idle_restart,
+    plan_restart,
+)
 from quorum_operator.planner.situation import FENCED, Situation
 from quorum_operator.planner.step import (
     ApplyObjects,
@@ -318,6 +323,13 @@ def _update(at: Situation) -> Step | None:
     return _first(at, (_update_of(at, each) for each in at.non_voters_first(at.current)))
 
 
+def _update_unconfirmed(at: Situation) -> Step | None:
+    """Without a leader templates are updated, too. Nothing restarts, but a pod that is deleted by hand comes back with
+    the corrected one.
+    """
+    return _update(at) if at.view is None else None
+
+
 def _update_of(at: Situation, each: Incarnation) -> Step | None:
     wanted = at.seen.templates.get(each.name)
     if wanted is None or each.failed is not None or each.stopped is not None:
@@ -366,6 +378,7 @@ def _leftovers(at: Situation) -> Step | None:
         DeleteIncarnation(target(each), f"{each.name} was removed and has stopped")
         for each in at.leftovers
         if each.replicas == 0 and each.stopped is not None and each.pod is None
+        if not each.held_by  # It is being deleted already, and waits for finalizers.
     ]
     return _first(at, [*stops, *deletions])
 
@@ -394,6 +407,8 @@ def _rules() -> Iterator[Rule]:
     yield _expand
     yield _update_idle
     yield plan_idle_restart
+    yield _update_unconfirmed
+    yield plan_forming_restart
     yield plan_formation
     yield _unconfirmed
     yield hold_for_target

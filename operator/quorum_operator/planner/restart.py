@@ -36,6 +36,23 @@ def plan_idle_restart(at: Situation) -> Step | None:
     return back
 
 
+def plan_forming_restart(at: Situation) -> Step | None:
+    """Restart outdated members that run, but don't serve, before the quorum has formed: the earlier image or
+    configuration may be what keeps it from forming, and nothing was written yet.
+    """
+    if at.view is not None or at.identity is None or at.identity.formed:
+        return None
+    for each in at.current:
+        if each.pod is None or each.pod.ready or not _is_stale(at, each):
+            continue
+        step = restart_of(
+            at, each.pod, f"{each.name} runs an old image or configuration, and has not formed"
+        )
+        if held(at.seen, step) is None:
+            return step
+    return None
+
+
 def _why_recreated(pod: PodFacts) -> str:
     if _lacks_permission(pod):
         return "may not use its volume; owner and mode are set for a new pod"
@@ -162,7 +179,12 @@ def _is_stale(at: Situation, each: Incarnation) -> bool:
 
 
 def _is_held(at: Situation, each: Incarnation) -> bool:
-    """Whether a pause or a maintenance window holds the restart back; repairs are never held back."""
+    """Whether a pause or a maintenance window holds the restart back; repairs are never held back. A member whose Secret
+    is incomplete is not restarted either: it would not start again.
+    """
+    found = at.seen.certificates
+    if found is not None and each.name in found.without_revoked:
+        return True
     return restart_hold(at, each) is not None and not _refuses_token(at, each)
 
 

@@ -153,7 +153,7 @@ def _members(at: Situation) -> list[MemberStatus]:
     for each in at.current:
         key = each.key
         voter = key is not None and key in at.voters
-        if not voter and each.replicas == 0 and each.pod is None:
+        if not voter and each.replicas == 0 and each.pod is None and not each.held_by:
             continue
         replica = replicas.get(key) if key is not None else None
         away = at.reachability.unreachable.get(each.name)

@@ -8,6 +8,7 @@ and nothing is held back.
 
 from collections.abc import Iterator
 
+from quorum_operator.planner.evidence import REPORTED_BY_THE_PROCESS
 from quorum_operator.planner.observed import Incarnation, PodFacts
 from quorum_operator.planner.situation import Situation
 from quorum_operator.planner.step import RecordUpdate, Step
@@ -48,11 +49,7 @@ def plan_canary_result(at: Situation) -> Step | None:
         return None
     canary = _canary(at, record)
     if canary is None:
-        return _write(
-            at,
-            UpdateRecord(record.settled),
-            f"{record.canary} no longer exists: another canary is chosen",
-        )
+        return _lost_canary(at, record)
     why = _failure(at, update, canary)
     if why is not None:
         failed = _outcome(at, record, UpdateOutcome.FAILED, why)
@@ -61,6 +58,25 @@ def plan_canary_result(at: Situation) -> Step | None:
         return None
     passed = _outcome(at, record, UpdateOutcome.PASSED)
     return _write(at, passed, f"{canary.name} was ready and caught up for {update.soak_s:g} s")
+
+
+def _lost_canary(at: Situation, record: UpdateRecord) -> Step:
+    """The canary was removed or has failed: another one is chosen, unless its own process has condemned its disk. The
+    update may be the reason, and would condemn one disk after the other.
+    """
+    gone = next((each for each in at.current if each.name == record.canary), None)
+    latch = gone.failed if gone is not None else None
+    if gone is None or latch is None or latch.reason not in REPORTED_BY_THE_PROCESS:
+        why = f"{record.canary} no longer exists: another canary is chosen"
+        return _write(at, UpdateRecord(record.settled), why)
+    if latch.at < record.at or not (gone.pod is None or _has_the_update(at, gone)):
+        why = (
+            f"the disk of {record.canary} failed before it had the update: another canary is chosen"
+        )
+        return _write(at, UpdateRecord(record.settled), why)
+    why = f"its disk failed ({latch.reason}: {latch.evidence})"
+    failed = _outcome(at, record, UpdateOutcome.FAILED, why)
+    return _write(at, failed, f"{gone.name} is not followed by others: {why}")
 
 
 def plan_urgent_update(at: Situation) -> Step | None:

@@ -19,7 +19,7 @@ ISSUED = {
 def allow_certificates(env: Env) -> None:
     """What the chart grants with certManager.enabled (tests/unit/packaging/test_chart.py)."""
     space = env.namespace
-    verbs = ["get", "create", "patch"]
+    verbs = ["get", "list", "create", "patch", "delete"]
     rule = {"apiGroups": ["cert-manager.io"], "resources": ["certificates"], "verbs": verbs}
     group, meta = "rbac.authorization.k8s.io", {"name": "issuer", "namespace": space}
     version = f"{group}/v1"

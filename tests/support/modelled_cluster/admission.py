@@ -85,13 +85,36 @@ class Admission:
             made.setdefault("status", {"phase": "Pending"})
         if plural == "pods" and verb == "create":
             made.setdefault("status", {"phase": "Pending"})
-            for limits in self._limits():
-                for each in made["spec"]["containers"]:
-                    each.setdefault("resources", {}).setdefault("limits", dict(limits))
+            self._default_resources(made)
+
+    def _default_resources(self, pod: Object) -> None:
+        """Requests are those of the limits, and a LimitRange adds both, with an annotation."""
+        added = []
+        for each in pod["spec"]["containers"]:
+            resources = each.setdefault("resources", {})
+            _complete(resources, "requests", resources.get("limits") or {})
+            added += [
+                f"{', '.join(keys)} {kind[:-1]} for container {each['name']}"
+                for limits in self._limits()
+                for kind in ("requests", "limits")
+                if (keys := _complete(resources, kind, limits))
+            ]
+        if added:
+            notes = pod["metadata"].setdefault("annotations", {})
+            notes["kubernetes.io/limit-ranger"] = f"LimitRanger plugin set: {'; '.join(added)}"
 
     def _limits(self) -> Iterable[dict[str, Any]]:
         for each in self._store.of(f"{self._space}/limitranges"):
             yield each["spec"]["limits"][0]["default"]
+
+
+def _complete(resources: Object, kind: str, defaults: Object) -> list[str]:
+    """Add missing resources of a kind. Returns their names."""
+    there = resources.get(kind) or {}
+    missing = sorted(defaults.keys() - there.keys())
+    if missing:
+        resources[kind] = {**there, **{key: defaults[key] for key in missing}}
+    return missing
 
 
 def _check_affinity(pod: Object) -> None:

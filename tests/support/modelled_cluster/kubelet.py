@@ -178,6 +178,7 @@ class Kubelets:
             runtime.mounted, disk.closed = True, False  # fsGroup
         overrides = Process(pod, disk, self._quorum_of("")).overrides
         process = Process(pod, disk, self._quorum_of(overrides["cluster.id"]))
+        self._read_files(pod, process, now)
         ended = self._too_small(pod) or process.start(
             self._properties(pod),
             self._rng,
@@ -191,7 +192,6 @@ class Kubelets:
             return
         runtime.process, runtime.began_at, runtime.serving_since = process, now, None
         runtime.formatted = True
-        self._read_files(pod, process, now)
         process.quorum.start(process.key, disk.replica, now)  # type: ignore[arg-type]
 
     def _too_small(self, pod: Object) -> Exit | None:

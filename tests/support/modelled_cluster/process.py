@@ -74,8 +74,7 @@ class Process:
 
     @property
     def serves(self) -> bool:
-        waits = self.secured and self.loaded is None
-        return not (self.frozen or self.disk.frozen or waits)
+        return not (self.frozen or self.disk.frozen)
 
     def trusts(self, other: "Process") -> bool:
         """Whether a connection of two processes is accepted by this one."""
@@ -90,7 +89,9 @@ class Process:
     def start(
         self, properties: str, rng: random.Random, *, latched: bool, formatted: bool
     ) -> Exit | None:
-        """Check what a node checks; None if it runs. `formatted`: an earlier process of this pod had a directory."""
+        """Check what a node checks, after its files were read; None if it runs. `formatted`: an earlier process of this pod
+        had a directory.
+        """
         security = self.pod["spec"].get("securityContext") or {}
         if security.get("runAsUser") == _STRANGER or self.disk.closed:
             return exit_of(TerminationReason.NO_PERMISSION, "the data directory can't be read")
@@ -98,6 +99,9 @@ class Process:
             if not value.strip().isdigit():
                 text = f"controller.quorum.fetch.timeout.ms: {value} is no number"
                 return exit_of(TerminationReason.BAD_CONFIGURATION, text)
+        if self.secured and self.loaded is None:
+            text = "listener CONTROLLER can't use TLS: keystore.pem does not exist"
+            return exit_of(TerminationReason.BAD_CONFIGURATION, text)
         if latched or self.disk.corrupt:
             return exit_of(TerminationReason.STORAGE_FAILED, "the log can't be trusted")
         failed = self.fault()

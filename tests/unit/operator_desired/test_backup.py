@@ -13,10 +13,12 @@ from quorum_operator.backup_crd import BackupSpec, RestoreFromSpec
 from quorum_operator.certificates.members import others_of
 from quorum_operator.crd import MetadataQuorumSpec
 from quorum_operator.desired import backup, network_policy, stateful_set
+from quorum_operator.desired.formation_defaults import REQUESTS
 from quorum_operator.desired.names import LABEL_INSTANCE, LABEL_NAME, Owner
 from quorum_operator.desired.stateful_set import Member
 from quorum_operator.kube.pod_template import with_template
 from quorum_operator.object_store_crd import ENDPOINT, ObjectStoreSpec
+from quorum_operator.planner.formation_defaults import FormationDefault
 from quorum_operator.planner.observed import Identity, PodFacts
 from quorum_operator.planner.tls_stage import TlsStage
 from quorum_operator.pod_template_crd import PodTemplateSpec
@@ -48,6 +50,23 @@ def test_job_arguments_are_accepted_by_the_backup_program() -> None:
     plain = pod_of(backup.build(OWNER, SPEC, BACKUP, secured=False))["spec"]
     assert "--tls" not in plain["containers"][0]["args"]
     assert [each["name"] for each in plain["volumes"]] == ["backup"]
+
+
+def resources_of(taken: BackupSpec, *defaults: FormationDefault) -> object:
+    made = backup.build(OWNER, SPEC, taken, secured=True, defaults=frozenset(defaults))
+    (container,) = pod_of(made)["spec"]["containers"]
+    return container.get("resources")
+
+
+def test_backup_requests_resources_as_a_quota_may_demand() -> None:
+    """Those of quorums that were formed by an earlier version stay the same."""
+    limits = {"limits": {"memory": "1Gi"}}
+    given = BACKUP.model_copy(update={"resources": limits})
+    assert resources_of(BACKUP) is None
+    assert resources_of(BACKUP, FormationDefault.RESOURCES) == REQUESTS
+    assert resources_of(given, FormationDefault.RESOURCES) == limits
+    nothing = BACKUP.model_copy(update={"resources": {}})
+    assert resources_of(nothing, FormationDefault.RESOURCES) == {}
 
 
 @pytest.mark.requirement("OP-10")

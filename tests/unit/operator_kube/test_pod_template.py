@@ -83,6 +83,37 @@ def test_environment_variables_and_mounts_are_compared_exactly() -> None:
         assert found.runs_other == other
 
 
+LIMITS = {"limits": {"cpu": "1", "memory": "1Gi"}}
+RANGED = "LimitRanger plugin set: cpu, memory request for container node; memory limit for container node"
+
+
+@pytest.mark.parametrize(
+    ("was", "wanted", "note", "other"),
+    [
+        ({**LIMITS, "requests": LIMITS["limits"]}, LIMITS, None, False),
+        ({"requests": {"cpu": "50m", "memory": "1Gi"}, "limits": {"memory": "1Gi"}}, {}, RANGED, False),
+        ({"requests": {"cpu": "50m"}, "limits": {"memory": "1Gi"}}, {"requests": {"cpu": "50m"}}, RANGED, False),
+        ({"requests": {"cpu": "50m"}}, {}, RANGED.replace("node", "proxy"), True),
+        ({"requests": {"cpu": "50m"}}, {}, "edited", True),
+        ({"requests": {"cpu": "50m"}}, {}, None, True),
+        ({"requests": {"cpu": "50m"}}, {"requests": {"cpu": "60m"}}, RANGED, True),
+        ({}, LIMITS, None, True),
+        ({**LIMITS, "requests": LIMITS["limits"]}, {"requests": {"cpu": "100m"}, **LIMITS}, None, True),
+    ],
+)  # fmt: skip
+def test_resources_that_kubernetes_adds_to_a_pod_are_no_changed_program(
+    was: dict[str, Any], wanted: dict[str, Any], note: str | None, other: bool
+) -> None:
+    """Requests equal to the limits, and the defaults of a LimitRange."""
+    owned, running = owned_and_pod(COMMON, COMMON, {}, {})
+    running["spec"]["containers"][0]["resources"] = was
+    running["metadata"]["annotations"] = {"kubernetes.io/limit-ranger": note} if note else {}
+    owned["spec"]["template"]["spec"]["containers"][0]["resources"] = wanted
+    found = with_template(facts.pod_facts(running, None), running, owned)
+    assert found.runs_other == other
+    assert found.outdated
+
+
 GIVEN = [
     {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute"},
     {"key": "node.kubernetes.io/memory-pressure", "operator": "Exists", "effect": "NoSchedule"},

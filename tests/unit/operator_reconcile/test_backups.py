@@ -152,6 +152,46 @@ def test_backup_whose_output_is_gone_is_reported_without_it(api: InMemoryKubeApi
     assert event["message"] == "backup backup-2, up to offset 50, 1 bytes"
 
 
+NO_REQUESTS = (
+    'Error creating: pods "demo-backup-1-x" is forbidden: failed quota: strict: must specify '
+    "requests.cpu for: backup"
+)
+
+
+def without_pod(api: InMemoryKubeApi, name: str, ended_seconds_ago: float | None) -> None:
+    """A Job whose pods a ResourceQuota refuses, and the event about it."""
+    if ended_seconds_ago is not None:
+        ended(api, name, False, ended_seconds_ago, None)
+    place = f"/apis/batch/v1/namespaces/{SPACE}/jobs/{name}"
+    job = api.objects.setdefault(place, {"metadata": {"name": name, "labels": LABELS}})
+    job["metadata"]["uid"] = f"uid-{name}"
+    api.objects[f"/api/v1/namespaces/{SPACE}/events/{name}"] = {
+        "metadata": {"name": name, "creationTimestamp": time_text(30)},
+        "involvedObject": {"kind": "Job", "name": name, "uid": f"uid-{name}"},
+        "reason": "FailedCreate",
+        "message": NO_REQUESTS,
+        "lastTimestamp": time_text(10),
+    }
+
+
+def test_backup_whose_pod_is_refused_is_reported_with_the_reason(api: InMemoryKubeApi) -> None:
+    without_pod(api, "demo-backup-1", None)
+    reconcile(api)
+    status, reason, message = condition_of(api)
+    assert (status, reason) == ("False", "Refused")
+    assert "Job/demo-backup-1: pods" in message
+    assert "must specify requests.cpu" in message
+    assert "spec.backup.resources" in message, "the message has no advice"
+    without_pod(api, "demo-backup-1", 5)
+    reconcile(api)
+    assert condition_of(api)[1] == "LastRunFailed"
+    assert "must specify requests.cpu" in api.status["backup"]["lastFailure"]
+    asked: list[str] = []
+    api.refuse = lambda verb, path: asked.append(path)
+    reconcile(api)
+    assert not [each for each in asked if each.endswith("/events")], "the events are read again"
+
+
 @pytest.mark.requirement("OP-10")
 def test_outdated_backup_is_reported(api: InMemoryKubeApi) -> None:
     ended(api, "demo-backup-1", True, 7200, {"name": "backup-1"})

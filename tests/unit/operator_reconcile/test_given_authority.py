@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.x509 import DNSName, NameConstraints
 
 from quorum_operator.certificates import documents
 from quorum_operator.certificates.lifetimes import DAY_S
@@ -184,6 +185,7 @@ def test_operator_authority_changes_to_a_user_provided_one_and_back() -> None:
 
 
 FOREIGN = corporate("Foreign")
+ELSEWHERE = NameConstraints([DNSName("elsewhere.example.com")], None).public_bytes()
 WRONG: dict[str, tuple[Callable[[], Data | None], str, str]] = {
     "gone": (lambda: None, "Missing", "does not exist: spec.tls.caSecret names it"),
     "half-written": (
@@ -219,6 +221,21 @@ WRONG: dict[str, tuple[Callable[[], Data | None], str, str]] = {
         "correct the clocks",
     ),
     "one name, two keys": (lambda: data_of(corporate()), "SameName", "Give it a different subject"),
+    "for other names": (
+        lambda: data_of(
+            issue(
+                "Next",
+                authority=True,
+                start=NOW - timedelta(days=1),
+                end=NOW + timedelta(days=999),
+                hosts=(),
+                usages=None,
+                further={NameConstraints.oid.dotted_string: ELSEWHERE},
+            )
+        ),
+        "CannotCertify",
+        "members refuse the certificates that it signs: permitted subtree violation",
+    ),
     "a short key": (
         lambda: {
             **data_of(corporate("Next")),
@@ -231,7 +248,7 @@ WRONG: dict[str, tuple[Callable[[], Data | None], str, str]] = {
 
 
 @pytest.mark.requirement("OP-11")
-@pytest.mark.parametrize("wrong", in_part(WRONG, "another key"))
+@pytest.mark.parametrize("wrong", in_part(WRONG, "another key", "for other names"))
 def test_unusable_authority_is_reported_once_and_nothing_is_lost(wrong: str) -> None:
     made, reason, message = WRONG[wrong]
     env = env_with(corporate())

@@ -4,11 +4,13 @@ import asyncio
 from typing import Any
 
 import pytest
+from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from quorum_operator.certificates.lifetimes import DAY_S
 from quorum_operator.desired import names
 from quorum_operator.kube import paths
 from quorum_operator.kube.errors import Forbidden, NotFound
+from support.generated_certificates import BOTH_USAGES
 from support.in_memory_kube_api import SPACE, copied, running_quorum
 from support.modelled_issuer import ModelledIssuer, failed, ready, waiting
 from support.secured_quorum import Env, bundle_in, leaf_in, leaf_path, secret_path
@@ -280,6 +282,49 @@ def test_partial_certificate_of_the_issuer_is_not_used() -> None:
     assert reason == "IssuedUnusable"
     assert "tls.key is not the key of tls.crt" in message
     assert leaf_in(quorum.api.objects[leaf_path(2)]) == before
+
+
+def test_certificates_of_removed_holders_are_deleted() -> None:
+    """cert-manager would renew them for ever."""
+    quorum = Issuing()
+    broker = {"name": "kafka-7", "role": "broker", "nodeId": 7}
+    quorum.api.change_spec(tls={**ISSUED_TLS, "identities": [broker]})
+    quorum.settle()
+    foreign = copied(quorum.requests()["demo-kafka-7-issued"])
+    foreign["metadata"] |= {"name": "other-issued", "uid": "x", "ownerReferences": []}
+    quorum.api.objects[f"{REQUESTS}/other-issued"] = foreign
+    quorum.api.change_spec(tls=ISSUED_TLS)
+    quorum.settle()
+    assert set(quorum.requests()) == {
+        *(f"demo-{each}-1-issued" for each in MEMBERS),
+        *("demo-admin-issued", "demo-operator-issued", "other-issued"),
+    }
+    assert [e["message"] for e in quorum.api.events if e["reason"] == "DropRequest"] == [
+        "Certificate/demo-kafka-7-issued: its holder no longer exists"
+    ]
+    listed: list[str] = []
+    quorum.api.refuse = lambda verb, path: listed.append(path) if verb == "list" else None
+    quorum.looks(6)
+    assert listed.count(REQUESTS) == 1, "they are listed each time, although nothing has changed"
+
+
+def test_certificates_that_members_would_refuse_are_not_used() -> None:
+    """An issuer may grant other usages than requested, such as those of a server only. A member is a client, too."""
+    quorum = Issuing()
+    quorum.settle()
+    before = dict(quorum.nodes.loaded)
+    quorum.issuer.usages = (ExtendedKeyUsageOID.SERVER_AUTH,)
+    quorum.fulfil(again=True)
+    quorum.looks(4)
+    assert quorum.nodes.loaded == before
+    reason, message = quorum.blocked()
+    assert reason == "IssuedUnusable"
+    assert "members refuse tls.crt: unsuitable certificate purpose" in message
+    quorum.issuer.usages = BOTH_USAGES
+    quorum.fulfil(again=True)
+    quorum.settle()
+    assert all(quorum.nodes.loaded[each][0] != before[each][0] for each in MEMBERS)
+    assert quorum.blocked()[0] == "NothingBlocked"
 
 
 @pytest.mark.requirement("OP-11")

@@ -91,7 +91,7 @@ def test_cert_manager_rights_are_granted_if_enabled(
     assert not [each for each in without if each[0] == "cert-manager.io"]
     enabled = chart.render(helm, "certManager.enabled=true")
     more = chart.granted(chart.of_kind(enabled, "Role", "ClusterRole")) - without
-    verbs = ("get", "create", "patch")
+    verbs = ("get", "list", "create", "patch", "delete")
     assert more == {("cert-manager.io", "certificates", each) for each in verbs}
 
 
