@@ -1,4 +1,4 @@
-"""An archive in which files were removed or damaged: it is not merged, nor continued with what is left of them."""
+"""An archive in which files were removed or damaged: it is not merged, nor continued with what is left of them. And any name of one."""
 
 import shutil
 from pathlib import Path
@@ -20,17 +20,17 @@ NAME = b"orders"
 
 
 def written(
-    spark: SparkSession, tmp_path: Path, state_rows: int = 1_000
+    spark: SparkSession, tmp_path: Path, state_rows: int = 1_000, name: str = "archive"
 ) -> tuple[Archive, list[Path]]:
     """An archive of several directories, and its files of records."""
     writer = LogWriter(tmp_path / "node")
     write_history(writer)
     writer.close()
-    archive = Archive(spark, str(tmp_path / "archive"))
+    archive = Archive(spark, str(tmp_path / name))
     archive.state_rows = state_rows
     ArchiveJob(archive, open_log(writer.directory), 10, None).run(lambda end: None, print)
     ranges = archive.contents().ranges
-    directories = [tmp_path / "archive" / RECORDS / each.directory for each in ranges]
+    directories = [tmp_path / name / RECORDS / each.directory for each in ranges]
     return archive, [path for each in directories for path in parquet_files(each)]
 
 
@@ -94,3 +94,14 @@ def test_state_of_removed_records_is_not_used_for_new_ones(
     job = ArchiveJob(archive, open_log(tmp_path / "node"), 10, None)
     with pytest.raises(PipelineError, match=f"^{root} has no records, but states/offset="):
         job.run(lambda end: None, print)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["a[1] {b,c}*?", r"back\slash"])
+def test_name_of_an_archive_is_not_taken_for_a_pattern(
+    spark: SparkSession, tmp_path: Path, name: str
+) -> None:
+    """Spark's readers would look for other names, or merge the records of another archive."""
+    archive, _ = written(spark, tmp_path, name=name)
+    assert archive.compact(1_000, print) == 1
+    assert archive.read().count() == archive.contents().end

@@ -1,5 +1,6 @@
 """Versions of rows as DataFrames: computed by executors, and read from what the command wrote."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,9 @@ def test_versions_are_the_states_at_every_offset(spark: SparkSession, tmp_path: 
             columns = list(columns_of(table))
             expected = state_frame(spark, **at).select(columns).collect()
             assert sorted(valid.select(columns).collect(), key=repr) == sorted(expected, key=repr)
+    other = shutil.copytree(to, tmp_path / "no pattern [1] {a,b}*?")
+    of_other = history_frame(spark, path=str(other), table="partitions")
+    assert of_other.count() == history_frame(spark, path=str(to), table="partitions").count()
     rows = spark.sql(_VIEW.format(to)).collect()
     assert [(row.partition_id, row.leader) for row in rows] == [(0, 2), (1, 2)]
     (first, *_) = sorted(to.glob("offsets=*"))

@@ -39,6 +39,7 @@ from quorum_pipeline.redaction import redacted
 from quorum_pipeline.rows.column_types import arrow_schema
 from quorum_pipeline.rows.table import table_columns, table_ddl
 from quorum_pipeline.spark.hadoop_files import HadoopFiles
+from quorum_pipeline.spark.literal_paths import literal
 from quorum_pipeline.spark.options import log_options
 from quorum_pipeline.spark.origins import Origin, check_history, check_start, origin_of
 from quorum_pipeline.spark.part_writer import Stage, stages, store_tasks, write_tasks
@@ -356,7 +357,7 @@ class Archive(ArchiveReader):
 
     def _rows(self, *directories: str) -> DataFrame:
         """Read directories with the current columns: columns that an older archive lacks are null, others are dropped."""
-        return self._session.read.schema(_COLUMNS).parquet(*directories)
+        return self._session.read.schema(_COLUMNS).parquet(*map(literal, directories))
 
 
 def _complete_here(root: Path, range: OffsetRange, text: str) -> None:

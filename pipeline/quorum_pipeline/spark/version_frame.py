@@ -28,6 +28,7 @@ from quorum_pipeline.files.version_files import (
     version_row,
 )
 from quorum_pipeline.spark.delta_tables import DELTA, is_delta
+from quorum_pipeline.spark.literal_paths import literal
 from quorum_pipeline.spark.stages import SparkStages
 from quorum_pipeline.spark.version_store import HadoopVersionStore
 from quorum_pipeline.spark.versions_job import (
@@ -68,7 +69,7 @@ def version_frame(
     store = HadoopVersionStore(session, path) if root is None else VersionStore(root)
     if store.stored():
         reader = session.read.schema(version_ddl(found))
-        files = store.paths(found.name)
+        files = [literal(path) for path in store.paths(found.name)]
         return reader.parquet(*files) if files else session.createDataFrame([], version_ddl(found))
     if root is None:
         raise PipelineError(f"{path} has no versions, and is not in a mounted file system")
