@@ -127,16 +127,17 @@ async def test_commit_latency_reflects_a_slow_disk(
         assert 0 < quick <= time.perf_counter() - began
         host, go_on = node.hosted.first, threading.Event()
         log, flush = host.log, host.log.flush
+        loop, held_s = asyncio.get_running_loop(), 0.3
 
         def held() -> int:
+            loop.call_soon_threadsafe(loop.call_later, held_s, go_on.set)
             go_on.wait(10)
             return flush()
 
         # The thread, which can be held up without the loop, does it.
         monkeypatch.setattr(log, "begin_sync", lambda elsewhere: False)
         monkeypatch.setattr(log, "flush", held)
-        held_s, sum_before = 0.3, value(node, f"{name}_sum")
-        asyncio.get_running_loop().call_later(held_s, go_on.set)
+        sum_before = value(node, f"{name}_sum")
         await append(node, 1)
         assert value(node, f"{name}_sum") - sum_before >= held_s
         total, count = value(node, f"{name}_sum"), value(node, f"{name}_count")
