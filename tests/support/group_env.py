@@ -239,6 +239,7 @@ class GroupEnv:
         """Another coordinator, which has read the log."""
         other = GroupEnv(self.settings, stores=self.stores)
         other.ms = self.ms
+        other._last_id = self._last_id  # an id is never given to two members
         other.log = list(self.log)
         for key, value, producer_id in self.log:
             other.shard.table.replay(read_group_record(key, value), other.now, producer_id)

@@ -12,6 +12,11 @@ from quorum_node.coordinator.settings import GroupSettings
 from support.group_env import GROUP, TOPIC, GroupEnv
 
 SESSION_MS = 10_000
+REBALANCE_MS = 8000
+"""Shorter than a session: a static member may be away when the others have joined."""
+INITIAL_DELAY_MS = 3000
+_MOST_JOIN_MS = REBALANCE_MS + INITIAL_DELAY_MS + 5000
+"""Timers are up to 1.4 s late, as `GroupEnv.wait` goes in steps."""
 FAILURES = (GroupError.COORDINATOR_NOT_AVAILABLE, GroupError.NOT_COORDINATOR)
 OF_CLIENTS = ("enter", "rejoin", "sync", "heartbeat", "leave", "commit")
 WAITS_MS = (100, 3000, 11_000, 70_000)
@@ -25,6 +30,7 @@ class Client:
         self.member = ""
         self.generation = -1
         self.joining: int | None = None
+        self.joining_since_ms = 0.0
         self.syncing: int | None = None
 
 
@@ -32,7 +38,9 @@ class History:
     """Four clients of one group, whose coordinator may move."""
 
     def __init__(self) -> None:
-        self.env = GroupEnv(GroupSettings(initial_rebalance_delay_ms=3000), stores=False)
+        self.env = GroupEnv(
+            GroupSettings(initial_rebalance_delay_ms=INITIAL_DELAY_MS), stores=False
+        )
         self.clients = [Client(number) for number in range(4)]
         self.leaders: dict[int, set[str]] = defaultdict(set)
         self.commits: dict[int, int] = {}
@@ -83,8 +91,12 @@ class History:
     def rejoin(self, client: Client) -> None:
         if client.joining is None:
             client.syncing = None
+            client.joining_since_ms = self.env.ms
             client.joining = self.env.join(
-                client.member, instance_id=client.instance, session_timeout_ms=SESSION_MS
+                client.member,
+                instance_id=client.instance,
+                session_timeout_ms=SESSION_MS,
+                rebalance_timeout_ms=REBALANCE_MS,
             )
 
     def sync(self, client: Client) -> None:
@@ -143,6 +155,14 @@ class History:
         group = self.env.shard.table.groups.get(GROUP)
         if group is None:
             return
+        if group.state is GroupState.PREPARING_REBALANCE:
+            rejoined = {each.joining for each in group.members.values()}
+            for client in self.clients:
+                waited_ms = self.env.ms - client.joining_since_ms
+                is_late = client.joining in rejoined - {None} and waited_ms > _MOST_JOIN_MS
+                assert not is_late, "the rebalance does not end"
+        if group.state is GroupState.COMPLETING_REBALANCE:
+            assert group.leader_id in self.leaders[group.generation], "nobody assigns"
         assert set(group.static.values()) <= group.members.keys()
         assert (
             bool(group.members)
