@@ -6,12 +6,12 @@ from struct import Struct
 from crc32c import crc32c
 
 from quorum_node.broker.batch import Batch
-from quorum_node.records.batches import CRC_COVERS_FROM, Record, encode_batch
+from quorum_node.records.batches import CRC_COVERS_FROM, HEADER_BYTES, Record, encode_batch
 
 _PRODUCER = Struct(">qhi")
 _ATTRIBUTES = Struct(">h")
 _CRC = Struct(">I")
-_TIMESTAMPS = Struct(">qq")
+_TIMESTAMP = Struct(">q")
 CONTROL, TRANSACTIONAL = 0x20, 0x10
 
 
@@ -28,8 +28,9 @@ def data_batch(
     timestamp_ms: int = 1_000,
     records: Sequence[Record] | None = None,
     value_bytes: int = 20,
+    first_timestamp_ms: int | None = None,
 ) -> Batch:
-    """A placed batch, as the core hands it to storage."""
+    """A placed batch, as the core hands it to storage. `first_timestamp_ms`: of the first record, if it is the newest one."""
     given = records or [
         Record(None, f"{offset + n}".encode().ljust(value_bytes, b".")) for n in range(count)
     ]
@@ -42,6 +43,9 @@ def data_batch(
     _ATTRIBUTES.pack_into(data, 21, attributes)
     if producer_id >= 0:
         _PRODUCER.pack_into(data, 43, producer_id, producer_epoch, sequence)
+    if first_timestamp_ms is not None:
+        _delay_first(data, first_timestamp_ms - timestamp_ms)
+        timestamp_ms = first_timestamp_ms
     _CRC.pack_into(data, 17, crc32c(memoryview(data)[CRC_COVERS_FROM:]))
     return Batch(
         offset,
@@ -70,3 +74,14 @@ def end_of_transaction(
         control=True,
         records=[Record(key, b"\0\0\0\0\0\7")],
     )
+
+
+def _delay_first(data: bytearray, delta_ms: int) -> None:
+    """Set the timestamp delta of the first record, which has one byte, and the maximum timestamp of the batch."""
+    assert 0 < delta_ms < 64, "it has to fit into one byte"
+    begin = HEADER_BYTES
+    while data[begin] & 0x80:  # the length of the record
+        begin += 1
+    data[begin + 2] = delta_ms << 1
+    (base_ms,) = _TIMESTAMP.unpack_from(data, 27)
+    _TIMESTAMP.pack_into(data, 35, base_ms + delta_ms)

@@ -52,9 +52,10 @@ def offset_for_timestamp(
 
 
 def offset_of_newest(log: PartitionLog, limit_offset: int | None = None) -> FoundOffset | None:
-    """The first of the records with the largest timestamp below `limit_offset`. Raises StorageFailure.
+    """The first of the records with the largest timestamp from the log's start on, below `limit_offset`. Raises StorageFailure.
 
-    Of records without timestamps it is the first one, as for a stock broker.
+    Of records without timestamps it is the first one, as for a stock broker. A stock broker also finds a deleted record, if its segment is
+    still there.
     """
     limit = log.end_offset if limit_offset is None else limit_offset
     newest = -1
@@ -62,25 +63,38 @@ def offset_of_newest(log: PartitionLog, limit_offset: int | None = None) -> Foun
         if segment.end_offset <= limit:
             newest = max(newest, segment.max_timestamp_ms)
         elif segment.base_offset < limit:
-            newest = max(newest, _newest_in(segment, limit))
+            newest = max(newest, _newest_in(segment, log.start_offset, limit))
     found = offset_for_timestamp(log, newest, limit)
     if found is None and newest >= 0:
-        # It is the timestamp of a batch without records.
-        newest = max(_newest_in(each, limit) for each in log.segments)
+        # It is the timestamp of a batch without records, or of a deleted record.
+        newest = max(_newest_in(each, log.start_offset, limit) for each in log.segments)
         found = offset_for_timestamp(log, newest, limit)
     return found
 
 
-def _newest_in(segment: DataSegment, limit_offset: int) -> int:
-    """Largest timestamp of the batches with records that end by `limit_offset`; -1 without any."""
+def _newest_in(segment: DataSegment, start_offset: int, limit_offset: int) -> int:
+    """Largest timestamp of the batches with records that end by `limit_offset`; -1 without any. Records below `start_offset` are deleted."""
     return max(
         (
-            each.max_timestamp_ms
-            for each in segment.batches(segment.base_offset)
-            if each.record_count and each.end_offset <= limit_offset
+            _newest_of(segment, each, start_offset)
+            for each in segment.batches(max(segment.base_offset, start_offset))
+            if each.record_count and start_offset < each.end_offset <= limit_offset
         ),
         default=-1,
     )
+
+
+def _newest_of(segment: DataSegment, batch: FileBatch, start_offset: int) -> int:
+    if batch.base_offset >= start_offset:
+        return batch.max_timestamp_ms
+    data = read_at(segment.fd, batch.size_bytes, batch.position, segment.files)
+    try:
+        return max(
+            (each.timestamp_ms for each in stored_records(data) if each.offset >= start_offset),
+            default=-1,
+        )
+    except (UnknownCodec, CorruptBatch):
+        return batch.max_timestamp_ms
 
 
 def _first_in(
