@@ -211,19 +211,6 @@ def test_offsets_are_found_by_timestamp(tmp_path: Path) -> None:
     assert offset_of_newest(log, 20) == (19, 1_019, 1)
 
 
-def test_record_with_the_largest_timestamp_is_one_that_is_not_deleted(tmp_path: Path) -> None:
-    log = PartitionLog.open(tmp_path, SMALL)
-    for offset, timestamp_ms in enumerate((9_000, 1_000, 500)):
-        log.append([data_batch(offset, timestamp_ms=timestamp_ms)])
-    log.append([data_batch(3, count=4, timestamp_ms=100, first_timestamp_ms=150)])
-    log.delete_records_below(1)
-    assert offset_of_newest(log) == (1, 1_000, 0)
-    log.delete_records_below(3)
-    assert offset_of_newest(log) == (3, 150, 0)
-    log.delete_records_below(5)  # within the last batch, whose newest record is the first one
-    assert offset_of_newest(log) == (5, 100, 0)
-
-
 def test_torn_end_is_truncated_and_flushed_records_never_are(tmp_path: Path) -> None:
     log = filled(tmp_path, 8, LogSettings(index_interval_bytes=100))
     log.close(cleanly=False)
