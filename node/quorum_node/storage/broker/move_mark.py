@@ -7,9 +7,10 @@ have a log of the replica, and only the copy gets records: after a crash the cop
 from pathlib import Path
 from uuid import UUID
 
-from quorum_node.records.identity import parse_uuid, uuid_text
-from quorum_node.storage.atomic_file import read_file, replace_file, sync_directory
-from quorum_node.storage.errors import StorageFailure, storage_errors
+from quorum_node.records.identity import uuid_text
+from quorum_node.storage.atomic_file import replace_file, sync_directory
+from quorum_node.storage.broker.uuid_file import read_uuid
+from quorum_node.storage.errors import storage_errors
 from quorum_node.storage.file_system import FileSystem
 
 FILE_NAME = "replica-move"
@@ -23,16 +24,7 @@ def write_move_mark(folder: Path, target: UUID, files: FileSystem) -> None:
 
 def read_move_mark(folder: Path, files: FileSystem) -> UUID | None:
     """The directory id; None if there is no mark. Raises StorageFailure if it is damaged."""
-    content = read_file(folder / FILE_NAME, files)
-    if content is None:
-        return None
-    try:
-        pairs = dict(line.split(": ") for line in content.decode().splitlines())
-        if pairs["version"] != "0":
-            raise ValueError(f"version {pairs['version']}")
-        return parse_uuid(pairs["directory_id"])
-    except (ValueError, KeyError) as error:
-        raise StorageFailure(f"{folder / FILE_NAME} is damaged ({error!r})") from error
+    return read_uuid(folder / FILE_NAME, "directory_id", files)
 
 
 def remove_move_mark(folder: Path, files: FileSystem) -> None:

@@ -9,10 +9,8 @@ from pathlib import Path
 from uuid import UUID
 
 from quorum_node.fresh_uuid import fresh_uuid
-from quorum_node.records.identity import parse_uuid
-from quorum_node.storage.atomic_file import read_file
 from quorum_node.storage.broker.offset_checkpoint import TopicPartition
-from quorum_node.storage.errors import StorageFailure
+from quorum_node.storage.broker.uuid_file import read_uuid
 from quorum_node.storage.file_system import FileSystem
 from quorum_node.storage.partition_metadata import FILE_NAME
 
@@ -79,13 +77,4 @@ def remove_folder(path: Path, files: FileSystem) -> None:
 
 def topic_id_in(folder: Path, files: FileSystem) -> UUID | None:
     """Topic id in partition.metadata; None if the file does not exist. Raises StorageFailure if it is damaged."""
-    content = read_file(folder / FILE_NAME, files)
-    if content is None:
-        return None
-    try:
-        pairs = dict(line.split(": ") for line in content.decode().splitlines())
-        if pairs["version"] != "0":
-            raise ValueError(f"version {pairs['version']}")
-        return parse_uuid(pairs["topic_id"])
-    except (ValueError, KeyError) as error:
-        raise StorageFailure(f"{folder / FILE_NAME} is damaged ({error!r})") from error
+    return read_uuid(folder / FILE_NAME, "topic_id", files)
