@@ -5,7 +5,6 @@ The replicas are those of `AssignedReplicas`, which adds and removes them.
 """
 
 import asyncio
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -20,6 +19,7 @@ from quorum_node.server.broker.hosted_replica import HostedReplica
 from quorum_node.server.broker.log_syncs import LogSyncs
 from quorum_node.server.broker.topic_values import CleanerValues
 from quorum_node.server.pieces import is_done
+from quorum_node.storage.broker.time_of_day import time_of_day_ms
 
 _TICK_SECONDS = 0.1
 """Interval between checks of replicas whose requests wait for replication, in seconds. Every replica is checked once in `_LAG_SHARE` of
@@ -172,13 +172,9 @@ class ReplicaTimers:
 
 def _retain(replica: HostedReplica) -> None:
     """Delete old segments of leaders and followers, by the clock of this broker. Uncommitted records are never deleted."""
-    replica.retain(_now_ms())
+    replica.retain(time_of_day_ms())
 
 
 def _forget_producers(replica: HostedReplica) -> None:
     """Expire producers. Otherwise, each producer that ever wrote would stay in memory and in every snapshot."""
-    replica.forget_producers(_now_ms())
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
+    replica.forget_producers(time_of_day_ms())
