@@ -14,6 +14,7 @@ from uuid import UUID
 from quorum_node.protocol import broker_apis, create_topics
 from quorum_node.protocol.api import Api
 from quorum_node.protocol.apis import CREATE_TOPICS
+from quorum_node.protocol.errors import ErrorCode
 from quorum_node.protocol.fetch import (
     FetchPartition,
     FetchRequest,
@@ -37,6 +38,11 @@ from support.ports import free_ports
 
 FIRST_BROKER_ID = 201
 _UNFENCED = "the broker is unfenced"
+_NOT_SERVED = (
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+)
 
 
 class PythonBrokers:
@@ -191,7 +197,7 @@ class PythonBrokers:
         partitions: int = 1,
         **configs: str,
     ) -> UUID:
-        """Sent to the broker `asked`; returns the topic id when those in `told` know it."""
+        """Sent to the broker `requested`; returns the topic id when those in `told` know it and its leaders serve it."""
         body = create_topics.CreateTopicsRequest(
             topics=(
                 create_topics.CreatableTopic(
@@ -217,8 +223,10 @@ class PythonBrokers:
         assert not answer.topics[0].error_code, answer
         for broker_id in told:
             wait_until(
-                lambda broker_id=broker_id: self.leader(name, broker_id) is not None,  # type: ignore[misc]
-                f"broker {broker_id} knows {name}",
+                lambda broker_id=broker_id: all(  # type: ignore[misc]
+                    self.leader(name, broker_id, number) is not None for number in range(partitions)
+                ),
+                f"broker {broker_id} knows {name}, and its leaders serve it",
                 20,
             )
         found = self.metadata(told[0], [name])
@@ -228,12 +236,26 @@ class PythonBrokers:
         return topic_id
 
     def leader(self, topic: str, told_by: int, partition: int = 0) -> int | None:
-        """The live leader of a partition, according to a broker."""
+        """The live leader of a partition according to a broker. If it is one of these brokers, it must serve the partition already: the metadata of other brokers names it earlier, and it refuses requests until then."""
         found = self.metadata(told_by, [topic])
         if found is None or found.topics[0].error_code:
             return None
         state = found.topics[0].partitions[partition]
-        return None if state.error_code else state.leader_id
+        leader, topic_id = state.leader_id, found.topics[0].topic_id
+        if state.error_code or (
+            leader in self.nodes and not self._serves(leader, topic_id, partition)
+        ):
+            return None
+        return leader
+
+    def _serves(self, broker_id: int, topic_id: UUID | None, partition: int) -> bool:
+        """Whether a broker answers as the leader of a partition. False for a broker that does not answer within five seconds."""
+        assert topic_id is not None
+        try:
+            found = self.fetch(broker_id, topic_id, 0, partition, timeout=5.0)
+        except (OSError, MalformedMessage):
+            return False
+        return found.error_code not in _NOT_SERVED
 
     def isr(self, topic: str, told_by: int, partition: int = 0) -> set[int]:
         """The ISR, according to a broker."""
@@ -289,6 +311,7 @@ class PythonBrokers:
         partition: int = 0,
         max_wait_ms: int = 0,
         min_bytes: int = 1,
+        timeout: float = 40.0,
     ) -> FetchResponsePartition:
         """Fetches as a consumer."""
         body = FetchRequest(
@@ -305,7 +328,7 @@ class PythonBrokers:
                 ),
             ),
         )
-        answer = self.ask(broker_id, broker_apis.DATA_FETCH, body)
+        answer = self.ask(broker_id, broker_apis.DATA_FETCH, body, timeout=timeout)
         assert isinstance(answer, FetchResponse), answer
         assert not answer.error_code, answer
         return answer.responses[0].partitions[0]
