@@ -141,6 +141,6 @@ class PodTemplateSpec(CrdModel):
         default=None,
         description=(
             "Whether members must or should run in different zones (topology.kubernetes.io/zone), in addition to "
-            "spec.spread. Default: Preferred if all nodes had that label when the quorum was formed, otherwise None."
+            "spec.spread. Default: Preferred if all worker nodes had that label when the quorum was formed, otherwise None."
         ),
     )

@@ -112,7 +112,7 @@ def put(client: AdminClient, arguments: argparse.Namespace) -> Result:
 
 
 def get(client: AdminClient, arguments: argparse.Namespace) -> Result:
-    """One value from the node's own state; linearizable unless another consistency is given."""
+    """One value; linearizable unless another consistency is given."""
     found = client.call(
         ConfigValue,
         "GET",

@@ -313,7 +313,7 @@ def _add_values(names: "Names") -> None:
     put.add_argument("value", nargs="?", help="the value, as one argument")
     put.add_argument("--delete", action="store_true", help="delete the key")
     put.set_defaults(command=commands.put)
-    get = _command(names, "get", "one value from the node's own state")
+    get = _command(names, "get", "read one value")
     get.add_argument("key", help="type/resource/name")
     get.add_argument(
         "--offset",
@@ -322,7 +322,7 @@ def _add_values(names: "Names") -> None:
     )
     _add_consistency(get, Consistency.LINEARIZABLE)
     get.set_defaults(command=commands.get)
-    listing = _command(names, "list", "values from the node's own state")
+    listing = _command(names, "list", "read values by the beginning of their keys")
     listing.add_argument(
         "prefix",
         nargs="?",

@@ -58,12 +58,12 @@ def _collect(demo: Demo, timeline: Timeline) -> None:
 def _invite(demo: Demo) -> None:
     """What a person can type now."""
     assert demo.cluster is not None
-    kubectl = f"{programs.tools().kubectl} --kubeconfig {demo.cluster.kubeconfig}"
     pod = "$(kubectl get pods -l app.kubernetes.io/instance=demo -o name | head -1)"
     print(
         f"""
 The cluster stays up. Look at it:
-  alias kubectl="{kubectl}"
+  export KUBECONFIG={demo.cluster.kubeconfig}
+  alias kubectl={programs.tools().kubectl}
   kubectl get mq
   kubectl describe mq demo
   kubectl exec {pod} -- quorumctl describe replication
