@@ -133,6 +133,11 @@ def test_operator_starts_while_there_is_a_limit_range() -> None:
     assert play_round(Round(1, 3, "Auto", "Retain", "Preferred", tuple(drawn)), _silent)
 
 
+def test_container_starts_again_on_a_volume_whose_claim_was_deleted() -> None:
+    """The volume stays mounted while the pod exists."""
+    play_round(_round(("unprotect-claim", 1.0, 0), ("kill-9", 1.0, 0)), _silent)
+
+
 @pytest.fixture
 def quorum() -> ModelledQuorum:
     found = ModelledQuorum("c1", 3, lambda one, other: True)
