@@ -1,10 +1,15 @@
 """Calls about one kind of object are not answered, such as behind a hung webhook: the others are still made, and it is reported."""
 
+import asyncio
 import json
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
+from quorum_operator import report
 from quorum_operator.desired import names
+from quorum_operator.kube import observe
 from quorum_operator.kube.errors import ApiError, Unavailable
 from quorum_operator.reconcile import LASTING_OUTAGES
 from support.in_memory_kube_api import (
@@ -113,6 +118,42 @@ def test_failed_backups_are_still_counted_while_their_jobs_cannot_be_read() -> N
     refuse(api, HUNG, "list", "/apis/batch/")
     reconcile(api, times=1)
     assert api.status["backup"]["failures"] == 2
+
+
+@pytest.fixture
+def with_a_waiting_pod(api: InMemoryKubeApi) -> InMemoryKubeApi:
+    """Of which only events could tell why its container does not run."""
+    creating = {"state": {"waiting": {"reason": "ContainerCreating"}}}
+    api.objects[pod_path(5)]["status"] = {"phase": "Pending", "containerStatuses": [creating]}
+    return api
+
+
+def test_repair_goes_on_without_the_storage_of_events(with_a_waiting_pod: InMemoryKubeApi) -> None:
+    """Large clusters have one of its own for them."""
+    refuse(with_a_waiting_pod, HUNG, "list create", "/events")
+    reconcile(with_a_waiting_pod, HealthyNodes(5, silent=(4, 5)), times=1)
+    assert with_a_waiting_pod.created("statefulsets") == ["demo-4-2"]
+
+
+def test_events_without_an_answer_delay_a_repair_for_a_moment_only(
+    with_a_waiting_pod: InMemoryKubeApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api = with_a_waiting_pod
+    monkeypatch.setattr(observe, "EVENTS_S", 0.01)
+    monkeypatch.setattr(report, "POST_S", 0.01)
+    for name in ("find", "create"):
+        monkeypatch.setattr(api, name, hanging_for_events(getattr(api, name)))
+    reconcile(api, HealthyNodes(5, silent=(4, 5)), times=1)
+    assert api.created("statefulsets") == ["demo-4-2"]
+
+
+def hanging_for_events(call: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+    async def hang(path: str, *arguments: Any, **options: Any) -> Any:
+        if path.endswith("/events"):
+            await asyncio.Event().wait()
+        return await call(path, *arguments, **options)
+
+    return hang
 
 
 def test_lasting_outage_of_reads_is_reported() -> None:
