@@ -1,5 +1,7 @@
 """Acts by hand that go beyond deleting and editing: ordinals, owners, deadlines, whole kinds, other people's objects and refusals."""
 
+import contextlib
+
 from support.envtest.kube_api import Json
 from support.kind_env import installation, kube
 from support.random_changes.act import Act, Doing, Drawn, act
@@ -278,10 +280,11 @@ def freeze_operator(operations: Operations, drawn: Drawn) -> Doing:
 @act(destroys=1, lasts_s=_PASSES)
 def delete_pod_of_cordoned_host(operations: Operations, drawn: Drawn) -> Doing:
     """Cordon all hosts and delete a pod; uncordon them after a while."""
+    member = operations.member(drawn)
     for host in operations.workers:
         operations.kubectl("cordon", host)
-    member = operations.member(drawn)
-    operations.delete(operations.core("pods", member.pod))
+    with contextlib.suppress(TargetMissing):
+        operations.delete(operations.core("pods", member.pod))
     yield f"cordoned all hosts; deleted {member.pod}"
     for host in operations.workers:
         operations.kubectl("uncordon", host)

@@ -75,6 +75,16 @@ def test_pod_of_a_replica_that_fetches_is_not_taken_for_one_that_can_t_start(fet
     assert isinstance(plan(replace(seen, view=view_of(voters))), RestartMember) != fetches
 
 
+def test_template_of_a_member_that_was_marked_as_stopped_by_hand_is_corrected() -> None:
+    """Without a leader the mark stays, and with the old template the member could never become one."""
+    marked = replace(member(3, **CRASHED), stopped="by-hand", template_hash="old")
+    step = plan(observation(marked, view=None))
+    assert isinstance(step, UpdateMember)
+    assert step.target.name == "q-3-1"
+    stopped = replace(marked, replicas=0)
+    assert not isinstance(plan(observation(stopped, view=None)), UpdateMember)
+
+
 def test_last_majority_is_kept_whatever_a_pod_reports() -> None:
     """The check before the step: the third replica fetches, and the second does not."""
     starting = {"ready": False, "running": False, "waiting_reason": "ContainerCreating"}
