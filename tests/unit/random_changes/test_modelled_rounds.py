@@ -147,6 +147,12 @@ def test_field_is_corrected_although_there_is_no_pod_to_delete() -> None:
     assert any("pull-always: over" in each for each in log), log
 
 
+def test_operator_starts_again_beside_a_quota_of_another_namespace() -> None:
+    quota = Drawn(named("quota-left"), 1.0, None, 0, True, 217)
+    delete = Drawn(named("delete-operator-pod"), 2.0, None, 0, True, 0)
+    assert play_round(Round(1, 3, "Auto", "Retain", "Preferred", (quota, delete)), _silent)
+
+
 @pytest.fixture
 def quorum() -> ModelledQuorum:
     found = ModelledQuorum("c1", 3, lambda one, other: True)
