@@ -45,7 +45,8 @@ def by_api(subject: str, error: ApiError) -> Refused:
         # conflicts are reported.
         return Refused(subject, CONFLICT, f"changed meanwhile: {error.message}", 0.1, 60.0, 5)
     reason = _reason(error)
-    message = f"{error.message.rstrip('. ')}. {advice_on(reason)}".strip()
+    answer = error.message.rstrip(". ") or f"no answer ({error.reason})"
+    message = f"{answer}. {advice_on(reason)}".strip()
     if isinstance(error, AlreadyExists):
         return Refused(subject, reason, message, 0.2, 60.0, 2)
     return Refused(subject, reason, message)

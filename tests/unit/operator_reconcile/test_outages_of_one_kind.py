@@ -83,7 +83,7 @@ def test_object_that_can_never_be_written_is_reported(
     repeat(operator, 1)
     refused = api.condition("Refused")
     assert (refused["status"], refused["reason"]) == ("True", "ServerError")
-    assert "ConfigMap/demo-config" in refused["message"]
+    assert "ConfigMap/demo-config: no answer (ReadTimeout)" in refused["message"]
 
 
 def test_certificate_that_cannot_be_written_blocks_nothing_else() -> None:
