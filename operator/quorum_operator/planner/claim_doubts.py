@@ -71,13 +71,13 @@ def _is_free(each: ForeignObject) -> bool:
 
 
 def _known_cluster_id(at: Situation) -> str | None:
-    """The cluster id by the identity, else by a majority, else by the last status, else by the StatefulSets that were
-    created for this very resource, if they agree.
+    """The cluster id by the identity, else by a majority, else by the StatefulSets that were created for this very
+    resource, if they agree, else by the last status, which anybody may have edited.
     """
     if at.recorded_identity is not None:
         return at.recorded_identity.cluster_id
     confirmed = at.view.cluster_id if at.view is not None else None
-    return confirmed or at.seen.known_cluster_id or _created_with(at)
+    return confirmed or _created_with(at) or at.seen.known_cluster_id
 
 
 def _created_with(at: Situation) -> str | None:

@@ -82,10 +82,15 @@ class IdentityLeft:
 
     @cached_property
     def _to_confirm(self) -> frozenset[str | None]:
-        """The ids of claims of which the user may confirm one: while there is no StatefulSet and no process of the quorum."""
-        if self._sets or self._answers:
+        """The ids of which the user may confirm one: the one of all StatefulSets and processes, which is no matter of
+        opinion; without any those of the claims.
+        """
+        ids = {*self._sets.values(), *self._answers.values()}
+        if not ids:
+            ids = {each.claim.marks.cluster_id for each in self.at.own_claims} - {None}
+        elif len(ids) > 1:
             return frozenset()
-        return frozenset(each.claim.marks.cluster_id for each in self.at.own_claims) - {None}
+        return frozenset(ids) - {None}
 
     @cached_property
     def founding(self) -> Founding | None:

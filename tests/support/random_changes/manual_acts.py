@@ -6,7 +6,7 @@ from support.envtest.kube_api import Json
 from support.kind_env import installation, kube
 from support.random_changes.act import Act, Doing, Drawn, act
 from support.random_changes.drift import BY_HAND
-from support.random_changes.object_acts import FOREIGN, keeps_claims
+from support.random_changes.object_acts import CONFLICT, FOREIGN, keeps_claims
 from support.random_changes.operations import Operations, TargetMissing
 
 _PASSES = (4.0, 15.0)
@@ -146,7 +146,7 @@ def write_lease(operations: Operations, drawn: Drawn) -> Doing:
     yield f"wrote {BY_HAND} into {names}"
 
 
-@act()
+@act(endings=(CONFLICT,))
 def write_status(operations: Operations, drawn: Drawn) -> Doing:
     """Write nonsense into the status."""
     status = {"phase": "Deleting", "clusterId": BY_HAND, "voters": 9, "replicas": 0, "members": []}

@@ -1,12 +1,11 @@
 """Acts by which the quorum's objects become somebody else's, or say something else: owners, Services, immutable objects, forged facts."""
 
 import json
-import re
 
 from support.envtest.kube_api import ApiError, Json
 from support.random_changes.act import Act, Doing, Drawn, FinalCondition, act
 from support.random_changes.drift import BY_HAND
-from support.random_changes.object_acts import FOREIGN, TOKEN
+from support.random_changes.object_acts import CONFLICT, FOREIGN, TOKEN
 from support.random_changes.operations import Operations, TargetMissing
 
 _PREFIX = "metadataquorum.dev"
@@ -195,18 +194,7 @@ def rename_cluster_and_delete_identity(operations: Operations, drawn: Drawn) -> 
     yield "wrote another cluster id into all templates; deleted the identity"
 
 
-def _confirms(operations: Operations, message: str) -> str:
-    """The id of the claims: nothing else knows the right one."""
-    found = re.search(r"data-[-a-z0-9]+: ([A-Za-z0-9_-]+)", message)
-    assert found is not None, message
-    operations.want(earlierClaims={"policy": "Adopt", "clusterId": found[1]})
-    return f"spec.earlierClaims confirms the cluster {found[1]}"
-
-
-_CONFLICT = FinalCondition("IdentityMissing", "confirm the right one", _confirms)
-
-
-@act(endings=(_CONFLICT,))
+@act(endings=(CONFLICT,))
 def write_cluster_id_and_delete_identity(operations: Operations, drawn: Drawn) -> Doing:
     """Write another cluster id into the status, and delete the identity."""
     status = {"clusterId": _OTHER_CLUSTER, "voters": 99}

@@ -59,9 +59,17 @@ def test_cluster_id_of_no_claim_is_never_used() -> None:
         assert isinstance(plan(confirming(contradicted(), confirmed)), Wait)
 
 
-def test_stateful_set_decides_against_any_confirmation() -> None:
+def test_stateful_set_decides_against_any_other_confirmation() -> None:
+    """Its immutable claim template names the cluster."""
     seen = contradicted(sets=1)
     step = plan(seen)
     assert isinstance(step, Wait)
-    assert "confirm the right one" not in step.reason
-    assert isinstance(plan(confirming(seen, "c1")), Wait)
+    assert "confirm the right one" in step.reason
+    assert isinstance(plan(confirming(seen, "c9")), Wait)
+    assert isinstance(plan(confirming(seen, "c1")), RebuildIdentity)
+    (each,) = seen.incarnations
+    other = replace(seen, incarnations=(each, replace(each, name="q-9-1", cluster_id="c2")))
+    for confirmed in ("c1", "c2", "c9"):
+        step = plan(confirming(other, confirmed))
+        assert isinstance(step, Wait)
+        assert "confirm the right one" not in step.reason

@@ -102,10 +102,14 @@ async def test_existing_unlabelled_claim_is_not_used_for_a_new_member() -> None:
     assert f"{NAME}-4-2" in api.created("statefulsets")
 
 
-def test_members_given_away_are_taken_back_without_status_and_leader() -> None:
+@pytest.mark.parametrize("status", [{}, {"clusterId": "c9"}], ids=["empty", "edited"])
+def test_members_given_away_are_taken_back_without_status_and_leader(
+    status: dict[str, str],
+) -> None:
     """Their immutable claim templates name the resource that they were created for."""
     api = running_quorum()
     give_away(api)
+    api.resource["status"] = status
     reconcile(api, LeaderlessNodes(3), times=8)
     assert owner_uids(api) == {OWNER.uid}
     assert api.condition("ClaimsInDoubt")["status"] == "False"
