@@ -26,7 +26,7 @@ from quorum_operator.planner.backups import (
     reported_until,
 )
 from quorum_operator.planner.formation_defaults import Defaults
-from quorum_operator.refused import by_api, is_outage
+from quorum_operator.refused import by_api
 from quorum_operator.status_crd import MetadataQuorumStatus
 
 Object = dict[str, Any]
@@ -57,8 +57,7 @@ class BackupKeeper:
         defaults: Defaults = frozenset(),
     ) -> BackupsSeen | None:
         """Apply the CronJob and return the state of the backups; None if none are configured. `idle`: no change is
-        allowed now. `earlier`: from the last status; `defaults`: of the quorum's formation. Raises ApiError if the API
-        server is unavailable.
+        allowed now. `earlier`: from the last status; `defaults`: of the quorum's formation.
         """
         backup_spec = spec.backup
         path = paths.namespaced("cronjobs", owner.namespace, owner.backup)
@@ -66,7 +65,7 @@ class BackupKeeper:
             why = None if earlier is None else await self._remove(owner, path, idle=idle)
             return None if earlier is None or why is None else BackupsSeen(inf, earlier, why)
         refused = ""
-        runs: tuple[BackupRun, ...] = ()
+        runs: tuple[BackupRun, ...] | None = None
         try:
             wanted = backup.build(owner, spec, backup_spec, secured=secured, defaults=defaults)
             live = await self._api.get(path)
@@ -78,15 +77,16 @@ class BackupKeeper:
             runs, blocked = await read_runs(self._api, owner, reported_until(earlier))
             refused = refused or blocked
         except ApiError as error:
-            if is_outage(error):
-                raise
+            # Also if the API server is unavailable: perhaps only for these objects, and members have to be repaired.
             refused = by_api(f"CronJob/{owner.backup}", error).message
             _log.warning(
                 "the CronJob of backups was refused: see the condition BackupCurrent",
                 quorum=owner.name,
                 error=refused,
             )
-        status = carried_on(runs, earlier, now)
+        status = carried_on(runs or (), earlier, now)
+        if runs is None and earlier is not None:
+            status = status.model_copy(update={"failures": earlier.failures})
         return BackupsSeen(float(backup_spec.overdue_after_seconds), status, refused)
 
     async def _restore(self, path: str, wanted: Object, live: Object | None) -> None:
@@ -128,7 +128,5 @@ class BackupKeeper:
             if live is not None and base_objects.belongs_to(live, owner):
                 await self._api.delete(path, uid=live["metadata"]["uid"])
         except ApiError as error:
-            if is_outage(error):
-                raise
             return by_api(f"CronJob/{owner.backup}", error).message
         return None

@@ -12,7 +12,7 @@ from quorum_operator.certificates.pem import Read
 from quorum_operator.certificates.store import subject_of
 from quorum_operator.desired.names import Owner
 from quorum_operator.planner.noticed import Refusal
-from quorum_operator.refused import CONFLICT
+from quorum_operator.refused import ALREADY_EXISTS
 
 MOST_REPORTED = 3
 """Maximum number of objects in a message."""
@@ -43,7 +43,7 @@ class CertificateAttempts:
     ) -> None:
         """Record a refusal."""
         kind, subject = attempted(owner, step)
-        passing = why.passing if why.reason == CONFLICT else 0
+        passing = 0 if why.reason == ALREADY_EXISTS else why.passing
         self._attempts.refused(
             generation, kind, Refused(subject, why.reason, why.message, passing=passing), now
         )

@@ -57,7 +57,7 @@ from quorum_operator.planner.certificates_seen import CertificatesSeen, Trouble
 from quorum_operator.planner.observed import Incarnation, Observation
 from quorum_operator.pod_client import TlsPodClient, client_context
 from quorum_operator.quantity import whole_number
-from quorum_operator.refused import by_api, is_outage
+from quorum_operator.refused import by_api, is_outage, passing
 from quorum_operator.report import REPORTED_TIMES
 from quorum_operator.tls_crd import TlsSpec
 from quorum_operator.transport import Transport
@@ -287,9 +287,11 @@ class CertificateKeeper:
             _log.exception("certificate step failed", quorum=owner.name)
             return False
         except ApiError as error:
-            if is_outage(error):
-                raise
             why = by_api(subject, error)
+            if is_outage(error):
+                # Perhaps for this object only: the next reconcile goes on without it.
+                attempts.refused(owner, generation, step, passing(why), self._clock())
+                raise
             message = f"{why.subject}: {why.message}"
             if isinstance(step, RequestCertificate) and not isinstance(error, AlreadyExists):
                 work.missing, work.is_over = _no_issuer(error, message), True

@@ -54,7 +54,7 @@ from quorum_operator.planner.times import text_of
 from quorum_operator.planner.tls_stage import TlsStage
 from quorum_operator.query_order import addresses_to_query
 from quorum_operator.quorum_client import Described, QuorumClient, Seen, describe_newest
-from quorum_operator.refused import by_api, is_outage
+from quorum_operator.refused import by_api, is_outage, passing
 from quorum_operator.remembered import Memory, Remembered, Way, with_memory
 from quorum_operator.report import Reporter, blocked, invalid, same
 from quorum_operator.resource_facts import (
@@ -73,6 +73,9 @@ Object = dict[str, Any]
 
 MOST_REFUSED_STEPS = 16
 """Maximum number of refused steps in one reconcile."""
+
+LASTING_OUTAGES = 5
+"""Number of reconciles in a row that fail because the API server is unavailable, after which the resource says so."""
 
 _log = structlog.get_logger("quorum_operator")
 
@@ -190,9 +193,9 @@ class Reconciler:
             seen, step, due = await self._advance(owner, spec, seen)
             due = _sooner(due, again_s)
             status = build_status(seen, step, earlier, owner.selector)
+            self._memory.of(owner).outages = 0
         except ApiError as error:
-            if not is_outage(error):
-                await self._reporter.hold(path, resource, blocked(by_api("reading", error)))
+            await self._report_unread(owner, path, resource, error)
             raise
         except Exception as error:
             # A bug or an unexpected object: reported on the resource, and not only in the log.
@@ -207,6 +210,21 @@ class Reconciler:
         if self._writes_alone and seen.view is not None and status.newest_epoch is not None:
             self._memory.of(owner).confirmed = newest_seen(status)
         return due
+
+    async def _report_unread(
+        self, owner: Owner, path: str, resource: Object, error: ApiError
+    ) -> None:
+        """Report that the objects of a quorum can't be read. An outage is reported if it lasts: until then the status can
+        hardly be written either.
+        """
+        known = self._memory.of(owner)
+        known.outages += 1
+        if is_outage(error) and known.outages < LASTING_OUTAGES:
+            return
+        try:
+            await self._reporter.hold(path, resource, blocked(by_api("reading", error)))
+        except ApiError as unwritten:
+            _log.debug("status not written", quorum=owner.name, error=str(unwritten))
 
     async def _keep_certificates(
         self, owner: Owner, seen: Observation, meta: Object
@@ -270,7 +288,14 @@ class Reconciler:
             if not changes_something(step):
                 known.attempts.settled(generation, seen.now)
                 return seen, step, _wait(known, step)
-            outcome = await self._execute(owner, spec, seen, step)
+            try:
+                outcome = await self._execute(owner, spec, seen, step)
+            except ApiError as error:
+                # It may be unavailable for this object only, such as behind a slow webhook: the next reconcile goes on
+                # without this step.
+                refused = passing(by_api(subjects_of(seen, step)[0], error))
+                known.attempts.refused(generation, type(step).__name__, refused, self._clock())
+                raise
             if outcome.exists:
                 known.searches.widen()
             times = self._note(known, seen, step, outcome)

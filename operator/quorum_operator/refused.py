@@ -1,5 +1,7 @@
 """Converts rejections by the API server or a node to a reason and a message."""
 
+from dataclasses import replace
+
 from quorum_node.api import ErrorCode
 from quorum_operator.admin_call import Answer
 from quorum_operator.attempts import Refused
@@ -15,6 +17,7 @@ from quorum_operator.kube.refusal_words import advice_on, reason_in
 from quorum_operator.planner.conditions import TOKEN_REFUSED
 
 _TOO_MANY_REQUESTS = 429
+_BLIPS = 2
 
 
 def is_outage(error: ApiError) -> bool:
@@ -31,6 +34,8 @@ def is_frozen(error: ApiError) -> bool:
 
 CONFLICT = "Conflict"
 """Reason: another client changed the object first."""
+ALREADY_EXISTS = "AlreadyExists"
+"""Reason: an object of that name exists."""
 
 
 def by_api(subject: str, error: ApiError) -> Refused:
@@ -40,15 +45,21 @@ def by_api(subject: str, error: ApiError) -> Refused:
         # conflicts are reported.
         return Refused(subject, CONFLICT, f"changed meanwhile: {error.message}", 0.1, 60.0, 5)
     reason = _reason(error)
-    message = f"{error.message.rstrip('. ')}. {advice_on(reason)}".strip()
+    answer = error.message.rstrip(". ") or f"no answer ({error.reason})"
+    message = f"{answer}. {advice_on(reason)}".strip()
     if isinstance(error, AlreadyExists):
         return Refused(subject, reason, message, 0.2, 60.0, 2)
     return Refused(subject, reason, message)
 
 
+def passing(refused: Refused) -> Refused:
+    """The same for an API server that is unavailable: reported only if it is repeated."""
+    return replace(refused, passing=_BLIPS)
+
+
 def _reason(error: ApiError) -> str:
     if isinstance(error, AlreadyExists):
-        return "AlreadyExists"
+        return ALREADY_EXISTS
     if error.status == 401:
         return "Unauthorized"
     found = reason_in(error.message)

@@ -49,6 +49,8 @@ class Remembered:
     reports: KeptReports = field(default_factory=KeptReports)
     moved_at: float = float("-inf")
     """Time of the last change."""
+    outages: int = 0
+    """Number of reconciles in a row that could not read from the API server."""
     must_read_live: bool = False
     """Whether the last reconcile changed something, so that the next one has to read from the API server."""
     checked: tuple[int, float] = (0, float("-inf"))

@@ -31,6 +31,9 @@ REPORTED_TIMES = 3
 STATUS_REFUSED = "StatusRefused"
 """Reason of the event if the API server rejects the status."""
 
+POST_S = 5.0
+"""Time limit for posting an event, which delays the steps."""
+
 _log = structlog.get_logger("quorum_operator")
 
 
@@ -114,11 +117,13 @@ class Reporter:
 
     async def _post(self, owner: Owner, kind: str, reason: str, message: str) -> None:
         try:
-            await post_event(
-                self._api, owner, kind=kind, reason=reason, message=message, at=self._clock()
-            )
-        except ApiError as error:
-            _log.warning("event not posted", quorum=owner.name, error=str(error))
+            async with asyncio.timeout(POST_S):
+                await post_event(
+                    self._api, owner, kind=kind, reason=reason, message=message, at=self._clock()
+                )
+        except (ApiError, TimeoutError) as error:
+            error_text = str(error) or type(error).__name__
+            _log.warning("event not posted", quorum=owner.name, error=error_text)
 
     async def _write_status(
         self,

@@ -1,6 +1,7 @@
 """`quorum-backup`: arguments and exit codes.
 
-0: done. 1: refused or failed; the reason is on stderr and in the summary. 2: wrong usage. 130: Ctrl-C or SIGTERM.
+0: done. 1: refused or failed; the reason is on stderr and in the summary. 2: wrong usage. 3: the backup is complete, but
+older ones could not be deleted. 130: Ctrl-C or SIGTERM.
 """
 
 import argparse
@@ -13,7 +14,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import NoReturn
 
-from quorum_node.archiver.taking import take
+from quorum_node.archiver.taking import NotPruned, take
 from quorum_node.backups.contents import check_files, read_contents
 from quorum_node.backups.files import BackupFiles, DirectoryFiles
 from quorum_node.backups.folder import backups_in
@@ -23,6 +24,8 @@ from quorum_node.client.committed_log import CommittedLog, CommittedLogError, pa
 from quorum_node.client_tls import ClientSettingsError, ClientTlsError, tls_of_options
 from quorum_node.command_line import INTERRUPTED, Parser, print_result, printable
 
+NOT_PRUNED = 3
+"""Exit code. A Job must not try again: each attempt would add a backup."""
 _MOST_DIGITS = 9
 _MOST_SECONDS = 86_400
 _MOST_SUMMARY = 3000
@@ -37,7 +40,10 @@ def main(arguments: list[str] | None = None) -> int:
             lines: list[str] = parsed.command(parsed)
     except (BackupError, CommittedLogError, ClientTlsError) as error:
         print(printable(f"quorum-backup: {error}"), file=sys.stderr)
-        _summarize(parsed, {"error": str(error)[:_MOST_SUMMARY]})
+        written = _summary(error.manifest) if isinstance(error, NotPruned) else {}
+        _summarize(parsed, {**written, "error": str(error)[:_MOST_SUMMARY]})
+        if isinstance(error, NotPruned):
+            return NOT_PRUNED
         return 2 if isinstance(error, _WrongUsage | ClientSettingsError) else 1
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -215,6 +221,7 @@ EXIT_CODES = {
     0: "done",
     1: "refused or failed, or the backup is damaged; the reason is on stderr",
     2: "wrong usage",
+    NOT_PRUNED: "the backup is complete, but older ones could not be deleted; the reason is on stderr",
     INTERRUPTED: "ended by Ctrl-C or SIGTERM; no backup was written, unless it was already complete",
 }
 
@@ -286,7 +293,7 @@ def _parser() -> argparse.ArgumentParser:
         "--summary",
         type=Path,
         metavar="FILE",
-        help="file for the result as JSON: the backup, or the error",
+        help="file for the result as JSON: the backup, or the error, or both with exit code 3",
     )
     taking.add_argument(
         "--scratch",

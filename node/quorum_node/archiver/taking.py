@@ -22,8 +22,18 @@ _TRIES = 5
 """Attempts. A snapshot can be deleted during the copy when a newer one replaces it or the leader changes."""
 
 
+class NotPruned(BackupError):
+    """The backup `manifest` is complete, but older ones could not be deleted."""
+
+    def __init__(self, place: str, why: str, manifest: Manifest) -> None:
+        super().__init__(
+            f"{place} is complete, but older backups can't be deleted, so they fill the space: {why}"
+        )
+        self.manifest = manifest
+
+
 def take(log: CommittedLog, target: Path, keep: int, software: str) -> Manifest:
-    """Write, check and publish a backup into `target`, and keep the newest `keep`. Raises BackupError."""
+    """Write, check and publish a backup into `target`, and keep the newest `keep`. Raises BackupError, NotPruned."""
     try:
         with folder.only_writer(target):
             return _take(log, target, keep, software)
@@ -61,13 +71,8 @@ def _take(log: CommittedLog, target: Path, keep: int, software: str) -> Manifest
         folder.prune(target, manifest, keep)
     except OSError as error:
         why = f"{error.filename or target}: {error.strerror or error}"
-        raise BackupError(not_pruned(str(published), why)) from None
+        raise NotPruned(str(published), why, manifest) from None
     return manifest
-
-
-def not_pruned(place: str, why: str) -> str:
-    """The message of a complete backup after which older ones could not be deleted."""
-    return f"{place} is complete, but older backups can't be deleted, so they fill the space: {why}"
 
 
 def copy_and_check(log: CommittedLog, written: Path, taken_at: int, software: str) -> Manifest:

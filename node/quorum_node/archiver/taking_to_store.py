@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from quorum_node.archiver.taking import copy_and_check, not_pruned, not_written
+from quorum_node.archiver.taking import NotPruned, copy_and_check, not_written
 from quorum_node.backups.contents import check_files, read_contents
 from quorum_node.backups.manifest import BackupError, Manifest
 from quorum_node.backups.stored_backups import StoredBackups
@@ -22,7 +22,7 @@ from quorum_node.storage.errors import StorageFailure
 def take_to_store(
     log: CommittedLog, backups: StoredBackups, scratch: Path, keep: int, software: str
 ) -> Manifest:
-    """Write, check and publish a backup, and keep the newest `keep`. Raises BackupError."""
+    """Write, check and publish a backup, and keep the newest `keep`. Raises BackupError, NotPruned."""
     with _scratch(scratch) as written:
         manifest = copy_and_check(log, written, int(time.time()), software)
         # Clean before writing, so that incomplete backups never exceed those of one day, even if no run completes.
@@ -38,7 +38,7 @@ def take_to_store(
         backups.prune(manifest, keep)
     except BackupError as error:
         place = backups.files(manifest.name, manifest.files).place
-        raise BackupError(not_pruned(place, str(error))) from None
+        raise NotPruned(place, str(error), manifest) from None
     return manifest
 
 

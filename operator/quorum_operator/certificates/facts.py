@@ -98,6 +98,8 @@ class Issued:
     waits: str = ""
     """What it waits for; empty if nothing is missing."""
     trouble: Trouble | None = None
+    is_readable: bool = True
+    """Whether the API server answers with the object, or that there is none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ name. Members never read that Secret: the operator copies the key pair into the 
 bundle, once all members trust it. The `ca.crt` written by cert-manager is never trusted.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -28,13 +28,14 @@ GRACE_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class IssuedObjects:
-    """The objects of one holder as returned by the API server, None for missing ones. `refused`: why the operator may
-    not read them; empty if it may.
+    """The objects of one holder as returned by the API server, None for missing ones. `refused`: why the Certificate can't
+    be read; empty if it can. `denied`: the operator has no right to read it.
     """
 
     certificate: Object | None = None
     secret: Object | None = None
     refused: str = ""
+    denied: bool = False
 
 
 def request_name(owner: Owner, holder: Holder) -> str:
@@ -94,8 +95,12 @@ def issued(
     made = Issued(holder.name, wanted, version, as_wanted)
     what = f"Certificate {owner.namespace}/{name}"
     if found.refused:
-        text = f"{what} can't be read: {found.refused}. Install the chart with certManager.enabled=true"
-        return _with(made, text, Trouble("IssuerForbidden", text))
+        advice = "Install the chart with certManager.enabled=true"
+        if not found.denied:
+            advice = f"Check the resource definition and the pods of cert-manager. {checks.STAYS}"
+        text = f"{what} can't be read: {found.refused.rstrip('. ')}. {advice}"
+        reason = "IssuerForbidden" if found.denied else "IssuerFailed"
+        return replace(_with(made, text, Trouble(reason, text)), is_readable=False)
     data = None if found.secret is None else checks.decoded(found.secret.get("data"))
     checked = None
     if data is not None:

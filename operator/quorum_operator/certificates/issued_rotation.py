@@ -54,9 +54,7 @@ class IssuedRotation(Trust):
 
     def _requests(self) -> Iterator[Step]:
         for each in self.issued.values():
-            if not each.is_as_wanted and not (
-                each.trouble and each.trouble.reason == "IssuerForbidden"
-            ):
+            if each.is_readable and not each.is_as_wanted:
                 why = "other names or another issuer" if each.version else "it has no certificate"
                 yield RequestCertificate(
                     each.holder, each.request, each.version, f"{each.holder}: {why}"

@@ -22,9 +22,10 @@ from quorum_operator.certificates.pem import Read
 from quorum_operator.desired.names import Owner
 from quorum_operator.kube import paths
 from quorum_operator.kube.client import KubeApi
-from quorum_operator.kube.errors import Conflict, Forbidden, Invalid, NotFound
+from quorum_operator.kube.errors import ApiError, Conflict, Forbidden, Invalid, NotFound
 from quorum_operator.kube.finding import Reads, is_owned
 from quorum_operator.kube.refusal_words import SEALED, reason_in
+from quorum_operator.refused import is_outage
 from quorum_operator.tls_crd import RevokedList, TlsSpec, TrustedCa
 
 MOST_GENERATIONS = 64
@@ -109,8 +110,10 @@ async def _issued(
         try:
             path = paths.namespaced("certificates", owner.namespace, name)
             return IssuedObjects(await reads.get(path), secret)
-        except Forbidden as error:
-            return IssuedObjects(None, secret, error.message)
+        except ApiError as error:
+            if is_outage(error):
+                raise
+            return IssuedObjects(None, secret, error.message, denied=isinstance(error, Forbidden))
 
     found = await asyncio.gather(*map(read_one, holders))
     return {each.name: there for each, there in zip(holders, found, strict=True)}

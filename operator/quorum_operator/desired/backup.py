@@ -33,8 +33,18 @@ _SUMMARY = "/dev/termination-log"
 _DEADLINE_S = 3600
 _TRIES_AGAIN = 2
 _KEPT_JOBS = 3
+_CONTAINER = "backup"
+_NOT_PRUNED = 3
+"""Exit code of `quorum-backup take` after a complete backup if older ones can't be deleted. Another attempt would only add
+a backup.
+"""
 
 Object = dict[str, Any]
+
+_FAILS_AT_ONCE: Object = {
+    "action": "FailJob",
+    "onExitCodes": {"containerName": _CONTAINER, "operator": "In", "values": [_NOT_PRUNED]},
+}
 
 
 def labels(owner: Owner) -> dict[str, str]:
@@ -91,6 +101,7 @@ def build(
                 "metadata": {"labels": labels(owner)},
                 "spec": {
                     "backoffLimit": _TRIES_AGAIN,
+                    "podFailurePolicy": {"rules": [_FAILS_AT_ONCE]},
                     "activeDeadlineSeconds": _DEADLINE_S,
                     "template": {
                         "metadata": pod_template.with_metadata(spec, labels(owner), {}),
@@ -143,7 +154,7 @@ def _container(
         arguments += ["--tls", TLS_PATH]
     store = backup.object_store
     return {
-        "name": "backup",
+        "name": _CONTAINER,
         "image": spec.image,
         "imagePullPolicy": spec.image_pull_policy,
         "command": ["quorum-backup"],

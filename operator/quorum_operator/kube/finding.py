@@ -18,6 +18,7 @@ from quorum_operator.crd import KIND
 from quorum_operator.desired.names import (
     ANNOTATION_CLUSTER_ID,
     ANNOTATION_REMOVED,
+    ANNOTATION_RESOURCE_UID,
     LABEL_FORMATION,
     LABEL_QUORUM,
     Owner,
@@ -319,11 +320,12 @@ def _foreign(kind: str, found: Object) -> ForeignObject:
     references: list[Object] = found["metadata"].get("ownerReferences") or []
     owners = ", ".join(f"{each.get('kind')}/{each.get('name')}" for each in references)
     meta = found["metadata"]
-    cluster_id = None
+    cluster_id = created_for = None
     if kind == "ConfigMap":
         cluster_id = (found.get("data") or {}).get("clusterId")
     elif kind == "StatefulSet":
         cluster_id = cluster_id_of(found)
+        created_for = created_with(found).get(ANNOTATION_RESOURCE_UID)
     kinds = {each.get("kind") for each in references}
     return ForeignObject(
         kind,
@@ -333,4 +335,5 @@ def _foreign(kind: str, found: Object) -> ForeignObject:
         meta.get("resourceVersion", ""),
         cluster_id,
         given_away=bool(kinds) and KIND not in kinds,
+        created_for=created_for,
     )

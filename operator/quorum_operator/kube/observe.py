@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
 
+import structlog
+
 from quorum_operator.crd import MetadataQuorumSpec
 from quorum_operator.desired import (
     base_objects,
@@ -23,7 +25,7 @@ from quorum_operator.desired.names import Owner
 from quorum_operator.kube import creation_events, facts, mounts, paths
 from quorum_operator.kube.claims import claim_facts, lone_claims
 from quorum_operator.kube.drift import drift, template_drift
-from quorum_operator.kube.errors import ApiError, Forbidden
+from quorum_operator.kube.errors import ApiError, Forbidden, Unavailable
 from quorum_operator.kube.finding import (
     Parts,
     Place,
@@ -62,6 +64,10 @@ Object = dict[str, Any]
 
 SOON_S = 3.0
 """Age below which a missing container or pod is not investigated yet."""
+EVENTS_S = 5.0
+"""Time limit for reading events."""
+
+_log = structlog.get_logger("quorum_operator")
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,7 +324,8 @@ async def _events(
     api: Reads, space: str, parts: Parts, made_before: float
 ) -> dict[str, list[Object]]:
     """Events by UID, only of pods whose container is overdue and of StatefulSets whose pod is overdue: for each list the
-    API server reads all events of the namespace.
+    API server reads all events of the namespace. They only explain what does not run, and often are in a storage of their
+    own: without an answer there are none.
     """
     waiting: list[Object] = []
     for place, each in parts.sets.items():
@@ -332,11 +339,18 @@ async def _events(
         for meta in waiting
         if (facts.seconds(meta["creationTimestamp"]) or 0.0) <= made_before
     ]
-    path = paths.namespaced("events", space)
-    found = await asyncio.gather(
-        *(api.find(path, fields=f"involvedObject.uid={uid}") for uid in overdue)
-    )
+    found = await asyncio.gather(*(_events_of(api, space, uid) for uid in overdue))
     return dict(zip(overdue, found, strict=True))
+
+
+async def _events_of(api: Reads, space: str, uid: str) -> list[Object]:
+    try:
+        async with asyncio.timeout(EVENTS_S):
+            path = paths.namespaced("events", space)
+            return await api.find(path, fields=f"involvedObject.uid={uid}")
+    except (Unavailable, TimeoutError) as error:
+        _log.warning("events not read", namespace=space, error=str(error) or type(error).__name__)
+        return []
 
 
 def _pod(

@@ -25,6 +25,11 @@ class BackupRun:
     good: bool
     output: str = ""
 
+    @property
+    def wrote_a_backup(self) -> bool:
+        """Also if older backups could not be deleted afterwards, which is a failure."""
+        return self.good or _text(_document(self.output), "name") is not None
+
 
 @dataclass(frozen=True, slots=True)
 class BackupsSeen:
@@ -44,19 +49,24 @@ def carried_on(
     found = _without_future(earlier or BackupStatus(), now)
     if found.since is None:
         found = found.model_copy(update={"since": text_of(now)})
-    good = max((each for each in runs if each.good), key=lambda each: each.ended_at, default=None)
-    if good is not None and good.ended_at > _seconds(found.last_success_at):
-        output = _document(good.output)
+    written = [each for each in runs if each.wrote_a_backup]
+    newest = max(written, key=lambda each: each.ended_at, default=None)
+    if newest is not None and newest.ended_at > _seconds(found.last_success_at):
+        output = _document(newest.output)
         found = found.model_copy(
             update={
-                "last_success_at": text_of(good.ended_at),
+                "last_success_at": text_of(newest.ended_at),
                 "name": _text(output, "name"),
                 "end_offset": _number(output, "endOffset"),
                 "size_bytes": _number(output, "bytes"),
             }
         )
+    since = _seconds(found.last_success_at)
     failed = [
-        each for each in runs if not each.good and each.ended_at > _seconds(found.last_success_at)
+        each
+        for each in runs
+        if not each.good
+        and (each.ended_at > since or (each.wrote_a_backup and each.ended_at == since))
     ]
     last = max(failed, key=lambda each: each.ended_at, default=None)
     if last is not None and last.ended_at > _seconds(found.last_failure_at):

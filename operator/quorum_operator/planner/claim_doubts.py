@@ -71,11 +71,20 @@ def _is_free(each: ForeignObject) -> bool:
 
 
 def _known_cluster_id(at: Situation) -> str | None:
-    """The cluster id by the identity, else by a majority, else by the last status."""
+    """The cluster id by the identity, else by a majority, else by the StatefulSets that were created for this very
+    resource, if they agree, else by the last status, which anybody may have edited.
+    """
     if at.recorded_identity is not None:
         return at.recorded_identity.cluster_id
     confirmed = at.view.cluster_id if at.view is not None else None
-    return confirmed or at.seen.known_cluster_id
+    return confirmed or _created_with(at) or at.seen.known_cluster_id
+
+
+def _created_with(at: Situation) -> str | None:
+    """The cluster id of the foreign StatefulSets that were created for this resource; None if they name several."""
+    uid = at.seen.resource_uid
+    found = {each.cluster_id for each in at.seen.foreign_objects if uid and each.created_for == uid}
+    return found.pop() if len(found) == 1 else None
 
 
 def _foreign(at: Situation) -> Step | None:

@@ -153,8 +153,10 @@ def _is_ending(each: Incarnation) -> bool:
 
 def _of_restart(at: Situation, pod: str, pod_uid: str) -> str | None:
     each = next((e for e in at.current if e.pod is not None and e.pod.uid == pod_uid), None)
-    if each is None or each.pod is None or not each.pod.running:
-        return None  # the pod is gone or its container does not run: stopping it loses nothing
+    if each is None or each.pod is None:
+        return None  # the pod is gone: stopping it loses nothing
+    if not each.pod.running and each.key not in at.in_contact:
+        return None  # neither does its container run: the kubelet reports a start later than the leader
     view, key = at.view, each.key
     if key not in at.voters and each.report is not None and at.acts_as_voter(each):
         key = Key(each.node_id, each.report.uuid)

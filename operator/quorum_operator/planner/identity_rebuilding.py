@@ -54,22 +54,43 @@ class IdentityLeft:
         """Cluster ids by their sources. If all StatefulSets and the processes agree, others do not count: anybody may have
         edited the status or the annotations of claims.
         """
-        at, view = self.at, self.at.seen.view
-        sets = {each.name: each.cluster_id for each in at.current}
-        answers = {f"the process of {e.name}": e.report.cluster_id for e in at.current if e.report}
-        answers |= {"the confirmed leader": view.cluster_id if view is not None else None}
-        answers = {name: found for name, found in answers.items() if found is not None}
-        found = {**sets, **answers}
+        at, answers = self.at, self._answers
+        found: dict[str, str | None] = {**self._sets, **answers}
         if not answers or len(set(found.values())) > 1:
             found |= {each.claim.name: each.claim.marks.cluster_id for each in at.own_claims}
             found |= {"the status": at.seen.known_cluster_id}
         return {name: cluster_id for name, cluster_id in found.items() if cluster_id is not None}
 
     @cached_property
+    def _sets(self) -> dict[str, str | None]:
+        return {each.name: each.cluster_id for each in self.at.current}
+
+    @cached_property
+    def _answers(self) -> dict[str, str]:
+        at, view = self.at, self.at.seen.view
+        answers = {f"the process of {e.name}": e.report.cluster_id for e in at.current if e.report}
+        answers |= {"the confirmed leader": view.cluster_id if view is not None else None}
+        return {name: found for name, found in answers.items() if found is not None}
+
+    @cached_property
     def cluster_id(self) -> str | None:
-        """The cluster id that all sources agree on."""
-        ids = set(self.cluster_ids.values())
-        return ids.pop() if len(ids) == 1 else None
+        """The cluster id that all sources agree on, else the one that the spec confirms."""
+        ids, confirmed = set(self.cluster_ids.values()), self.at.seen.wanted.adopt
+        if len(ids) == 1:
+            return ids.pop()
+        return confirmed if confirmed in self._to_confirm else None
+
+    @cached_property
+    def _to_confirm(self) -> frozenset[str | None]:
+        """The ids of which the user may confirm one: the one of all StatefulSets and processes, which is no matter of
+        opinion; without any those of the claims.
+        """
+        ids = {*self._sets.values(), *self._answers.values()}
+        if not ids:
+            ids = {each.claim.marks.cluster_id for each in self.at.own_claims} - {None}
+        elif len(ids) > 1:
+            return frozenset()
+        return frozenset(ids) - {None}
 
     @cached_property
     def founding(self) -> Founding | None:
@@ -173,11 +194,19 @@ class IdentityLeft:
     def problem(self) -> str | None:
         """What is missing, and what to do; None if the identity can be recreated."""
         at = self.at
-        if len(set(self.cluster_ids.values())) > 1:
+        if self.cluster_id is None and len(set(self.cluster_ids.values())) > 1:
             named = ", ".join(
                 f"{name}: {found}" for name, found in sorted(self.cluster_ids.items())
             )
-            return f"conflicting cluster ids were found ({named}). Remove the objects that do not belong to this quorum, or correct what was edited"
+            confirm = (
+                ", or confirm the right one: set spec.earlierClaims to {policy: Adopt, clusterId: …}"
+                if self._to_confirm
+                else ""
+            )
+            return (
+                f"conflicting cluster ids were found ({named}). Remove the objects that do not belong to this quorum, or "
+                f"correct what was edited{confirm}"
+            )
         if at.seen.wanted.adopt is not None and self.cluster_id == at.seen.wanted.adopt:
             return None
         if self.cluster_id is not None and at.seen.view is not None and at.seen.view.cluster_id:

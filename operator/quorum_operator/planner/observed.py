@@ -434,6 +434,8 @@ class ForeignObject:
     """Cluster id of an identity, or of a StatefulSet's process."""
     given_away: bool = False
     """Whether it has owners and none is a MetadataQuorum: another client has given it to them."""
+    created_for: str | None = None
+    """UID of the MetadataQuorum that a StatefulSet was created for, from its immutable claim template."""
 
 
 @dataclass(frozen=True, slots=True)

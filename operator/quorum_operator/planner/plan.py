@@ -332,7 +332,9 @@ def _update_unconfirmed(at: Situation) -> Step | None:
 
 def _update_of(at: Situation, each: Incarnation) -> Step | None:
     wanted = at.seen.templates.get(each.name)
-    if wanted is None or each.failed is not None or each.stopped is not None:
+    # The mark of a stop on a member that should run was edited. Without a leader it can't be removed.
+    is_stopped = each.stopped is not None and each.replicas == 0
+    if wanted is None or each.failed is not None or is_stopped:
         return None
     if each.template_hash == wanted.template_hash and each.drift is None:
         return None

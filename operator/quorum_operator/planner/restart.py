@@ -29,6 +29,8 @@ def plan_idle_restart(at: Situation) -> Step | None:
         pod = each.pod
         if pod is None or not is_unable_to_start(each) or not _is_replaceable(at, each):
             continue
+        if each.key in at.in_contact:
+            continue  # Its process runs, which the kubelet reports later than the leader, or has just ended.
         step = restart_of(at, pod, f"{each.name} {_why_recreated(pod)}")
         if held(at.seen, step) is None:
             return step

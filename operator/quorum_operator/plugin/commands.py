@@ -10,7 +10,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from shutil import get_terminal_size
 
-from quorum_operator.plugin.kubectl import CommandFailed, ConflictingChange, Kubectl, Object
+from quorum_operator.plugin.kubectl import (
+    CommandFailed,
+    ConflictingChange,
+    Kubectl,
+    NoSuchQuorum,
+    Object,
+)
 from quorum_operator.plugin.layout import WIDTH, printable
 from quorum_operator.plugin.pages import members_page, status_page, summary_line
 
@@ -46,21 +52,46 @@ def watch(
     count: int | None,
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
-    """Print the status repeatedly; without a terminal one line per change. `count`: number of reads."""
+    """Print the status repeatedly; without a terminal one line per change. `count`: number of reads.
+
+    The API server may be unavailable for a while, so a failed read is reported and repeated. Raises CommandFailed if the
+    first or the last read fails, or if the resource was deleted.
+    """
     last, looks = "", 0
     while count is None or looks < count:
         looks += 1
-        if sys.stdout.isatty():
-            lines = _on_screen(_page(call), get_terminal_size().lines)
-            sys.stdout.write(_CLEAR + printable("\n".join(lines)) + "\n")
-        else:
-            line = summary_line(call.kubectl.quorum(call.name))
-            if line != last:
-                print(printable(f"{time.strftime('%H:%M:%S')}  {line}"))
-            last = line
+        try:
+            last = _show_page(call) if sys.stdout.isatty() else _show_change(call, last)
+        except NoSuchQuorum:
+            raise
+        except CommandFailed as error:
+            if looks in (1, count):
+                raise
+            last = _show_failure(str(error), last)
         sys.stdout.flush()
         if looks != count:
             sleep(interval_s)
+
+
+def _show_page(call: Call) -> str:
+    lines = _on_screen(_page(call), get_terminal_size().lines)
+    sys.stdout.write(_CLEAR + printable("\n".join(lines)) + "\n")
+    return ""
+
+
+def _show_change(call: Call, last: str) -> str:
+    """Print a line unless it is the `last` one; returns it."""
+    line = summary_line(call.kubectl.quorum(call.name))
+    if line != last:
+        print(printable(f"{time.strftime('%H:%M:%S')}  {line}"))
+    return line
+
+
+def _show_failure(error: str, last: str) -> str:
+    """Print an error below what is shown, unless it is the `last` one; returns it."""
+    if error != last:
+        print(printable(f"kubectl quorum: {error}\nTrying again"), file=sys.stderr, flush=True)
+    return error
 
 
 def replace(call: Call, node_id: int) -> list[str]:

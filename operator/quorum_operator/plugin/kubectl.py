@@ -21,6 +21,10 @@ class CommandFailed(Exception):
     """A failed command, with a message for the user."""
 
 
+class NoSuchQuorum(CommandFailed):
+    """There is no MetadataQuorum of that name."""
+
+
 class ConflictingChange(CommandFailed):
     """A conditional change was rejected: another client has written the object since it was read."""
 
@@ -34,7 +38,7 @@ class Kubectl:
     program: str = "kubectl"
 
     def quorum(self, name: str) -> Object:
-        """The MetadataQuorum. Raises CommandFailed if it can't be read."""
+        """The MetadataQuorum. Raises CommandFailed if it can't be read, NoSuchQuorum if there is none."""
         found = self._document("get", QUORUMS, name, "-o", "json")
         if not isinstance(found.get("metadata"), dict):
             raise CommandFailed(_not_kubectl(self.program))
@@ -104,8 +108,7 @@ class Kubectl:
         if done.returncode != 0:
             text = _without_log(done.stderr) or done.stdout.strip()
             text = text or f"{self.program} printed nothing and ended with code {done.returncode}"
-            conflict = _CONFLICT in text
-            raise (ConflictingChange if conflict else CommandFailed)(_explained(text))
+            raise _kind_of(text)(_explained(text))
         return done.stdout
 
 
@@ -134,13 +137,23 @@ def _without_log(error: str) -> str:
     return "\n".join(line for line in lines if not _LOG_LINE.match(line)) or error.strip()
 
 
+def _kind_of(error: str) -> type[CommandFailed]:
+    if _CONFLICT in error:
+        return ConflictingChange
+    return NoSuchQuorum if _is_missing(error) else CommandFailed
+
+
+def _is_missing(error: str) -> bool:
+    return "(NotFound)" in error and KIND.lower() in error
+
+
 def _explained(error: str) -> str:
     """kubectl's error with advice."""
     if error.startswith("The connection to the server"):
         return f"{error}\nNo cluster answers: check `kubectl config current-context`, or choose another --context"
     if "doesn't have a resource type" in error:
         return f"{error}\nThis cluster has no MetadataQuorums: install the operator, or choose another --context"
-    if "(NotFound)" in error and KIND.lower() in error:
+    if _is_missing(error):
         return f"{error}\nSee `kubectl get metadataquorums --all-namespaces`, and name the namespace with -n"
     if _CONFLICT in error:
         return (

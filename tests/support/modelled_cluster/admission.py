@@ -24,7 +24,8 @@ class Admission:
         store.admission += [self._quota, self._webhook, self._valid, self._defaults]
 
     def _quota(self, verb: str, plural: str, made: Object, before: Object | None) -> None:
-        if verb != "create":
+        own = self._space.rpartition("/")[2]
+        if verb != "create" or made["metadata"].get("namespace", own) != own:
             return
         for each in self._store.of(f"{self._space}/resourcequotas"):
             for what in each["spec"]["hard"]:

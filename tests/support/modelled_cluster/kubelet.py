@@ -12,7 +12,7 @@ from support.modelled_cluster.hosts import Host, Hosts
 from support.modelled_cluster.process import Exit, Process, config_file
 from support.modelled_cluster.raft import Key, ModelledQuorum
 from support.modelled_cluster.store import Object, Store, time_text
-from support.modelled_cluster.volumes import Volumes
+from support.modelled_cluster.volumes import ModelledDisk, Volumes
 from support.random_changes.spec_acts import NODE_IMAGE, SAME_IMAGE
 
 CREATE_S = 0.75
@@ -38,10 +38,15 @@ class Runtime:
     latched: bool = False
     formatted: bool = False
     """A process has opened its directory; the mark is in an emptyDir, as the latch."""
-    mounted: bool = False
+    disk: ModelledDisk | None = None
+    """The mounted one. It stays mounted when its claim or its volume is deleted."""
     end_at: float | None = None
     ready: tuple[bool, str] | None = None
     events: set[str] = field(default_factory=set)
+
+    @property
+    def mounted(self) -> bool:
+        return self.disk is not None
 
 
 class Kubelets:
@@ -171,11 +176,12 @@ class Kubelets:
         if waiting is not None:
             runtime.waiting, runtime.next_at = waiting, now + 1.0
             return
-        claim = self._volumes.claim(f"data-{pod['metadata']['name']}")
-        disk = self._volumes.disk_of(claim)
-        assert disk is not None
-        if not runtime.mounted:
-            runtime.mounted, disk.closed = True, False  # fsGroup
+        disk = runtime.disk
+        if disk is None:
+            claim = self._volumes.claim(f"data-{pod['metadata']['name']}")
+            disk = runtime.disk = self._volumes.disk_of(claim)
+            assert disk is not None
+            disk.closed = False  # fsGroup
         overrides = Process(pod, disk, self._quorum_of("")).overrides
         process = Process(pod, disk, self._quorum_of(overrides["cluster.id"]))
         self._read_files(pod, process, now)

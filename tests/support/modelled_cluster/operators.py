@@ -1,6 +1,7 @@
 """The operator's process in a modelled cluster: its workers and reconciler, killed, frozen, and started again without memory."""
 
 import asyncio
+import contextlib
 import ssl
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
@@ -11,6 +12,7 @@ from quorum_operator.certificate_keeper import LOOKS_BETWEEN, CertificateKeeper
 from quorum_operator.certificates import pem
 from quorum_operator.certificates.pem import Read
 from quorum_operator.crd import KIND, PLURAL
+from quorum_operator.kube.errors import ApiError
 from quorum_operator.metrics import Metrics
 from quorum_operator.quorum_client import QuorumClient
 from quorum_operator.reconcile import Reconciler
@@ -92,11 +94,16 @@ class OperatorProcess:
             self.kill()
             labels = dict([OPERATOR_SELECTOR.split("=")])
             body = {
-                "metadata": {"name": f"{RELEASE}-0", "labels": labels},
+                "metadata": {
+                    "name": f"{RELEASE}-0",
+                    "namespace": OPERATOR_NAMESPACE,
+                    "labels": labels,
+                },
                 "spec": {"containers": [{"name": "operator"}]},
                 "status": {},
             }
-            self._store.create(_PODS, body)
+            with contextlib.suppress(ApiError):  # Refused by a webhook, it is tried again.
+                self._store.create(_PODS, body)
         if (
             wanted
             and self._workers is None

@@ -10,6 +10,7 @@ import httpx
 
 from quorum_node.api import ErrorBody
 from quorum_operator.desired.names import LABEL_INSTANCE
+from quorum_operator.kube.errors import ApiError as Rejected
 from support.envtest.kube_api import ApiError, Json
 from support.kind_env import installation, kube
 from support.kind_env.forwarded import NotConnected
@@ -156,6 +157,12 @@ class ModelledOperations(Operations):
         self.env.await_api_server()
 
     def kubectl(self, *words: str, timeout_s: float = 60.0) -> str:
+        try:
+            return self._kubectl(*words)
+        except (ApiError, Rejected) as error:
+            return str(error)
+
+    def _kubectl(self, *words: str) -> str:
         match [
             each
             for each in words

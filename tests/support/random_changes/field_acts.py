@@ -1,8 +1,10 @@
 """Acts on those fields of the spec that few people set: even sizes, updates, pod templates, network policies, backups, earlier claims."""
 
+import contextlib
+
 from support.envtest.kube_api import Json
 from support.random_changes.act import Act, Answer, Doing, Drawn, FinalCondition, act
-from support.random_changes.operations import Operations
+from support.random_changes.operations import Member, Operations, TargetMissing
 
 _PASSES = (4.0, 15.0)
 _PROPERTY = "controller.quorum.fetch.timeout.ms"
@@ -112,12 +114,19 @@ def missing_for_pods(operations: Operations, drawn: Drawn) -> Doing:
     operations.restore("podTemplate")
 
 
+def _delete_pod(operations: Operations, member: Member) -> None:
+    """A pod that does not exist is made with the changed spec anyway, which has to be corrected."""
+    with contextlib.suppress(TargetMissing):
+        operations.delete(operations.core("pods", member.pod))
+
+
 @act(lasts_s=_PASSES)
 def missing_for_pods_and_deleted(operations: Operations, drawn: Drawn) -> Doing:
     """Let pods need what there is not, delete one, and correct it."""
     template = drawn.one_of(_MISSING)
+    member = operations.member(drawn)
     operations.wish(podTemplate=template)
-    operations.delete(operations.core("pods", operations.member(drawn).pod))
+    _delete_pod(operations, member)
     yield f"podTemplate: {template}; deleted a pod"
     operations.restore("podTemplate")
 
@@ -135,9 +144,9 @@ def missing_account_left(operations: Operations, drawn: Drawn) -> Doing:
 @act(lasts_s=_PASSES)
 def pull_always(operations: Operations, drawn: Drawn) -> Doing:
     """Pull an image always that is in no registry, delete a pod, and correct it."""
-    operations.wish(imagePullPolicy="Always")
     member = operations.member(drawn)
-    operations.delete(operations.core("pods", member.pod))
+    operations.wish(imagePullPolicy="Always")
+    _delete_pod(operations, member)
     yield f"imagePullPolicy: Always; deleted {member.pod}"
     operations.restore("imagePullPolicy")
 

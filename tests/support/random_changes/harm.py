@@ -2,6 +2,7 @@
 
 Acts may do so; the operator may not. A voter that went down less than `KNOWN_AFTER_S` seconds before a stop still counts as live, because
 the operator could not have known. So does one that is live in the first sample after the stop: it came up since the last sample before.
+One that came up less than `KNOWN_UP_S` seconds before its own stop does not count yet.
 """
 
 import re
@@ -12,6 +13,8 @@ from support.envtest.kube_api import Json
 
 KNOWN_AFTER_S = 6.0
 """A leader takes a voter for live until its fetch timeout has passed, and its pod is looked at every other second."""
+KNOWN_UP_S = 1.0
+"""A kubelet reports that a container has started up to this long after it did. Until then nobody can ask its process."""
 
 _STOPPING = frozenset({"ScaleToZero", "RestartMember", "DeleteIncarnation"})
 _BY_A_PERSON = ("FencedByRecovery", "the quorum is recovered from", "sole voter")
@@ -59,7 +62,8 @@ def harm(samples: Sequence[Sample], stopped: Sequence[Stop]) -> list[str]:
 def _harm(samples: Sequence[Sample], stopped: Sequence[Stop]) -> Iterator[str]:
     for each in stopped:
         window = [one for one in samples if each.at - KNOWN_AFTER_S <= one.at < each.at]
-        if not window or each.name not in window[-1].live:
+        up = [one for one in window if one.at >= each.at - KNOWN_UP_S] or window[-1:]
+        if not up or not all(each.name in one.live for one in up):
             continue
         size = window[-1].size
         after = next((one for one in samples if one.at >= each.at), window[-1])

@@ -140,8 +140,8 @@ def stop_host(operations: Operations, drawn: Drawn) -> Doing:
 @act(destroys=1, lasts_s=(55.0, 70.0))
 def host_stays_away(operations: Operations, drawn: Drawn) -> Doing:
     """Switch a member's host off for longer than spec.repair.unreachableAfterSeconds allows."""
-    operations.wish(repair={**(operations.good["repair"] or {}), "unreachableAfterSeconds": 10})
     host = operations.host_of(operations.member(drawn))
+    operations.wish(repair={**(operations.good["repair"] or {}), "unreachableAfterSeconds": 10})
     with operations.switched_off(host):
         yield f"switched {host} off for long"
     operations.restore("repair")

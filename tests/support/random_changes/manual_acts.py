@@ -1,10 +1,12 @@
 """Acts by hand that go beyond deleting and editing: ordinals, owners, deadlines, whole kinds, other people's objects and refusals."""
 
+import contextlib
+
 from support.envtest.kube_api import Json
 from support.kind_env import installation, kube
 from support.random_changes.act import Act, Doing, Drawn, act
 from support.random_changes.drift import BY_HAND
-from support.random_changes.object_acts import FOREIGN, keeps_claims
+from support.random_changes.object_acts import CONFLICT, FOREIGN, keeps_claims
 from support.random_changes.operations import Operations, TargetMissing
 
 _PASSES = (4.0, 15.0)
@@ -144,7 +146,7 @@ def write_lease(operations: Operations, drawn: Drawn) -> Doing:
     yield f"wrote {BY_HAND} into {names}"
 
 
-@act()
+@act(endings=(CONFLICT,))
 def write_status(operations: Operations, drawn: Drawn) -> Doing:
     """Write nonsense into the status."""
     status = {"phase": "Deleting", "clusterId": BY_HAND, "voters": 9, "replicas": 0, "members": []}
@@ -278,10 +280,11 @@ def freeze_operator(operations: Operations, drawn: Drawn) -> Doing:
 @act(destroys=1, lasts_s=_PASSES)
 def delete_pod_of_cordoned_host(operations: Operations, drawn: Drawn) -> Doing:
     """Cordon all hosts and delete a pod; uncordon them after a while."""
+    member = operations.member(drawn)
     for host in operations.workers:
         operations.kubectl("cordon", host)
-    member = operations.member(drawn)
-    operations.delete(operations.core("pods", member.pod))
+    with contextlib.suppress(TargetMissing):
+        operations.delete(operations.core("pods", member.pod))
     yield f"cordoned all hosts; deleted {member.pod}"
     for host in operations.workers:
         operations.kubectl("uncordon", host)

@@ -71,6 +71,18 @@ def _adopts(operations: Operations, message: str) -> str:
     return f"spec.earlierClaims adopts the cluster {found[1]}"
 
 
+_MADE_WITH = re.compile(r"\b(?:data-)?[a-z][-a-z0-9]*-\d+-\d+(?:-0)?: ([A-Za-z0-9_-]+)")
+
+
+def _confirms(operations: Operations, message: str) -> str:
+    """The id of StatefulSets or claims: the status is what somebody has edited."""
+    found = _MADE_WITH.search(message)
+    assert found is not None, message
+    operations.want(earlierClaims={"policy": "Adopt", "clusterId": found[1]})
+    return f"spec.earlierClaims confirms the cluster {found[1]}"
+
+
+CONFLICT = FinalCondition("IdentityMissing", "confirm the right one", _confirms)
 EARLIER = FinalCondition("ClaimsInDoubt", _ADOPT.pattern, _adopts)
 TOKEN = FinalCondition("Refused", "token", _restarts_one_by_one)
 FOREIGN = FinalCondition("ForeignObjects", "Delete or rename", _deletes_what_is_named)

@@ -5,7 +5,7 @@ import json
 from support.envtest.kube_api import ApiError, Json
 from support.random_changes.act import Act, Doing, Drawn, FinalCondition, act
 from support.random_changes.drift import BY_HAND
-from support.random_changes.object_acts import FOREIGN, TOKEN
+from support.random_changes.object_acts import CONFLICT, FOREIGN, TOKEN
 from support.random_changes.operations import Operations, TargetMissing
 
 _PREFIX = "metadataquorum.dev"
@@ -194,7 +194,7 @@ def rename_cluster_and_delete_identity(operations: Operations, drawn: Drawn) -> 
     yield "wrote another cluster id into all templates; deleted the identity"
 
 
-@act()
+@act(endings=(CONFLICT,))
 def write_cluster_id_and_delete_identity(operations: Operations, drawn: Drawn) -> Doing:
     """Write another cluster id into the status, and delete the identity."""
     status = {"clusterId": _OTHER_CLUSTER, "voters": 99}

@@ -18,6 +18,7 @@ from uuid import UUID
 
 import pytest
 
+from quorum_node.archiver import main as command
 from quorum_node.archiver import taking
 from quorum_node.archiver.main import main
 from quorum_node.archiver.taking import take
@@ -396,6 +397,29 @@ def test_only_object_stores_need_a_directory_for_temporary_files(
     assert "no leader answered" in capsys.readouterr().err
     assert main([*take, "s3://bucket/folder"]) == 1
     assert "specify one with --scratch, or in TMPDIR" in capsys.readouterr().err
+
+
+def test_complete_backup_has_its_own_exit_code_if_older_ones_cannot_be_deleted(
+    tmp_path: Path,
+    leader: DirectoryReader,
+    backup: Take,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A Job that tried again would add a backup each time."""
+    target, summary = tmp_path / "target", tmp_path / "summary"
+    first = backup()
+    leader.close = lambda: None  # type: ignore[attr-defined]
+    (target / f".deleting-{first.name}").touch()  # in the way of the rename before the deletion
+    monkeypatch.setattr(command, "CommittedLog", lambda *_, **__: leader)
+    take = ["take", "--bootstrap", "127.0.0.1:1", "--target", str(target), "--keep", "1"]
+    assert main([*take, "--summary", str(summary)]) == 3
+    second = backups_in(target)[-1].name
+    assert second != first.name
+    told = json.loads(summary.read_text())
+    assert told["name"] == second
+    assert f"{second} is complete, but older backups can't be deleted" in told["error"]
+    assert told["error"] in capsys.readouterr().err
 
 
 def test_commands_print_a_line_each_and_a_summary(

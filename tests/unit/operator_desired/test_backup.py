@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from quorum_node.archiver.main import _parser
+from quorum_node.archiver.main import NOT_PRUNED, _parser
 from quorum_node.security.certificate_identity import Role
 from quorum_node.server.process.main import _parser as node_parser
 from quorum_operator.backup_crd import BackupSpec, RestoreFromSpec
@@ -84,6 +84,16 @@ def test_backup_pods_have_client_labels_and_no_member_labels() -> None:
     assert security["automountServiceAccountToken"] is False
     assert security["securityContext"]["runAsNonRoot"] is True
     assert security["containers"][0]["securityContext"]["readOnlyRootFilesystem"] is True
+
+
+def test_job_does_not_try_again_after_a_complete_backup() -> None:
+    """Older ones could not be deleted, and each attempt would add one more."""
+    job = backup.build(OWNER, SPEC, BACKUP, secured=True)["spec"]["jobTemplate"]["spec"]
+    (rule,) = job["podFailurePolicy"]["rules"]
+    (container,) = job["template"]["spec"]["containers"]
+    assert rule["action"] == "FailJob"
+    assert rule["onExitCodes"]["values"] == [NOT_PRUNED]
+    assert rule["onExitCodes"]["containerName"] == container["name"]
 
 
 def _selects(selector: dict[str, Any], labels: dict[str, str]) -> bool:

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from quorum_node.exit_codes import ExitCode
+from quorum_operator.planner.harm import harm
 from quorum_operator.planner.noticed import Refusal
 from quorum_operator.planner.observed import (
     Incarnation,
@@ -14,6 +15,7 @@ from quorum_operator.planner.observed import (
     Wanted,
 )
 from quorum_operator.planner.plan import plan
+from quorum_operator.planner.situation import Situation
 from quorum_operator.planner.step import Nothing, RestartMember, UpdateMember
 from support.observed_quorum import (
     MADE_AT,
@@ -60,6 +62,38 @@ def test_no_pod_is_created_from_a_foreign_template(pod: dict[str, object]) -> No
     assert not isinstance(plan(observation(changed, refused=True)), RestartMember)
     mended = plan(observation(replace(changed, drift=None)))
     assert isinstance(mended, RestartMember), "now it is made from the wanted one"
+
+
+@pytest.mark.parametrize("fetches", [True, False])
+def test_pod_of_a_replica_that_fetches_is_not_taken_for_one_that_can_t_start(fetches: bool) -> None:
+    """The kubelet reports a start later than the leader, which receives its fetches."""
+    starting = {"ready": False, "running": False, "waiting_reason": "ContainerCreating"}
+    seen = observation(member(3, outdated=True, **starting))
+    voters = tuple(
+        ReplicaView(Key(n, f"u{n}"), n < 3 or fetches, n < 3 or fetches) for n in (1, 2, 3)
+    )
+    assert isinstance(plan(replace(seen, view=view_of(voters))), RestartMember) != fetches
+
+
+def test_template_of_a_member_that_was_marked_as_stopped_by_hand_is_corrected() -> None:
+    """Without a leader the mark stays, and with the old template the member could never become one."""
+    marked = replace(member(3, **CRASHED), stopped="by-hand", template_hash="old")
+    step = plan(observation(marked, view=None))
+    assert isinstance(step, UpdateMember)
+    assert step.target.name == "q-3-1"
+    stopped = replace(marked, replicas=0)
+    assert not isinstance(plan(observation(stopped, view=None)), UpdateMember)
+
+
+def test_last_majority_is_kept_whatever_a_pod_reports() -> None:
+    """The check before the step: the third replica fetches, and the second does not."""
+    starting = {"ready": False, "running": False, "waiting_reason": "ContainerCreating"}
+    seen = observation(member(3, **starting))
+    voters = [ReplicaView(Key(n, f"u{n}"), n != 2, n != 2) for n in (1, 2, 3)]
+    step = RestartMember("q-3-1-0", "pod-3", 1, "1", "")
+    assert harm(Situation(replace(seen, view=view_of(voters))), step) is not None
+    voters[2] = ReplicaView(Key(3, "u3"), False, False)
+    assert harm(Situation(replace(seen, view=view_of(voters))), step) is None
 
 
 def test_pod_that_may_not_use_its_volume_is_recreated_unless_it_is_new() -> None:

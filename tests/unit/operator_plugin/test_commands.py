@@ -16,9 +16,11 @@ from quorum_operator.plugin.kubectl import CommandFailed, Kubectl
 
 _RECORDED = Path(__file__).parent / "recorded"
 _KUBECTL = """#!{python} -S
-import json, sys
+import json, os, sys
 with open({calls!r}, "a") as calls:
     print(json.dumps(sys.argv[1:]), file=calls)
+if sys.argv[1] == "get" and os.path.exists({error!r}):
+    sys.exit(open({error!r}).read())
 if sys.argv[1] == "get":
     print(open({events!r} if "events" in sys.argv else {resource!r}).read())
 elif sys.argv[1] == "exec":
@@ -44,12 +46,14 @@ class Recording:
 
     def __init__(self, folder: Path) -> None:
         self._calls, self._resource = folder / "calls", folder / "resource"
+        self._error = folder / "error"
         events, self.program = folder / "events", folder / "kubectl"
         events.write_text('{"items": []}')
         text = _KUBECTL.format(
             python=sys.executable,
             calls=str(self._calls),
             events=str(events),
+            error=str(self._error),
             resource=str(self._resource),
             recorded=self._of("Ready")["metadata"]["resourceVersion"],
         )
@@ -62,6 +66,17 @@ class Recording:
         resource["spec"].update(spec)
         self.put(resource)
         return resource
+
+    def fail_with(self, error: str = "Unable to connect to the server: EOF") -> None:
+        self._error.write_text(error)
+
+    def lose(self) -> None:
+        self.fail_with(
+            'Error from server (NotFound): metadataquorums.metadataquorum.dev "q" not found'
+        )
+
+    def answer_again(self) -> None:
+        self._error.unlink()
 
     @staticmethod
     def _of(state: str) -> dict[str, Any]:
@@ -316,6 +331,31 @@ def test_watch_without_a_terminal_prints_changes_only(
     commands.watch(call, 1.0, 4, next_state)
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[1].rstrip(",") for line in lines] == ["Ready", "Repairing"]
+
+
+def test_watch_goes_on_after_a_failed_read(
+    kubectl: Recording, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Not after one that does not find the resource."""
+    answers = iter([kubectl.fail_with, kubectl.fail_with, kubectl.answer_again, kubectl.lose])
+
+    def next_answer(_: float) -> None:
+        next(answers)()
+
+    call = Call(Kubectl(program=str(kubectl.program)), "q")
+    with pytest.raises(CommandFailed, match="NotFound"):
+        commands.watch(call, 1.0, None, next_answer)
+    shown = capsys.readouterr()
+    assert [line.split()[1].rstrip(",") for line in shown.out.splitlines()] == ["Ready", "Ready"]
+    assert shown.err == "kubectl quorum: Unable to connect to the server: EOF\nTrying again\n"
+
+
+def test_watch_ends_with_the_error_of_its_first_and_of_its_last_read(kubectl: Recording) -> None:
+    call = Call(Kubectl(program=str(kubectl.program)), "q")
+    with pytest.raises(CommandFailed, match="Unable to connect"):
+        commands.watch(call, 1.0, 2, lambda _: kubectl.fail_with())
+    with pytest.raises(CommandFailed, match="Unable to connect"):
+        commands.watch(call, 1.0, None, lambda _: pytest.fail("it was read again"))
 
 
 def test_page_longer_than_the_screen_is_truncated() -> None:

@@ -136,6 +136,24 @@ def test_successful_and_failed_backups_are_reported(api: InMemoryKubeApi) -> Non
     assert reasons(api) == ["BackupWritten", "BackupFailed", "BackupWritten"]
 
 
+def test_complete_backup_counts_although_older_ones_cannot_be_deleted(
+    api: InMemoryKubeApi,
+) -> None:
+    ended(api, "demo-backup-1", True, 3 * 86_400, {"name": "backup-1"})
+    error = "backup-2 is complete, but older backups can't be deleted"
+    ended(api, "demo-backup-2", False, 3600, {"name": "backup-2", "endOffset": 50, "error": error})
+    reconcile(api)
+    status, reason, message = condition_of(api)
+    assert (status, reason) == ("False", "LastRunFailed")
+    assert "the last successful backup is backup-2" in message
+    assert error in message
+    assert api.status["backup"]["failures"] == 1
+    ended(api, "demo-backup-3", True, 60, {"name": "backup-3"})
+    reconcile(api)
+    assert condition_of(api)[:2] == ("True", "BackupRecent")
+    assert "failures" not in api.status["backup"] or not api.status["backup"]["failures"]
+
+
 def test_backup_whose_output_is_gone_is_reported_without_it(api: InMemoryKubeApi) -> None:
     """Its pod was deleted before the operator has read the output."""
     ended(api, "demo-backup-1", True, 3600, None)

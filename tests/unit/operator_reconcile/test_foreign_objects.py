@@ -4,18 +4,45 @@ import asyncio
 
 import pytest
 
+from quorum_operator.desired.names import ANNOTATION_CLUSTER_ID
 from quorum_operator.kube import paths
+from quorum_operator.quorum_client import Described
 from support.in_memory_kube_api import (
     NAME,
+    OWNER,
     SPACE,
     HealthyNodes,
     InMemoryKubeApi,
+    reconcile,
     reconciler,
     running_quorum,
     set_path,
 )
 
 FOREIGN = set_path(4)
+IDENTITY = paths.namespaced("configmaps", SPACE, f"{NAME}-identity")
+ALL = (IDENTITY, *map(set_path, (1, 2, 3)))
+
+
+class LeaderlessNodes(HealthyNodes):
+    """No majority confirms a leader."""
+
+    async def describe(self, ips: list[str]) -> Described:
+        return Described(None, None)
+
+
+def give_away(api: InMemoryKubeApi) -> None:
+    """Everything belongs to another object, and the status is empty."""
+    other = {"apiVersion": "v1", "kind": "ConfigMap", "name": "theirs", "uid": "other"}
+    for path in ALL:
+        api.objects[path]["metadata"]["ownerReferences"] = [other]
+    api.resource["status"] = {}
+
+
+def owner_uids(api: InMemoryKubeApi) -> set[str]:
+    return {
+        each["uid"] for path in ALL for each in api.objects[path]["metadata"]["ownerReferences"]
+    }
 
 
 def put_foreign(api: InMemoryKubeApi, path: str) -> None:
@@ -73,3 +100,36 @@ async def test_existing_unlabelled_claim_is_not_used_for_a_new_member() -> None:
         await operator.reconcile(SPACE, NAME)
     assert f"{NAME}-4-1" not in api.created("statefulsets")
     assert f"{NAME}-4-2" in api.created("statefulsets")
+
+
+@pytest.mark.parametrize("status", [{}, {"clusterId": "c9"}], ids=["empty", "edited"])
+def test_members_given_away_are_taken_back_without_status_and_leader(
+    status: dict[str, str],
+) -> None:
+    """Their immutable claim templates name the resource that they were created for."""
+    api = running_quorum()
+    give_away(api)
+    api.resource["status"] = status
+    reconcile(api, LeaderlessNodes(3), times=8)
+    assert owner_uids(api) == {OWNER.uid}
+    assert api.condition("ClaimsInDoubt")["status"] == "False"
+
+
+def test_members_of_an_earlier_resource_wait_for_a_decision() -> None:
+    api = running_quorum()
+    give_away(api)
+    api.resource["metadata"]["uid"] = "uid-of-the-next"
+    reconcile(api, LeaderlessNodes(3), times=8)
+    assert owner_uids(api) == {"other"}
+    assert api.condition("ClaimsInDoubt")["reason"] == "EarlierResource"
+
+
+def test_members_of_two_clusters_wait_for_a_decision() -> None:
+    """Those of a formation that was given up name another cluster id."""
+    api = running_quorum()
+    give_away(api)
+    (template,) = api.objects[set_path(3)]["spec"]["volumeClaimTemplates"]
+    template["metadata"]["annotations"][ANNOTATION_CLUSTER_ID] = "c2"
+    reconcile(api, LeaderlessNodes(3), times=8)
+    assert owner_uids(api) == {"other"}
+    assert api.condition("ClaimsInDoubt")["status"] == "True"

@@ -9,9 +9,9 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from quorum_operator.certificates.lifetimes import DAY_S
 from quorum_operator.desired import names
 from quorum_operator.kube import paths
-from quorum_operator.kube.errors import Forbidden, NotFound
+from quorum_operator.kube.errors import Forbidden, NotFound, Unavailable
 from support.generated_certificates import BOTH_USAGES
-from support.in_memory_kube_api import SPACE, copied, running_quorum
+from support.in_memory_kube_api import SPACE, copied, running_quorum, set_path
 from support.modelled_issuer import ModelledIssuer, failed, ready, waiting
 from support.secured_quorum import Env, bundle_in, leaf_in, leaf_path, secret_path
 
@@ -379,6 +379,27 @@ def test_missing_cert_manager_or_permission_is_reported_once(missing: bool) -> N
     reason, message = quorum.blocked()
     assert reason == ("IssuerMissing" if missing else "IssuerForbidden")
     assert ("install cert-manager" if missing else "certManager.enabled=true") in message
+    quorum.api.refuse = lambda verb, path: None
+    quorum.settle()
+
+
+def test_unreadable_requests_hold_up_nothing_else() -> None:
+    """Such as while the conversion webhook of cert-manager's resource definitions does not answer."""
+    quorum = Issuing()
+    quorum.settle()
+    error = Unavailable(500, "InternalError", "conversion webhook for cert-manager.io/v1 failed")
+
+    def refuse(verb: str, path: str) -> None:
+        if path.startswith(REQUESTS):
+            raise error
+
+    quorum.api.refuse = refuse
+    quorum.api.change_spec(tolerations=[{"key": "x", "operator": "Exists"}])
+    quorum.looks(4)
+    assert ("patch", set_path(1)) in quorum.api.writes
+    reason, message = quorum.blocked()
+    assert reason == "IssuerFailed"
+    assert error.message in message
     quorum.api.refuse = lambda verb, path: None
     quorum.settle()
 

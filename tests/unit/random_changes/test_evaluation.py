@@ -118,6 +118,14 @@ def test_voter_that_started_since_the_last_sample_is_live() -> None:
     assert len(harm([*before, _live(11.0, "q-2-1"), _live(12.0, "q-3-1")], [restart])) == 1
 
 
+def test_voter_that_has_just_started_is_not_known_yet() -> None:
+    restart = Stop(10.5, "RestartMember", "q-1-1", "")
+    later = [_live(10.0, "q-1-1", "q-2-1"), _live(10.4, "q-1-1", "q-2-1")]
+    assert harm([_live(9.6, "q-2-1"), *later], [restart]) == []
+    assert len(harm([_live(9.4, "q-1-1", "q-2-1"), *later], [restart])) == 1
+    assert harm([_live(9.4, "q-2-1"), _live(9.9, "q-2-1"), *later], [restart]) == []
+
+
 def test_one_of_two_voters_may_restart_while_the_other_is_live() -> None:
     samples = [_live(10.0, "q-1-1", "q-2-1", size=2)]
     assert harm(samples, [Stop(10.5, "RestartMember", "q-1-1", "")]) == []

@@ -133,6 +133,26 @@ def test_operator_starts_while_there_is_a_limit_range() -> None:
     assert play_round(Round(1, 3, "Auto", "Retain", "Preferred", tuple(drawn)), _silent)
 
 
+def test_container_starts_again_on_a_volume_whose_claim_was_deleted() -> None:
+    """The volume stays mounted while the pod exists."""
+    play_round(_round(("unprotect-claim", 1.0, 0), ("kill-9", 1.0, 0)), _silent)
+
+
+def test_field_is_corrected_although_there_is_no_pod_to_delete() -> None:
+    """`retire` with a quota for pods: there is no pod of the new member."""
+    retire = Drawn(named("quota-left"), 1.0, None, 0, True, 217)
+    pull = Drawn(named("pull-always"), 3.0, 4.0, 3, False, 0)
+    log: list[str] = []
+    assert play_round(Round(1, 3, "Auto", "Retain", "Preferred", (retire, pull)), log.append)
+    assert any("pull-always: over" in each for each in log), log
+
+
+def test_operator_starts_again_beside_a_quota_of_another_namespace() -> None:
+    quota = Drawn(named("quota-left"), 1.0, None, 0, True, 217)
+    delete = Drawn(named("delete-operator-pod"), 2.0, None, 0, True, 0)
+    assert play_round(Round(1, 3, "Auto", "Retain", "Preferred", (quota, delete)), _silent)
+
+
 @pytest.fixture
 def quorum() -> ModelledQuorum:
     found = ModelledQuorum("c1", 3, lambda one, other: True)
