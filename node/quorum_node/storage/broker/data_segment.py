@@ -225,8 +225,13 @@ class DataSegment:
     def batches(self, offset: int) -> Iterator[FileBatch]:
         """All batches from a position at or before the one that contains `offset`. Raises DamagedLog."""
         position = self._hints.get(offset)
-        if position is None:
-            position = self.offsets.position_of(offset)
+        return self._walked(self.offsets.position_of(offset) if position is None else position)
+
+    def batches_after_index(self, offset: int) -> Iterator[FileBatch]:
+        """All batches from that of the last entry in the index on which ends at or before `offset`. Raises DamagedLog."""
+        return self._walked(self.offsets.position_of(offset))
+
+    def _walked(self, position: int) -> Iterator[FileBatch]:
         try:
             yield from walk(self.files, self.fd, position, self.size_bytes)
         except BrokenBatch as error:
