@@ -287,10 +287,14 @@ class DataSegment:
 
     def sync(self) -> None:
         """Make the segment and its indexes durable. Raises OSError."""
-        sync_data(self.fd, self.files)
+        self.sync_batches()
         self.offsets.sync()
         self.times.sync()
         self.aborted.sync()
+
+    def sync_batches(self) -> None:
+        """Make its batches durable, without indexes. Raises OSError."""
+        sync_data(self.fd, self.files)
 
     def evict(self) -> None:
         """After a failed sync: the next process reads what is on the disk.

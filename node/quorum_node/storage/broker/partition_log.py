@@ -345,11 +345,11 @@ class PartitionLog(LogProducers):
         self._adopt(self._segments[:keep])
         self._set_aside(tuple(reversed(going)))
         self._segments[-1].truncate_to(end_offset)
-        # Otherwise the bytes could reappear after an epoch that begins here.
-        self._segments[-1].sync()
+        # Otherwise the bytes could reappear after an epoch that begins here. The indexes are built anew after a crash.
+        self._segments[-1].sync_batches()
         self._dirty.add(self._segments[-1])
-        self._snapshots.drop(lambda offset: offset > end_offset)
-        sync_directory(self.directory, self._files)
+        if self._snapshots.drop(lambda offset: offset > end_offset) or going:
+            sync_directory(self.directory, self._files)
         self.cuts += 1
 
     def _drop_all(self, offset: int) -> None:
