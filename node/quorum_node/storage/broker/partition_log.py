@@ -384,10 +384,10 @@ class PartitionLog(LogProducers):
             if offset <= self.start_offset:
                 return
             self.start_offset = offset
+            # Without a sync, for which the loop would wait: each opening of the log does the same with the file.
             epochs = EpochHistory(self._epochs.starts)
             epochs.cut_start(offset)
-            if epochs.starts != self._epochs.starts:
-                self._write_epochs(epochs)
+            self._epochs = epochs
 
     def delete_segments(self, wanted: Sequence[DataSegment]) -> bool:
         """Remove the oldest segments, after `file_delete_delay_ms`; the log then starts after them.
