@@ -171,6 +171,36 @@ def test_segment_is_not_closed_during_a_read(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("*.deleted"))
 
 
+class SlowRemoval(PosixFileSystem):
+    """The file system frees the blocks of a large file."""
+
+    def __init__(self) -> None:
+        self.begun, self.go_on = threading.Event(), threading.Event()
+
+    def unlink(self, path: Path, *, missing_ok: bool = False) -> None:
+        self.begun.set()
+        assert self.go_on.wait(60)
+        super().unlink(path, missing_ok=missing_ok)
+
+
+def test_appends_do_not_wait_for_the_removal_of_a_segment(tmp_path: Path) -> None:
+    files = SlowRemoval()
+    log = filled(tmp_path, files)
+    assert log.delete_segments(log.segments[:1])
+    removal = threading.Thread(target=log.remove_deleted, args=(10_000,))
+    removal.start()
+    assert files.begun.wait(60)
+    append = threading.Thread(target=log.append, args=([data_batch(80)],))
+    append.start()
+    append.join(20)
+    was_appended = not append.is_alive()
+    files.go_on.set()
+    removal.join()
+    append.join()
+    assert was_appended
+    assert not list(tmp_path.glob("*.deleted"))
+
+
 class FailingBeside(Interrupted):
     """The sync during which `beside` runs fails."""
 

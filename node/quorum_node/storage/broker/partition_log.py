@@ -442,8 +442,9 @@ class PartitionLog(LogProducers):
     def remove_deleted(self, now_ms: int | None = None) -> None:
         """Remove files whose delay is over (None: all), unless they are in use. Raises StorageFailure."""
         with self._lock:
-            if not self.held.are_held:
-                self._stop.guarded(lambda: self._removals.remove(now_ms))
+            due = [] if self.held.are_held else self._removals.take_due(now_ms)
+        # Without the lock: appends, and with them the loop, would wait for the file system.
+        self._stop.guarded(lambda: self._removals.remove(due))
 
     def _adopt(self, segments: tuple[DataSegment, ...]) -> None:
         self._segments = segments
