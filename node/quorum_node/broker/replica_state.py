@@ -47,8 +47,12 @@ class ReplicaState:
         self.outputs.append(output)
 
     def enter_epoch(self, epoch: int) -> None:
-        """Batches of `epoch` follow from the end of the log on."""
+        """Batches of `epoch` follow from the end of the log on.
+
+        The log has later epochs if the metadata was restored from a backup since. As on a stock leader they are forgotten.
+        """
         if epoch != self.log.epochs.latest:
+            self.log.epochs.forget_from(epoch)
             self.log.epochs.enter(epoch, self.log.end_offset)
             self.emit(SaveEpochs(self.log.epochs.starts))
 

@@ -25,6 +25,7 @@ from quorum_node.storage.broker.stored_records import StoredRecord, stored_recor
 from quorum_node.storage.broker.timestamp_search import offset_for_timestamp, offset_of_newest
 from quorum_simulation.files.file_system import PowerLost, SimulatedFiles
 from support.data_batches import data_batch, end_of_transaction
+from support.finished_search import finished
 
 SETTINGS = LogSettings(
     segment_bytes=600,
@@ -357,10 +358,10 @@ def test_search_by_timestamp_finds_no_batch_without_records() -> None:
     log.roll()
     cleaned(log)
     assert (1, 0) in [(each.base_offset, each.record_count) for each, _ in batches_of(log)]
-    found = offset_for_timestamp(log, 1_500)
+    found = finished(offset_for_timestamp(log, 1_500))
     assert found is not None
     assert (found.offset, found.timestamp_ms) == (2, 2_000)
-    newest = offset_of_newest(log)
+    newest = finished(offset_of_newest(log))
     assert newest is not None
     assert (newest.offset, newest.timestamp_ms) == (3, 3_000)
 

@@ -223,7 +223,8 @@ class Machine:
         self.log = self.opened()
         self.known = Known(self.known.recovery_point, self.known.start_offset)
         log = self.log
-        for model in models:
+        # Of two that have the same records, only one has the right state of the producers, that of hidden records included.
+        for model in sorted(models, key=lambda each: each.start != log.start_offset):
             wanted = [each for each in model.batches if each.end_offset <= log.end_offset]
             wanted = [each for each in wanted if each.end_offset > log.start_offset]
             if model.flushed <= log.end_offset <= model.end and self.stored() == joined(wanted):

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import stat
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -75,6 +76,22 @@ class Interrupted(PosixFileSystem):
             raise self.errors[0]
 
 
+class SlowSyncs(PosixFileSystem):
+    """`serve` runs on a thread beside each sync of a directory, which waits for it. `served`: how often it ended meanwhile."""
+
+    serve: Callable[[], None] | None = None
+    syncs = served = 0
+
+    def fsync(self, fd: int) -> None:
+        if self.serve is not None and stat.S_ISDIR(os.fstat(fd).st_mode):
+            self.syncs += 1
+            beside = threading.Thread(target=self.serve)
+            beside.start()
+            beside.join(5)
+            self.served += not beside.is_alive()
+        super().fsync(fd)
+
+
 def filled(directory: Path, files: FileSystem = POSIX) -> PartitionLog:
     """80 records, a batch each; all closed segments have entries in their index files."""
     log = PartitionLog.open(directory, SMALL, files=files, clock_ms=lambda: 5_000)
@@ -95,6 +112,27 @@ def test_read_during_a_compaction_finds_the_renamed_index(tmp_path: Path) -> Non
     assert compact(log, part, 5_000) > 0
     files.ended()
     assert int.from_bytes(found[0][:8], "big") == 2
+
+
+def test_loop_does_not_wait_for_the_syncs_of_a_compaction(tmp_path: Path) -> None:
+    """An append, and what each fetch asks for."""
+    files = SlowSyncs()
+    log = filled(tmp_path, files)
+    done: list[object] = []
+
+    def serve() -> None:
+        log.append([data_batch(log.end_offset)])
+        done.append(log.first_unstable_offset(log.end_offset))
+
+    def replaced() -> int:
+        files.serve = serve
+        return compact(log, cleanable_part(log, 0, log.end_offset, 5_000), 5_000)
+
+    assert replaced() > 0
+    assert len(done) == files.syncs >= 2, "of the directory, after each step of the exchange"
+    assert files.served == files.syncs
+    assert log.end_offset == 80 + files.syncs
+    assert log.read(log.end_offset - 1, 1)
 
 
 def test_read_during_retention_finds_the_renamed_index(tmp_path: Path) -> None:
@@ -168,6 +206,36 @@ def test_segment_is_not_closed_during_a_read(tmp_path: Path) -> None:
     files.ended()
     assert log.start_offset > 0
     log.remove_deleted(10_000)
+    assert not list(tmp_path.glob("*.deleted"))
+
+
+class SlowRemoval(PosixFileSystem):
+    """The file system frees the blocks of a large file."""
+
+    def __init__(self) -> None:
+        self.begun, self.go_on = threading.Event(), threading.Event()
+
+    def unlink(self, path: Path, *, missing_ok: bool = False) -> None:
+        self.begun.set()
+        assert self.go_on.wait(60)
+        super().unlink(path, missing_ok=missing_ok)
+
+
+def test_appends_do_not_wait_for_the_removal_of_a_segment(tmp_path: Path) -> None:
+    files = SlowRemoval()
+    log = filled(tmp_path, files)
+    assert log.delete_segments(log.segments[:1])
+    removal = threading.Thread(target=log.remove_deleted, args=(10_000,))
+    removal.start()
+    assert files.begun.wait(60)
+    append = threading.Thread(target=log.append, args=([data_batch(80)],))
+    append.start()
+    append.join(20)
+    was_appended = not append.is_alive()
+    files.go_on.set()
+    removal.join()
+    append.join()
+    assert was_appended
     assert not list(tmp_path.glob("*.deleted"))
 
 

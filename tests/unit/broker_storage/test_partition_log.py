@@ -21,6 +21,7 @@ from quorum_node.storage.errors import DiskFull, StorageFailure
 from quorum_node.storage.file_system import PosixFileSystem
 from quorum_simulation.files.file_system import SimulatedFiles
 from support.data_batches import data_batch, end_of_transaction
+from support.finished_search import finished
 
 SMALL = LogSettings(segment_bytes=1_000, index_interval_bytes=100, file_delete_delay_ms=1_000)
 
@@ -199,16 +200,16 @@ def test_retention_by_time_size_and_log_start(tmp_path: Path) -> None:
 def test_offsets_are_found_by_timestamp(tmp_path: Path) -> None:
     log = filled(tmp_path)
     for timestamp in (0, 1_000, 1_007, 1_029):
-        found = offset_for_timestamp(log, timestamp)
+        found = finished(offset_for_timestamp(log, timestamp))
         assert found is not None
         assert found.offset == max(timestamp - 1_000, 0)
         assert found.leader_epoch == found.offset // 10
-    assert offset_for_timestamp(log, 1_030) is None
-    assert offset_for_timestamp(log, 1_020, limit_offset=20) is None, "not readable yet"
+    assert finished(offset_for_timestamp(log, 1_030)) is None
+    assert finished(offset_for_timestamp(log, 1_020, limit_offset=20)) is None, "not readable yet"
     log.delete_records_below(13)
-    assert offset_for_timestamp(log, 0) == (13, 1_013, 1)
-    assert offset_of_newest(log) == (29, 1_029, 2)
-    assert offset_of_newest(log, 20) == (19, 1_019, 1)
+    assert finished(offset_for_timestamp(log, 0)) == (13, 1_013, 1)
+    assert finished(offset_of_newest(log)) == (29, 1_029, 2)
+    assert finished(offset_of_newest(log, 20)) == (19, 1_019, 1)
 
 
 def test_torn_end_is_truncated_and_flushed_records_never_are(tmp_path: Path) -> None:
@@ -439,8 +440,8 @@ def test_timestamp_search_in_a_batch_with_an_unreadable_end(tmp_path: Path) -> N
     batch = data_batch(0, 4, timestamp_ms=1_000)
     log.append([batch, data_batch(4, timestamp_ms=2_000)])
     log.delete_records_below(3)
-    assert offset_for_timestamp(log, 1_000) == (3, 1_000, 0)
-    assert offset_for_timestamp(log, 1_000, limit_offset=3) is None
+    assert finished(offset_for_timestamp(log, 1_000)) == (3, 1_000, 0)
+    assert finished(offset_for_timestamp(log, 1_000, limit_offset=3)) is None
 
 
 def test_log_closed_during_a_flush_is_no_failed_disk(

@@ -171,3 +171,13 @@ async def test_fetch_with_min_bytes_0_does_not_wait(tmp_path: Path, limits: dict
     assert found(fetch(hosted, body=body)).records == b""
     assert asyncio.get_running_loop().time() == before
     hosted.close()
+
+
+async def test_topic_id_of_zeros_is_unknown(tmp_path: Path) -> None:
+    hosted = HostedReplicas(tmp_path)
+    hosted.create("t")
+    request = asked(hosted, IDS_SINCE)
+    zeros = replace(request.topics[0], topic_id=None)
+    answer = fetch(hosted, IDS_SINCE, body=replace(request, topics=(zeros,)))
+    assert found(answer).error_code == ErrorCode.UNKNOWN_TOPIC_ID
+    hosted.close()

@@ -145,12 +145,14 @@ async def test_offsets_by_topic_id_are_committed_for_the_topics_that_the_caller_
         )
         ids = [broker.hosted.cluster.topic_id(name) for name in ("secret", "mine")]
         topics = tuple(
-            CommittedTopic(topic_id=each, partitions=(partition,)) for each in (*ids, UUID(int=99))
+            CommittedTopic(topic_id=each, partitions=(partition,))
+            for each in (*ids, UUID(int=99), None)
         )
         body = OffsetCommitRequest(group_id="g", member_id="", topics=topics)
         answer = broker.ask(broker_apis.OFFSET_COMMIT, 10, body)
         found = [each.partitions[0].error_code for each in answer.topics]
-        assert found == [TOPIC_DENIED, 0, ErrorCode.UNKNOWN_TOPIC_ID]
+        unknown = ErrorCode.UNKNOWN_TOPIC_ID
+        assert found == [TOPIC_DENIED, 0, unknown, unknown]
         assert broker.committed("g") == {"mine": 9, "secret": 5}
 
 

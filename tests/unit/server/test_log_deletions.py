@@ -10,6 +10,7 @@ import pytest
 
 from quorum_node.broker.errors import BrokerError
 from quorum_node.broker.events import BatchesFetched
+from quorum_node.server.broker.replica_turns import AT_ONCE
 from support.data_batches import data_batch
 from support.hosted_replicas import ME, OTHER, HostedReplicas, accepted, position_of
 from support.stalled_syncs import Produced, StalledSyncs
@@ -81,6 +82,22 @@ async def test_topic_that_is_created_again_meanwhile_has_a_new_log(
     assert Produced(hosted.replica("t")).answer == (BrokerError.NONE, 0), "it is empty"
     await until(lambda: bool(hosted.controller.asked))
     assert str(again) in str(hosted.controller.asked[-1][0]), "its directory is reported"
+    hosted.close()
+
+
+async def test_topic_with_many_partitions_is_created_again_at_once(tmp_path: Path) -> None:
+    """Its replicas are stopped in turns of the loop, and each path has the files of the old log until then."""
+    count = 3 * AT_ONCE
+    hosted = HostedReplicas(tmp_path)
+    hosted._create("t", ((ME,),) * count, {}, is_awaited=False)
+    await until(lambda: sum(1 for _ in hosted.replicas) == count)
+    for number in range(count):
+        assert Produced(hosted.replica("t", number)).answer == (BrokerError.NONE, 0)
+    hosted.delete("t")
+    hosted._create("t", ((ME,),) * count, {}, is_awaited=False)
+    assert not any(True for _ in hosted.replicas)
+    await until(lambda: sum(1 for _ in hosted.replicas) == count)
+    assert [hosted.replica("t", number).core.end_offset for number in range(count)] == [0] * count
     hosted.close()
 
 

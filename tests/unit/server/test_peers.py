@@ -4,11 +4,22 @@ import asyncio
 import socket
 import struct
 from collections.abc import Awaitable, Callable
+from uuid import UUID
 
 import pytest
 
-from quorum_node.protocol.apis import CONTROLLER_REGISTRATION, VOTE
+from quorum_node.protocol.api import Api
+from quorum_node.protocol.apis import CONTROLLER_REGISTRATION, ENVELOPE, VOTE
+from quorum_node.protocol.broker_apis import DATA_FETCH
 from quorum_node.protocol.controller_registration import ControllerRegistrationResponse
+from quorum_node.protocol.envelope import EnvelopeRequest
+from quorum_node.protocol.fetch import FetchRequest as BrokerFetchRequest
+from quorum_node.protocol.fetch import (
+    FetchResponse,
+    FetchResponsePartition,
+    FetchResponseTopic,
+    ReplicaState,
+)
 from quorum_node.protocol.frames import Request, encode_response
 from quorum_node.raft.config import CONTROLLER
 from quorum_node.raft.events import FailureReason
@@ -18,8 +29,10 @@ from quorum_node.raft.messages import (
     ReadOffsetRequest,
 )
 from quorum_node.records.identity import Endpoint
+from quorum_node.schema.schema import Message
 from quorum_node.server.controller.registrar import own_registration
 from quorum_node.server.observing.metrics import Metrics
+from quorum_node.server.peers.connection import LARGEST_RESPONSE_BYTES, MAX_RESPONSE_BYTES
 from quorum_node.server.peers.pool import PeerPool
 from support.peer_outcomes import ANSWER, ME, VOTE_REQUEST, Outcomes, grant
 from support.peer_stand_in import Handle, Peer
@@ -150,6 +163,81 @@ async def test_request_to_the_active_controller_is_answered_once_and_delays_no_v
     pool.ask(peer.endpoint, CONTROLLER_REGISTRATION, own, gone.set_result, timeout_ms=60_000)
     assert await gone in (FailureReason.CLOSED, FailureReason.REFUSED)
     pool.close()
+
+
+_PARKED: dict[Api, Message] = {
+    DATA_FETCH: BrokerFetchRequest(
+        replica_id=1,
+        replica_state=ReplicaState(replica_id=1, replica_epoch=5),
+        max_wait_ms=500,
+        min_bytes=1,
+        topics=(),
+    ),
+    ENVELOPE: EnvelopeRequest(
+        request_data=b"", request_principal=b"", client_host_address=bytes(4)
+    ),
+}
+
+
+@pytest.mark.parametrize("parked", _PARKED, ids=lambda each: each.name)
+async def test_request_to_another_node_is_not_queued_behind_a_long_one(parked: Api) -> None:
+    """The verification of a transaction, and a heartbeat. A stock node does not even read it before it has answered the other one."""
+
+    release = asyncio.Event()
+
+    async def park(request: Request, writer: asyncio.StreamWriter) -> None:
+        if request.api.key == parked.key:
+            await release.wait()
+            return
+        body = ControllerRegistrationResponse(error_code=41)
+        writer.write(encode_response(request.api, 0, request.correlation_id, body))
+
+    peer = Peer(park)
+    await peer.start()
+    pool = pool_for(Outcomes())
+    ended: list[object] = []
+    pool.ask(peer.endpoint, parked, _PARKED[parked], ended.append, timeout_ms=60_000)
+    answered: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+    own = own_registration(ME, peer.endpoint)
+    pool.ask(peer.endpoint, CONTROLLER_REGISTRATION, own, answered.set_result, timeout_ms=20_000)
+    assert isinstance(await answered, ControllerRegistrationResponse)
+    assert not ended
+    release.set()
+    pool.close()
+    peer.close()
+
+
+async def test_follower_takes_one_batch_of_any_size() -> None:
+    """Its leader may be a stock broker, which accepts batches of 100 MB, if the topic does."""
+    records = bytes(MAX_RESPONSE_BYTES)
+
+    async def serve(request: Request, writer: asyncio.StreamWriter) -> None:
+        each = FetchResponsePartition(
+            partition_index=0, error_code=0, high_watermark=0, records=records
+        )
+        topic = FetchResponseTopic(topic="t", topic_id=UUID(int=7), partitions=(each,))
+        body = FetchResponse(responses=(topic,))
+        frame = encode_response(request.api, request.version, request.correlation_id, body)
+        writer.write(frame)
+
+    peer = Peer(serve)
+    await peer.start()
+    pool = PeerPool(
+        "test",
+        Metrics(),
+        partitions=1,
+        reconnect_backoff_ms=1,
+        on_malformed=lambda peer, text: None,
+        max_response_bytes=LARGEST_RESPONSE_BYTES,
+    )
+    answered: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+    body = BrokerFetchRequest(replica_id=1, max_wait_ms=500, min_bytes=1, topics=())
+    pool.ask(peer.endpoint, DATA_FETCH, body, answered.set_result, timeout_ms=60_000)
+    answer = await answered
+    assert isinstance(answer, FetchResponse)
+    assert len(answer.responses[0].partitions[0].records or b"") == MAX_RESPONSE_BYTES
+    pool.close()
+    peer.close()
 
 
 async def test_vote_is_not_queued_behind_a_waiting_read() -> None:

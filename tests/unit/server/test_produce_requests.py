@@ -42,7 +42,8 @@ def produce(
 ) -> Any:
     """The result for the partition, which has to come at once."""
     topic = hosted.cluster.image.topics.named(name)
-    topic_id = UUID(int=99) if topic is None else topic.topic_id
+    unknown = None if name == "zeros" else UUID(int=99)
+    topic_id = unknown if topic is None else topic.topic_id
     by_id = version >= IDS_SINCE
     part = PartitionProduceData(index=partition, records=data)
     wanted = TopicProduceData(
@@ -80,6 +81,7 @@ async def test_unknown_topics_and_partitions(tmp_path: Path) -> None:
     hosted.create("t")
     assert produce(hosted, "t").base_offset == 0
     assert code(hosted, "unknown") == ErrorCode.UNKNOWN_TOPIC_ID
+    assert code(hosted, "zeros") == ErrorCode.UNKNOWN_TOPIC_ID
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert code(hosted, "unknown", version=12) == unknown
     assert code(hosted, "t", partition=7) == unknown

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from quorum_node.broker.events import Event, MetadataChanged
+from quorum_node.broker.events import Event, MetadataChanged, ReplicaStopped
 from quorum_node.image.topics import PartitionKey
 from quorum_node.records.metadata import PartitionChangeRecord
 from quorum_node.server.broker.hosted_replica import HostedReplica
@@ -100,6 +100,29 @@ async def test_leaders_learn_in_turns_that_a_broker_was_fenced(tmp_path: Path) -
         assert counts == [AT_ONCE]
         await asyncio.sleep(10)
     assert counts == [PARTITIONS]
+    hosted.close()
+
+
+async def test_replicas_of_a_deleted_topic_are_stopped_in_turns(tmp_path: Path) -> None:
+    hosted = HostedReplicas(tmp_path)
+    hosted._create("many", ((ME,),) * PARTITIONS, {})
+    await asyncio.sleep(10)
+    hosted.threads.finish()
+    stopped: list[HostedReplica] = []
+
+    def take(replica: HostedReplica, event: Event) -> None:
+        if event == ReplicaStopped(delete=True):
+            stopped.append(replica)
+        real(replica, event)
+
+    real = HostedReplica.take
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(HostedReplica, "take", take)
+        hosted.delete("many")
+        assert (len(stopped), opened(hosted)) == (AT_ONCE, 0), "none of them gets requests any more"
+        await asyncio.sleep(10)
+    assert len(set(stopped)) == PARTITIONS == len(stopped)
+    assert not hosted.replicas._timers.syncs._synced_at, "nothing is kept of them"
     hosted.close()
 
 

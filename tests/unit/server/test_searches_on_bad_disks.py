@@ -13,11 +13,12 @@ from quorum_node.storage.broker.partition_log import PartitionLog
 from quorum_node.storage.errors import StorageFailure
 from quorum_node.storage.file_system import PosixFileSystem
 from support.data_batches import data_batch
+from support.finished_search import finished
 
 SETTINGS = LogSettings(segment_bytes=1_000, index_interval_bytes=50)
 SEARCHES: dict[str, Callable[[OpenLog], object]] = {
-    "offset_at": lambda log: log.offset_at(1_013, 40),
-    "newest": lambda log: log.newest(39),
+    "offset_at": lambda log: finished(log.offset_at(1_013, 40)),
+    "newest": lambda log: finished(log.newest(39)),
     "bytes_from": lambda log: log.bytes_from(3),
 }
 

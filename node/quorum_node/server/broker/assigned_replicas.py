@@ -39,6 +39,7 @@ from quorum_node.server.broker.log_deletions import LogDeletions
 from quorum_node.server.broker.log_openings import LogOpenings, Opening
 from quorum_node.server.broker.replica_moves import ReplicaMoves
 from quorum_node.server.broker.replica_start import Found, ReplicaStart, StartEnded
+from quorum_node.server.broker.replica_stops import ReplicaStops
 from quorum_node.server.broker.replica_timers import Intervals, ReplicaTimers
 from quorum_node.server.broker.replica_turns import ReplicaTurns
 from quorum_node.server.broker.replication_throttles import ReplicationThrottles
@@ -82,6 +83,7 @@ class AssignedReplicas:
         self._image = ClusterImage()
         self._deletions = LogDeletions(self._log_deleted)
         self._turns = ReplicaTurns(self._change_later, self._changed_later)
+        self._stops = ReplicaStops(self._replica_stopped)
         self._threads = threads or DirectoryThreads()
         self._threads.watch(self._results_taken)
         self._timers = ReplicaTimers(
@@ -187,6 +189,7 @@ class AssignedReplicas:
         self._timers.stop()
         self._deletions.close()
         self._turns.close()
+        self._stops.close()
         if self._start is not None:
             self._start.close()
         self.moves.close()
@@ -209,9 +212,11 @@ class AssignedReplicas:
             self._offline.discard(key)
             self._assignments.forget(key)
             self._turns.forget(key)
+            self._timers.syncs.forget(key)
             replica = self._replicas.pop(key, None)
             if replica is not None:
-                replica.take(ReplicaStopped(delete=True))
+                self._stops.add(replica)
+        self._stops.begin()
         for assigned in changes.changed:
             if self._turns.may_change_now(assigned.key):
                 self._replica_changed(assigned, image, active)
@@ -272,9 +277,10 @@ class AssignedReplicas:
         """Begin to open or create the log, unless the replica is offline. `_log_opened` follows."""
         key, name = assigned.key, assigned.topic_name
         log_counts = self._openings.added_to(self._directories.log_counts)
-        # Without any directory online the process is about to end. `_log_opened` and `_log_deleted` go on with what waits for them.
+        # Without any directory online the process is about to end. `_log_opened`, `_log_deleted` and `_replica_stopped` go on with what waits.
         is_waiting = self._deletions.is_running(name, key.partition_id)
         is_waiting |= self._openings.is_running(name, key.partition_id)
+        is_waiting |= self._stops.is_waiting(name, key.partition_id)
         if key in self._offline or not log_counts or is_waiting:
             return
         replica = (name, key.partition_id)
@@ -357,6 +363,7 @@ class AssignedReplicas:
         for key, replica in list(self._replicas.items()):
             if replica.directory_id == directory_id:
                 del self._replicas[key]
+                self._timers.syncs.forget(key)
                 self._note_offline(key, directory_id)
                 replica.fail()
 
@@ -399,6 +406,12 @@ class AssignedReplicas:
         directory = self._directories.get(replica.directory_id)
         if directory is not None:
             self._deletions.delete(directory, replica.topic_name, replica.key.partition_id)
+
+    def _replica_stopped(self, replica: HostedReplica) -> None:
+        """Without a deletion of its log, whose directory is offline, none will end."""
+        name, partition_id = replica.topic_name, replica.key.partition_id
+        if not self._deletions.is_running(name, partition_id):
+            self._log_deleted(name, partition_id)
 
     def _log_deleted(self, topic_name: str, partition_id: int) -> None:
         """Open the log of a topic that was created again meanwhile, or of a replica that was added again."""

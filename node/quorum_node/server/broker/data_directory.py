@@ -20,6 +20,7 @@ from quorum_node.server.broker.data_log import (
     CompactionLimits,
     DataLog,
     Failed,
+    OffsetSearch,
     TimedOffset,
 )
 from quorum_node.server.broker.log_copy import FutureLog
@@ -38,8 +39,10 @@ from quorum_node.storage.broker.retention import enforce_retention
 from quorum_node.storage.broker.time_of_day import time_of_day_ms
 from quorum_node.storage.broker.timestamp_search import (
     FoundOffset,
+    Search,
     offset_for_timestamp,
     offset_of_newest,
+    searched,
 )
 from quorum_node.storage.errors import DiskFull, StorageFailure
 
@@ -202,16 +205,17 @@ class OpenLog:
             deleted = enforce_retention(self._log, high_watermark, now_ms)
             return self._log.start_offset if deleted else None
 
-    def offset_at(self, timestamp_ms: int, end_offset: int) -> TimedOffset | None:
+    def offset_at(self, timestamp_ms: int, end_offset: int) -> OffsetSearch:
         """See `DataLog`."""
-        log = self._log
-        with self._watch:
-            return _timed(log.searched(lambda: offset_for_timestamp(log, timestamp_ms, end_offset)))
+        return self._searched(offset_for_timestamp(self._log, timestamp_ms, end_offset))
 
-    def newest(self, end_offset: int) -> TimedOffset | None:
+    def newest(self, end_offset: int) -> OffsetSearch:
         """See `DataLog`."""
+        return self._searched(offset_of_newest(self._log, end_offset))
+
+    def _searched(self, search: Search) -> OffsetSearch:
         with self._watch:
-            return _timed(self._log.searched(lambda: offset_of_newest(self._log, end_offset)))
+            return _timed((yield from searched(self._log, search)))
 
 
 class OpenDataDirectory:

@@ -3,7 +3,7 @@
 Does not depend on files.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 from uuid import UUID
@@ -26,6 +26,10 @@ class TimedOffset:
 
     offset: int
     timestamp_ms: int
+
+
+OffsetSearch = Generator[None, None, TimedOffset | None]
+"""A search in a log. It yields after each short piece, and raises VoidSearch if the log was truncated or closed meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,10 +129,10 @@ class DataLog(Protocol):
         `now_ms`: milliseconds since 1970.
         """
 
-    def offset_at(self, timestamp_ms: int, end_offset: int) -> TimedOffset | None:
+    def offset_at(self, timestamp_ms: int, end_offset: int) -> OffsetSearch:
         """The first record below `end_offset` with at least this timestamp (milliseconds since 1970), or None."""
 
-    def newest(self, end_offset: int) -> TimedOffset | None:
+    def newest(self, end_offset: int) -> OffsetSearch:
         """The first record below `end_offset` that has the largest timestamp, or None."""
 
 

@@ -27,7 +27,7 @@ from quorum_node.protocol.fetch import (
 from quorum_node.server.broker.assigned_replicas import AssignedReplicas
 from quorum_node.server.broker.hosted_replica import FetchAnswer, HostedReplica
 from quorum_node.server.broker.produce_api import EndpointTo
-from quorum_node.server.broker.topic_lookup import Found, May, anything, look_up
+from quorum_node.server.broker.topic_lookup import Found, May, anything, is_unnamed, look_up
 from quorum_node.server.broker.wire_errors import code_of
 from quorum_node.server.listener.port import InboundRequest
 from quorum_node.storage.broker.batch_walk import batch_at
@@ -37,6 +37,7 @@ _MAX_BYTES = 32 << 20
 _MAX_WAIT_MS = 60_000
 _FOLLOWERS_SERVE_SINCE = 11
 """First version in which a follower may serve a consumer (KIP-392)."""
+_TOPIC_IDS_SINCE = 13
 _WHOLE = (0, -1)
 """Session epochs of requests that name all their partitions: the first one of a session, and one without a session."""
 _READ_COMMITTED = 1
@@ -139,7 +140,9 @@ class FetchApi:
         asked: FetchPartition,
         may: May,
     ) -> _Part:
-        found = look_up(self._replicas, topic.topic_id, topic.topic, asked.partition, may)
+        found: Found | ErrorCode = ErrorCode.UNKNOWN_TOPIC_ID
+        if not is_unnamed(topic.topic_id, inbound.request.version, _TOPIC_IDS_SINCE):
+            found = look_up(self._replicas, topic.topic_id, topic.topic, asked.partition, may)
         if isinstance(found, ErrorCode):
             return _Part(topic, asked, None, found)
         if found.replica is None:

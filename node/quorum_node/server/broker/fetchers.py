@@ -6,7 +6,7 @@ Source: KIP-595 (divergence in the answer), KIP-516 (topics by id); the rules of
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from quorum_node.broker.epoch_history import EpochEnd
@@ -44,11 +44,13 @@ from quorum_node.raft.events import FailureReason
 from quorum_node.records.batches import CorruptBatch
 from quorum_node.records.identity import Endpoint
 from quorum_node.schema.schema import Message
+from quorum_node.server.broker.directory_threads import TURN_SECONDS
 from quorum_node.server.broker.events import BrokerEvents
 from quorum_node.server.broker.fetched_batches import fetched_batches
 from quorum_node.server.broker.hosted_replica import HostedReplica
 from quorum_node.server.broker.replication_throttles import ReplicationThrottles
 from quorum_node.server.peers.port import Peers
+from quorum_node.server.pieces import is_done
 
 _PAUSE_SECONDS = 0.1
 """Pause after an error of one partition, or of a whole request, in seconds."""
@@ -177,11 +179,10 @@ class Fetchers:
         request = self._request(asked.values())
 
         def answered(outcome: Message | FailureReason) -> None:
-            leader.answered()
             if isinstance(outcome, FetchResponse) and not outcome.error_code:
-                self._take(leader_id, leader, asked, outcome)
-                self._look_soon(leader_id)
+                self._take(leader_id, leader, self._taken(leader_id, leader, asked, outcome))
             else:
+                leader.answered()
                 self._pause(leader_id, leader)
 
         timeout_ms = self._config.fetch_wait_max_ms + _MARGIN_MS
@@ -232,17 +233,35 @@ class Fetchers:
             topics=tuple(topics),
         )
 
-    def _take(
+    def _take(self, leader_id: int, leader: _Leader, work: Iterator[None]) -> None:
+        """Handle an answer in turns of the loop. The next request follows afterwards.
+
+        When a broker has failed, hundreds of logs may have to be truncated. Each truncation waits for the disk.
+        """
+        if self._closed:
+            return
+        if is_done(work, TURN_SECONDS):
+            leader.answered()
+            self._look_soon(leader_id)
+        else:
+            self._loop.call_soon(self._take, leader_id, leader, work)
+
+    def _taken(
         self,
         leader_id: int,
         leader: _Leader,
         asked: dict[PartitionKey, tuple[HostedReplica, FetchPosition]],
         answer: FetchResponse,
-    ) -> None:
+    ) -> Iterator[None]:
+        """Handles the answer for one partition after the other."""
+        is_first = True
         for topic in answer.responses:
             if topic.topic_id is None:
                 continue
             for each in topic.partitions:
+                if not is_first:
+                    yield
+                is_first = False
                 key = PartitionKey(topic.topic_id, each.partition_index)
                 found = asked.get(key)
                 if found is None or leader.replicas.get(key) is not found[0]:

@@ -42,7 +42,7 @@ from quorum_node.server.broker.assigned_replicas import AssignedReplicas
 from quorum_node.server.broker.group_coordinators import GroupCoordinators
 from quorum_node.server.broker.group_errors import group_code
 from quorum_node.server.broker.group_offset_outcomes import Deleted, Stored
-from quorum_node.server.broker.topic_lookup import May, on_topics
+from quorum_node.server.broker.topic_lookup import May, is_unnamed, on_topics
 from quorum_node.server.listener.port import InboundRequest
 from quorum_node.storage.broker.time_of_day import time_of_day_ms
 
@@ -129,7 +129,11 @@ class GroupOffsetsApi:
             yield
             if number not in topics:
                 topic = body.topics[number]
-                topics[number] = self._committable(topic.topic_id, topic.name, may)
+                topics[number] = (
+                    ErrorCode.UNKNOWN_TOPIC_ID
+                    if is_unnamed(topic.topic_id, version, _TOPIC_IDS_SINCE)
+                    else self._committable(topic.topic_id, topic.name, may)
+                )
             found, index = topics[number], each.partition_index
             if isinstance(found, ErrorCode) or index not in found.partitions:
                 unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -5,7 +5,7 @@ made by the core (`quorum_node.broker`). Everything runs on the loop's thread.
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from contextlib import suppress
 from typing import Protocol
 from uuid import UUID
@@ -34,13 +34,16 @@ from quorum_node.broker.settings import PartitionSettings
 from quorum_node.broker.waiting_produces import ACKS_ALL
 from quorum_node.image.topics import PartitionKey
 from quorum_node.schema.primitives import Buffer
-from quorum_node.server.broker.data_log import DataLog, TimedOffset
+from quorum_node.server.broker.data_log import DataLog, OffsetSearch, TimedOffset
 from quorum_node.server.partition.port import clock_ms
+from quorum_node.storage.broker.errors import VoidSearch
 from quorum_node.storage.errors import DiskFull, StorageFailure
 
 FetchAnswer = out.ServeFetch | out.ReportDivergence | out.RefuseFetch
 ProduceDone = Callable[[BrokerError, int], None]
 """(error, base offset or -1); called once, possibly before the call returns."""
+Searching = Generator[None, None, TimedOffset | BrokerError | None]
+"""A search in the log, which yields after each short piece."""
 
 
 class ReplicaPort(Protocol):
@@ -216,19 +219,20 @@ class HostedReplica:
             self.fail()
             return 0
 
-    def offset_at(self, timestamp_ms: int, end_offset: int) -> TimedOffset | BrokerError | None:
-        """See `DataLog`. An error if the disk fails."""
-        return self._searched(lambda: self.log.offset_at(timestamp_ms, end_offset))
+    def offset_at(self, timestamp_ms: int, end_offset: int) -> Searching:
+        """See `DataLog`. An error if the disk fails, or the log is exchanged meanwhile."""
+        return self._searched(self.log.offset_at(timestamp_ms, end_offset))
 
-    def newest(self, end_offset: int) -> TimedOffset | BrokerError | None:
-        """See `DataLog`. An error if the disk fails."""
-        return self._searched(lambda: self.log.newest(end_offset))
+    def newest(self, end_offset: int) -> Searching:
+        """See `DataLog`. An error if the disk fails, or the log is exchanged meanwhile."""
+        return self._searched(self.log.newest(end_offset))
 
-    def _searched(
-        self, search: Callable[[], TimedOffset | None]
-    ) -> TimedOffset | BrokerError | None:
+    def _searched(self, search: OffsetSearch) -> Searching:
         try:
-            return search()
+            return (yield from search)
+        except VoidSearch:
+            # The client asks the present leader then.
+            return BrokerError.NOT_LEADER_OR_FOLLOWER
         except (StorageFailure, DiskFull):
             self.fail()
             return BrokerError.KAFKA_STORAGE_ERROR

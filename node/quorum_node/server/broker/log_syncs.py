@@ -36,6 +36,10 @@ class LogSyncs:
         """The log of a replica was opened: `flush.ms` begins."""
         self._synced_at[key] = self._loop.time()
 
+    def forget(self, key: PartitionKey) -> None:
+        """The replica was removed."""
+        self._synced_at.pop(key, None)
+
     def sync(self, replica: HostedReplica) -> None:
         """Sync the log of a replica, which is told the end, unless a sync of it is running."""
         if replica in self._running or self._closed:

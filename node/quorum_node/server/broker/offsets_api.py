@@ -6,7 +6,7 @@ Source: the rules of a stock leader for ListOffsets 1 to 11; KIP-101, KIP-207 (a
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 from quorum_node.broker.epoch_history import NO_EPOCH, EpochHistory
 from quorum_node.broker.errors import BrokerError
@@ -79,18 +79,17 @@ class OffsetsApi:
             yield
             found = []
             for each in topic.partitions:
-                found.append(
-                    self._list_one(
-                        topic.name,
-                        each,
-                        may,
-                        is_replica=is_replica,
-                        only_leader=only_leader,
-                        version=version,
-                        is_committed=is_committed,
-                        is_repeated=counts[topic.name, each.partition_index] > 1,
-                    )
+                one = self._list_one(
+                    topic.name,
+                    each,
+                    may,
+                    is_replica=is_replica,
+                    only_leader=only_leader,
+                    version=version,
+                    is_committed=is_committed,
+                    is_repeated=counts[topic.name, each.partition_index] > 1,
                 )
+                found.append((yield from one))
                 yield
             topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=tuple(found)))
         inbound.reply(ListOffsetsResponse(topics=tuple(topics)))
@@ -106,7 +105,7 @@ class OffsetsApi:
         version: int,
         is_committed: bool,
         is_repeated: bool,
-    ) -> ListOffsetsPartitionResponse:
+    ) -> Generator[None, None, ListOffsetsPartitionResponse]:
         replica = self._leader(
             name, asked.partition_index, asked.current_leader_epoch, may, only_leader=only_leader
         )
@@ -121,8 +120,10 @@ class OffsetsApi:
         found = (
             replica
             if isinstance(replica, ErrorCode)
-            else self._offset(
-                replica, asked.timestamp, is_replica=is_replica, is_committed=is_committed
+            else (
+                yield from self._offset(
+                    replica, asked.timestamp, is_replica=is_replica, is_committed=is_committed
+                )
             )
         )
         if isinstance(found, ErrorCode):
@@ -143,8 +144,8 @@ class OffsetsApi:
 
     def _offset(
         self, replica: HostedReplica, timestamp: int, *, is_replica: bool, is_committed: bool
-    ) -> tuple[int, int, int] | ErrorCode:
-        """(offset, timestamp in milliseconds since 1970, leader epoch), each -1 if there is none; or an error."""
+    ) -> Generator[None, None, tuple[int, int, int] | ErrorCode]:
+        """(offset, timestamp in milliseconds since 1970, leader epoch), each -1 if there is none; or an error. Searches are done in pieces."""
         core = replica.core
         if timestamp in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP):
             return core.start_offset, _NONE_KNOWN, _epoch_at(replica, core.start_offset)
@@ -158,9 +159,9 @@ class OffsetsApi:
         if timestamp == LATEST_TIMESTAMP:
             return latest, _NONE_KNOWN, _epoch_at(replica, latest)
         if timestamp == MAX_TIMESTAMP:
-            found = replica.newest(latest)
+            found = yield from replica.newest(latest)
         else:
-            found = replica.offset_at(timestamp, latest)
+            found = yield from replica.offset_at(timestamp, latest)
         if isinstance(found, BrokerError):
             return code_of(found)
         if found is None:

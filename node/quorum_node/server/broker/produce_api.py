@@ -36,7 +36,7 @@ from quorum_node.server.broker.batch_validation import BatchValidation
 from quorum_node.server.broker.hosted_replica import HostedReplica
 from quorum_node.server.broker.internal_topics import INTERNAL_TOPICS
 from quorum_node.server.broker.producer_turns import Over, ProducerTurns
-from quorum_node.server.broker.topic_lookup import Found, May, anything, look_up
+from quorum_node.server.broker.topic_lookup import Found, May, anything, is_unnamed, look_up
 from quorum_node.server.broker.transaction_verification import TransactionVerification
 from quorum_node.server.broker.wire_errors import code_of
 from quorum_node.server.listener.port import InboundRequest
@@ -47,6 +47,7 @@ EndpointTo = Callable[[int, str], tuple[str, int, str | None] | None]
 """The endpoint (host, port, rack) of a broker for clients of the given listener."""
 _NO_ANSWER = 0
 _ZSTD_SINCE = 7
+_TOPIC_IDS_SINCE = 13
 _ABORTABLE_SINCE = 11
 """First version with the error TRANSACTION_ABORTABLE."""
 _LEADER_ADDS_SINCE = 12
@@ -126,7 +127,9 @@ class ProduceApi:
         may: May,
         done: Callable[..., None],
     ) -> None:
-        found = look_up(self._replicas, topic.topic_id, topic.name, each.index, may)
+        found: Found | ErrorCode = ErrorCode.UNKNOWN_TOPIC_ID
+        if not is_unnamed(topic.topic_id, inbound.request.version, _TOPIC_IDS_SINCE):
+            found = look_up(self._replicas, topic.topic_id, topic.name, each.index, may)
         if isinstance(found, ErrorCode):
             done(found, -1)
             return

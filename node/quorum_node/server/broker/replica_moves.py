@@ -171,9 +171,19 @@ class ReplicaMoves:
         finally:
             if not is_done:
                 await self._in_thread(partial(mark, None))
-        if is_done:
+        if is_done and await self._is_stored(directory):
             await self._deletions.delete(before, replica.topic_name, replica.key.partition_id)
         return is_done
+
+    async def _is_stored(self, directory: DataDirectory) -> bool:
+        """Whether the high watermark of the copy is in the checkpoint, so that the log is not needed any more. Otherwise its directory has
+        failed, and the next start finds the mark beside the log.
+        """
+        try:
+            await self._in_thread(directory.checkpoint)
+        except (StorageFailure, DiskFull):
+            return False
+        return True
 
     def _finish(self, replica: HostedReplica, copy: LogCopy, directory: DataDirectory) -> bool:
         """Copy the rest and exchange the logs; False if too much was written meanwhile, or the move is not wanted any more."""
@@ -189,7 +199,6 @@ class ReplicaMoves:
         log.write_epochs()
         log.keep_high_watermark(replica.core.high_watermark)
         replica.moved_to(directory.directory_id, log)
-        directory.checkpoint()
         self._targets.pop(key, None)
         self._moved(replica)
         self._events.moved(f"{name}-{number}", directory.path)

@@ -40,6 +40,11 @@ class Found:
     replica: HostedReplica | None
 
 
+def is_unnamed(topic_id: UUID | None, version: int, ids_since: int) -> bool:
+    """Whether a request names a topic by an id of zeros, which is decoded as None. It counts as an unknown id."""
+    return topic_id is None and version >= ids_since
+
+
 def look_up(
     replicas: AssignedReplicas,
     topic_id: UUID | None,

@@ -32,6 +32,10 @@ from quorum_node.server.wire.rpcs import api_versions_request
 _CLEAR_TEXT = DialInClearText()
 MAX_RESPONSE_BYTES = 48 << 20
 """In bytes: a fetch answer has up to 8 MiB, or one batch of each partition if those are larger."""
+LARGEST_RESPONSE_BYTES = (1 << 31) - 1
+"""For brokers: an answer has at least one batch of a producer, whose size `max.message.bytes` and `socket.request.max.bytes` limit, also
+those of an Apache Kafka leader. Without it the follower would fetch nothing more from this leader, of no partition.
+"""
 _NEGOTIATION = 0
 """Correlation id of the ApiVersions request that opens a connection."""
 _MAX_BACKOFF_DOUBLINGS = 4
@@ -42,9 +46,9 @@ _REPORTED_AFTER = 3
 class _Link(asyncio.Protocol):
     """One TCP connection. After it was given up, its late callbacks are ignored."""
 
-    def __init__(self, owner: "PeerConnection") -> None:
+    def __init__(self, owner: "PeerConnection", max_response_bytes: int) -> None:
         self._owner = owner
-        self._frames = FrameCutter(MAX_RESPONSE_BYTES)
+        self._frames = FrameCutter(max_response_bytes)
         self.transport: asyncio.Transport | None = None
         self.wrong: WrongPeer | None = None
 
@@ -94,8 +98,10 @@ class PeerConnection:
         backoff_ms: int,
         on_malformed: Callable[[str, str], None],
         dialling: Dialling = _CLEAR_TEXT,
+        max_response_bytes: int = MAX_RESPONSE_BYTES,
     ) -> None:
         self._host, self._port, self._client_id = host, port, client_id
+        self._max_response_bytes = max_response_bytes
         self._backoff_ms = backoff_ms
         self._on_malformed = on_malformed
         self._dialling = dialling
@@ -169,7 +175,7 @@ class PeerConnection:
             dialling = self._dialling
             context = dialling.context
             _, link = await self._loop.create_connection(
-                lambda: _Link(self),
+                lambda: _Link(self, self._max_response_bytes),
                 self._host,
                 self._port,
                 ssl=context,

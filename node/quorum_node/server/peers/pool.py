@@ -4,7 +4,7 @@ One pool serves all partitions of the process. Requests of several partitions to
 and the answer is split again. With a single partition, nothing waits for the end of the turn (K595-31).
 
 Requests that may be parked have connections of their own, so that a vote never queues behind a parked fetch, a read that waits for its
-confirmation, or an answer of the active controller after a commit. A fetch (or read) of one partition does not queue behind
+confirmation, or an answer of the active controller after a commit. So have the requests of clients that a broker forwards. A fetch (or read) of one partition does not queue behind
 another one either: it uses an idle connection, and there are at most as many as partitions.
 
 Every send ends in exactly one callback: a response, a failure (at once when the connection is refused or closed), or a timeout. A closed
@@ -21,6 +21,8 @@ from functools import partial
 from time import perf_counter
 
 from quorum_node.protocol.api import Api
+from quorum_node.protocol.apis import ENVELOPE
+from quorum_node.protocol.broker_apis import DATA_FETCH
 from quorum_node.raft.errors import RaftError
 from quorum_node.raft.events import FailureReason
 from quorum_node.raft.messages import (
@@ -32,7 +34,7 @@ from quorum_node.raft.messages import (
 from quorum_node.records.identity import Endpoint
 from quorum_node.schema.schema import Message
 from quorum_node.server.observing.metrics import Metrics
-from quorum_node.server.peers.connection import PeerConnection
+from quorum_node.server.peers.connection import MAX_RESPONSE_BYTES, PeerConnection
 from quorum_node.server.peers.dialling import DialInClearText, Dialling
 from quorum_node.server.peers.port import PeerListener
 from quorum_node.server.peers.request import (
@@ -52,6 +54,7 @@ class Channel(Enum):
     READ = "read"
     CONTROL = "control"
     CONTROLLER = "controller"
+    FORWARDED = "forwarded"
 
 
 _APART: dict[type, Channel] = {
@@ -59,6 +62,12 @@ _APART: dict[type, Channel] = {
     FetchSnapshotRequest: Channel.FETCH,
     ReadOffsetRequest: Channel.READ,
 }
+_ASKED_APART = {DATA_FETCH: Channel.FETCH, ENVELOPE: Channel.FORWARDED}
+"""A node answers the requests of a connection in their order, and a stock one does not read the next one before.
+
+So a fetch without records, which its leader parks, would delay the verification of transactions. Many forwarded requests of clients would
+delay the heartbeats of the broker, until it is fenced.
+"""
 
 MAX_OLD_USE_SECONDS = 5.0
 """How long a connection with an earlier certificate is used at most while its successor is being opened."""
@@ -67,8 +76,8 @@ RENEWAL_PAUSE_SECONDS = 0.1
 
 _Key = tuple[str, int, Channel]
 
-_ONE_CONNECTION = (Channel.CONTROL, Channel.CONTROLLER)
-"""Short requests that do not belong to one partition."""
+_ONE_CONNECTION = (Channel.CONTROL, Channel.CONTROLLER, Channel.FORWARDED)
+"""Requests that do not belong to one partition."""
 
 
 def channel_of(request: OutboundRequest) -> Channel:
@@ -88,7 +97,9 @@ class PeerPool:
         reconnect_backoff_ms: int,
         on_malformed: Callable[[str, str], None],
         dialling: Dialling | None = None,
+        max_response_bytes: int = MAX_RESPONSE_BYTES,
     ) -> None:
+        self._max_response_bytes = max_response_bytes
         self._client_id = client_id
         self._metrics = metrics
         self._partitions = partitions
@@ -153,7 +164,7 @@ class PeerPool:
         address = (destination.host, destination.port)
         request = NodeRequest(api, body, timeout_ms, address, ended)
         self._count_start(request, parts=1)
-        self._idlest(destination, Channel.CONTROLLER).send(request)
+        self._idlest(destination, _ASKED_APART.get(api, Channel.CONTROLLER)).send(request)
 
     def warm(self, destination: Endpoint) -> None:
         """Open the connections that an election needs, unless they are open, so that no handshake delays a new leader.
@@ -295,6 +306,7 @@ class PeerPool:
             self._reconnect_backoff_ms,
             self._on_malformed,
             self._dialling,
+            self._max_response_bytes,
         )
 
     def _ended(self, request: ReplicaRequest, outcome: Outcomes | FailureReason) -> None:

@@ -26,6 +26,7 @@ from quorum_node.server.listener.port import Handler
 from quorum_node.server.partition.led_replica import LedReplica
 from quorum_node.server.partition.port import PartitionRole, TooLarge
 from quorum_node.server.partition.replica_host import ReplicaHost
+from quorum_node.server.peers.connection import LARGEST_RESPONSE_BYTES, MAX_RESPONSE_BYTES
 from quorum_node.server.peers.dialling import Dialling
 from quorum_node.server.peers.pool import PeerPool
 from quorum_node.server.peers.port import Peers
@@ -62,7 +63,9 @@ class BrokerProcess(NodeProcess):
         assert config.broker is not None
         log_dirs, metadata_dir, node_id = config.broker.log_dirs, config.data_dir, config.node_id
         self._between_brokers = self._pool(
-            f"broker-{node_id}-fetcher", self._secured.dial_brokers(self._broker_at)
+            f"broker-{node_id}-fetcher",
+            self._secured.dial_brokers(self._broker_at),
+            LARGEST_RESPONSE_BYTES,
         )
         self._broker = HostedBroker(
             config,
@@ -82,7 +85,12 @@ class BrokerProcess(NodeProcess):
         self._is_leaving = False
         return self._broker
 
-    def _pool(self, client_id: str, dialling: Dialling | None) -> PeerPool:
+    def _pool(
+        self,
+        client_id: str,
+        dialling: Dialling | None,
+        max_response_bytes: int = MAX_RESPONSE_BYTES,
+    ) -> PeerPool:
         return PeerPool(
             client_id,
             self._metrics,
@@ -90,6 +98,7 @@ class BrokerProcess(NodeProcess):
             reconnect_backoff_ms=self._config.timeouts.retry_backoff_ms,
             on_malformed=lambda peer, why: None,
             dialling=dialling,
+            max_response_bytes=max_response_bytes,
         )
 
     def _to_controllers(self, host: ReplicaHost) -> Peers:

@@ -225,8 +225,13 @@ class DataSegment:
     def batches(self, offset: int) -> Iterator[FileBatch]:
         """All batches from a position at or before the one that contains `offset`. Raises DamagedLog."""
         position = self._hints.get(offset)
-        if position is None:
-            position = self.offsets.position_of(offset)
+        return self._walked(self.offsets.position_of(offset) if position is None else position)
+
+    def batches_after_index(self, offset: int) -> Iterator[FileBatch]:
+        """All batches from that of the last entry in the index on which ends at or before `offset`. Raises DamagedLog."""
+        return self._walked(self.offsets.position_of(offset))
+
+    def _walked(self, position: int) -> Iterator[FileBatch]:
         try:
             yield from walk(self.files, self.fd, position, self.size_bytes)
         except BrokenBatch as error:
@@ -282,10 +287,14 @@ class DataSegment:
 
     def sync(self) -> None:
         """Make the segment and its indexes durable. Raises OSError."""
-        sync_data(self.fd, self.files)
+        self.sync_batches()
         self.offsets.sync()
         self.times.sync()
         self.aborted.sync()
+
+    def sync_batches(self) -> None:
+        """Make its batches durable, without indexes. Raises OSError."""
+        sync_data(self.fd, self.files)
 
     def evict(self) -> None:
         """After a failed sync: the next process reads what is on the disk.

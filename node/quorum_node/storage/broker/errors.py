@@ -10,3 +10,7 @@ class DamagedLog(StorageFailure):
 
     Other partitions of the directory are not affected.
     """
+
+
+class VoidSearch(Exception):
+    """The log was truncated, moved or deleted during a search in it."""

@@ -266,6 +266,11 @@ class TimeIndex(_IndexFile):
         found = self.floor(0, timestamp_ms - 1)
         return self._base_offset if found is None else self._base_offset + found[1]
 
+    def largest_before(self, offset: int) -> int:
+        """The largest timestamp in the entries of batches that end before `offset` or there; -1 if there is none."""
+        found = self.floor(1, offset - 1 - self._base_offset)
+        return -1 if found is None else found[0]
+
     def cut(self, end_offset: int) -> None:
         """Remove entries of a truncated segment."""
         self.keep(1, end_offset - self._base_offset)

@@ -223,10 +223,11 @@ class LogLoader:
 
     def _drop_snapshots(self, snapshots: list[int], bases: list[int], end_offset: int) -> list[int]:
         """Keep the snapshots at the start of a segment, and the newest one, which a clean stop writes."""
-        kept = [offset for offset in snapshots if offset <= end_offset]
-        useful = {*bases, *kept[-1:]}
+        start_offset = self._segments[0].base_offset
+        kept = [offset for offset in snapshots if start_offset <= offset <= end_offset]
+        useful = {*bases, *kept[-1:]}.intersection(kept)
         for offset in snapshots:
-            if offset not in useful or offset > end_offset:
+            if offset not in useful:
                 self._files.unlink(snapshot_path(self._directory, offset), missing_ok=True)
         return [offset for offset in kept if offset in useful]
 
@@ -271,8 +272,11 @@ class LogLoader:
     def _producers_at(self, offset: int, snapshots: list[int]) -> ProducerTable:
         """State of producers at `offset`: from the newest snapshot at or before it, else from the
         start of the log.
+
+        After a snapshot before the start, batches are missing: a transaction that ended in them would be open for good.
         """
-        for at in reversed([each for each in snapshots if each <= offset]):
+        start_offset = self._segments[0].base_offset if self._segments else offset
+        for at in reversed([each for each in snapshots if start_offset <= each <= offset]):
             states = read_snapshot(self._files, snapshot_path(self._directory, at))
             if states is not None:
                 table = ProducerTable(at, states)

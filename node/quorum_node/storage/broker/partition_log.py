@@ -2,7 +2,8 @@
 
 Owns appending, reading, truncating and flushing. Must not know the leader or the high watermark.
 
-Threads: a lock lets one thread at a time append, truncate or delete. Reads and `flush` may run concurrently on any thread.
+Threads: a lock lets one thread at a time append, truncate or delete. Reads and `flush` may run concurrently on any thread. Another lock is
+held before it by whoever removes or replaces segments: compaction waits for syncs with this lock only, beside appends.
 
 Crash safety: after a kill at any instant the log opens with everything that was flushed. This requires an order:
 * An epoch is in leader-epoch-checkpoint before its first batch is in a segment.
@@ -73,7 +74,7 @@ class PartitionLog(LogProducers):
         self.before_lowering = before_lowering
         self._files = files
         self._clock_ms = clock_ms
-        self._flushing = threading.RLock()
+        self._reshaping, self._flushing = threading.RLock(), threading.RLock()
         self.held = HeldFiles()
         """Keeps the files open for long-running readers."""
         self._stop = FailStop(directory, on_failure)
@@ -306,7 +307,7 @@ class PartitionLog(LogProducers):
 
     def truncate_to(self, end_offset: int) -> None:
         """Drop every batch that ends after `end_offset`. Raises StorageFailure or DiskFull."""
-        with self._lock:
+        with self._reshaping, self._lock:
             self._stop.check()
             if end_offset >= self.end_offset:
                 return
@@ -324,7 +325,7 @@ class PartitionLog(LogProducers):
 
     def restart_at(self, offset: int) -> None:
         """Remove everything; the log continues at `offset`. Raises StorageFailure or DiskFull."""
-        with self._lock:
+        with self._reshaping, self._lock:
             self._stop.check()
             # Until the new segment exists, any part of the old ones may remain.
             self._lower(0, min(self.start_offset, offset))
@@ -345,11 +346,11 @@ class PartitionLog(LogProducers):
         self._adopt(self._segments[:keep])
         self._set_aside(tuple(reversed(going)))
         self._segments[-1].truncate_to(end_offset)
-        # Otherwise the bytes could reappear after an epoch that begins here.
-        self._segments[-1].sync()
+        # Otherwise the bytes could reappear after an epoch that begins here. The indexes are built anew after a crash.
+        self._segments[-1].sync_batches()
         self._dirty.add(self._segments[-1])
-        self._snapshots.drop(lambda offset: offset > end_offset)
-        sync_directory(self.directory, self._files)
+        if self._snapshots.drop(lambda offset: offset > end_offset) or going:
+            sync_directory(self.directory, self._files)
         self.cuts += 1
 
     def _drop_all(self, offset: int) -> None:
@@ -384,17 +385,17 @@ class PartitionLog(LogProducers):
             if offset <= self.start_offset:
                 return
             self.start_offset = offset
+            # Without a sync, for which the loop would wait: each opening of the log does the same with the file.
             epochs = EpochHistory(self._epochs.starts)
             epochs.cut_start(offset)
-            if epochs.starts != self._epochs.starts:
-                self._write_epochs(epochs)
+            self._epochs = epochs
 
     def delete_segments(self, wanted: Sequence[DataSegment]) -> bool:
         """Remove the oldest segments, after `file_delete_delay_ms`; the log then starts after them.
 
         False, without any change, if a compaction has replaced one of them meanwhile. Its replacement may contain newer records.
         """
-        with self._lock:
+        with self._reshaping, self._lock:
             self._stop.check()
             going, staying = self._segments[: len(wanted)], self._segments[len(wanted) :]
             if going != tuple(wanted) or not going:
@@ -413,22 +414,22 @@ class PartitionLog(LogProducers):
         False, without any change, if the log was truncated since it had this number of `cuts`, or if retention removed one of
         them. A truncated segment may contain other records by now. Raises StorageFailure or DiskFull.
         """
-        with self._lock:
+        with self._reshaping:
             self._stop.check()
-            segments = self._segments
-            if cuts != self.cuts or not set(old) <= set(segments[:-1]):
+            if cuts != self.cuts or not set(old) <= set(self._segments[:-1]):
                 return False
-            number = segments.index(old[0])
-            gone = {each.base_offset for each in old[1:]}
 
             def swap() -> None:
                 new.end_offset = old[-1].end_offset
                 new.rename(CLEANED_SUFFIX, SWAP_SUFFIX)
                 sync_directory(self.directory, self._files)
-                self._set_aside(old)
-                new.rename(SWAP_SUFFIX, "")
-                self._adopt((*segments[:number], new, *segments[number + len(old) :]))
-                self._snapshots.drop(gone.__contains__)
+                with self._lock:
+                    self._set_aside(old)
+                    new.rename(SWAP_SUFFIX, "")
+                    first = self._segments.index(old[0])
+                    later = self._segments[first + len(old) :]
+                    self._adopt((*self._segments[:first], new, *later))
+                    self._snapshots.drop({each.base_offset for each in old[1:]}.__contains__)
                 sync_directory(self.directory, self._files)
 
             self._stop.guarded(swap)
@@ -442,8 +443,9 @@ class PartitionLog(LogProducers):
     def remove_deleted(self, now_ms: int | None = None) -> None:
         """Remove files whose delay is over (None: all), unless they are in use. Raises StorageFailure."""
         with self._lock:
-            if not self.held.are_held:
-                self._stop.guarded(lambda: self._removals.remove(now_ms))
+            due = [] if self.held.are_held else self._removals.take_due(now_ms)
+        # Without the lock: appends, and with them the loop, would wait for the file system.
+        self._stop.guarded(lambda: self._removals.remove(due))
 
     def _adopt(self, segments: tuple[DataSegment, ...]) -> None:
         self._segments = segments
@@ -481,7 +483,7 @@ class PartitionLog(LogProducers):
     def close(self, *, cleanly: bool = True) -> None:
         """Close all files. `cleanly`: flush, and write indexes and a snapshot, so that no scan is needed at open."""
         # A flush in progress has the files open.
-        with self._flushing, self._lock:
+        with self._reshaping, self._flushing, self._lock:
             if cleanly and self._stop.failure is None:
                 self._stop.guarded(self._segments[-1].close_for_appends)
                 self._dirty.add(self._segments[-1])

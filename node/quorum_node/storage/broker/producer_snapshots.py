@@ -36,11 +36,13 @@ class ProducerSnapshots:
             self.offsets.append(offset)
             self.offsets.sort()
 
-    def drop(self, goes: Callable[[int], bool]) -> None:
-        """Remove the snapshots at these offsets."""
-        for offset in [each for each in self.offsets if goes(each)]:
+    def drop(self, goes: Callable[[int], bool]) -> bool:
+        """Remove the snapshots at these offsets; whether there were any."""
+        gone = [each for each in self.offsets if goes(each)]
+        for offset in gone:
             self._files.unlink(snapshot_path(self._directory, offset), missing_ok=True)
             self.offsets.remove(offset)
+        return bool(gone)
 
     def newest(self, offset: int) -> ProducerTable | None:
         """State at the newest snapshot at or before `offset`; damaged ones are removed."""

@@ -26,16 +26,19 @@ class Removals:
             segment.rename(suffix, DELETED_SUFFIX)
             self._waiting.append((due_ms, segment))
 
-    def remove(self, now_ms: int | None) -> int:
-        """Remove files whose delay is over (None: all); returns the number of segments."""
+    def take_due(self, now_ms: int | None) -> list[DataSegment]:
+        """The segments whose delay is over (None: all), closed. `remove` has to follow."""
         due = [each for each in self._waiting if now_ms is None or each[0] <= now_ms]
         for each in due:
             self._waiting.remove(each)
-            segment = each[1]
-            segment.close()
+            each[1].close()
+        return [segment for _, segment in due]
+
+    def remove(self, due: Sequence[DataSegment]) -> None:
+        """Remove the files of segments that were taken. That of a large file takes long: the file system frees its blocks."""
+        for segment in due:
             for path in segment.paths():
                 self._files.unlink(path, missing_ok=True)
-        return len(due)
 
     def leave(self) -> list[DataSegment]:
         """Leave the files for the next open, which removes them; returns the files to close."""

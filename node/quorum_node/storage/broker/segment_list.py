@@ -3,7 +3,7 @@
 Owns the tuple. It is replaced as a whole, so concurrent readers see the old or the new one.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
 from quorum_node.storage.broker.data_segment import DataSegment
@@ -36,8 +36,12 @@ class SegmentList:
         """Aborted transactions with records in offset <= o < end_offset."""
         found = []
         for segment in self.from_offset(offset):
-            for each in segment.aborted.aborted:
-                if each.last_offset >= offset and each.first_offset < end_offset:
+            aborted = segment.aborted.aborted
+            # Of a segment that has many, a reader near its end needs only the last ones.
+            first = bisect_left(aborted, offset, key=lambda each: each.last_offset)
+            for number in range(first, len(aborted)):
+                each = aborted[number]
+                if each.first_offset < end_offset:
                     found.append(each)
                 if each.last_stable_offset >= end_offset:
                     return found
