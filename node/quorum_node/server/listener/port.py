@@ -16,6 +16,8 @@ from quorum_node.server.rights.port import Decided
 _T = TypeVar("_T")
 ON_AUTHORIZED = "quorum.on_authorized"
 """Key of an ASGI scope: a callback, called once the caller of the request is authenticated."""
+UNREAD = "quorum.unread"
+"""Key of an ASGI scope: a callback, called with the number of bytes of the answer that are in memory until the client reads on."""
 CALLER = "quorum.caller"
 """Key of an ASGI scope: the `Caller` that the connection has authenticated. A token is not considered."""
 
