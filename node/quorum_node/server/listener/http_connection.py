@@ -20,6 +20,7 @@ from quorum_node.security.caller import ANONYMOUS
 from quorum_node.server.ending.fail_stop import is_half_a_step
 from quorum_node.server.listener.connection_book import ConnectionBook
 from quorum_node.server.listener.fair_turns import FairTurns
+from quorum_node.server.listener.large_reads import LargeReads
 from quorum_node.server.listener.port import CALLER, ON_AUTHORIZED, UNREAD
 from quorum_node.server.listener.port_authentication import (
     NOT_YET,
@@ -53,6 +54,7 @@ class HttpListener:
     metrics: Metrics
     principals: PrincipalShares
     authentication: PortAuthentication = field(default_factory=lambda: ClearText(ADMIN_LISTENER))
+    reads: LargeReads = field(default_factory=lambda: LargeReads(asyncio.get_running_loop()))
 
     def make(self) -> "HttpConnection":
         """Create the protocol of a new connection."""
@@ -100,7 +102,8 @@ class HttpConnection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Called by the loop."""
         # Answers of many MiB would be encrypted at once.
-        super().connection_made(cast(asyncio.Transport, in_slices(transport, self.loop)))
+        sliced = in_slices(transport, self.loop, self._listener.reads)
+        super().connection_made(cast(asyncio.Transport, sliced))
         self.address = address_of(transport)
         identity = self._listener.authentication.authenticate(transport, self.address)
         if identity is None:
