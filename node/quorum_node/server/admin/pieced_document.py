@@ -30,8 +30,7 @@ class PiecedDocument:
         self._part_bytes = sum(map(len, self._parts))
         self._size_bytes = 0
         self._is_empty = True
-        self.tell: Callable[[int], None] = _ignore
-        """Called with the number of bytes that are not sent yet."""
+        self._tell: Callable[[int], None] = _ignore
 
     def add(self, entry: bytes) -> None:
         """Append an entry, in JSON."""
@@ -47,11 +46,15 @@ class PiecedDocument:
         self._join()
         return _Response(self, self._size_bytes)
 
+    def tell_unsent(self, tell: Callable[[int], None]) -> None:
+        """`tell` is called with the number of bytes that are not sent yet, before each piece."""
+        self._tell = tell
+
     async def sent(self) -> AsyncIterator[bytes]:
         """The pieces; each is dropped when the next one is asked for."""
         left_bytes = self._size_bytes
         while self._pieces:
-            self.tell(left_bytes)
+            self._tell(left_bytes)
             piece = self._pieces.popleft()
             left_bytes -= len(piece)
             yield piece
@@ -79,8 +82,9 @@ class _Response(StreamingResponse):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See ASGI."""
-        self._document.tell = scope.get(UNREAD, _ignore)
+        tell: Callable[[int], None] = scope.get(UNREAD, _ignore)
+        self._document.tell_unsent(tell)
         try:
             await super().__call__(scope, receive, send)
         finally:
-            self._document.tell(0)
+            tell(0)
