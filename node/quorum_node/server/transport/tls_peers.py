@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from quorum_node.security.caller import Caller
 from quorum_node.security.certificate_identity import (
+    ROLES_WITH_ID,
     CertificateIdentity,
     Role,
     WrongIdentity,
@@ -31,6 +32,9 @@ from quorum_node.security.tls.problems import CertificateProblem
 from quorum_node.security.tls.unreadable import UNREADABLE, read_certificate
 from quorum_node.server.transport.tls_files import TlsFiles
 from quorum_node.server.transport.verified_chain import intermediates
+
+_NAMES = "urn:metadataquorum:"
+"""How the names of `certificate_identity` begin."""
 
 
 class PeerRejected(Exception):
@@ -125,15 +129,23 @@ def identity_of(
     own: CertificateIdentity | None,
     role_rules: MappingRules | None,
 ) -> CertificateIdentity | None:
-    """The identity of a certificate in this node's quorum: by its name, else by the mapping rules. Raises WrongIdentity."""
-    named = None
+    """The identity of a certificate in this node's quorum: by its name, else by the mapping rules. Raises WrongIdentity.
+
+    Rules are for certificates without a name, so not for those of another quorum of the same authority. They give no role of a node: a
+    broker without an id could act for any user in an Envelope.
+    """
     if own is not None:
-        named = identity_in(alternative_uris(certificate), own.namespace, own.quorum)
-    if named is not None or role_rules is None:
-        return named
+        uris = alternative_uris(certificate)
+        named = identity_in(uris, own.namespace, own.quorum)
+        if named is not None or any(each.lower().startswith(_NAMES) for each in uris):
+            return named
+    if role_rules is None:
+        return None
     try:
         role = Role(role_rules.name_of(subject_text(certificate.public_bytes(Encoding.DER))))
     except (NoRuleFits, ValueError):
+        return None
+    if role in ROLES_WITH_ID:
         return None
     return CertificateIdentity(own.namespace, own.quorum, role) if own else _by_rule(role)
 
