@@ -1,4 +1,4 @@
-"""`quorum.role.mapping.rules`: a subject gives a role to people and programs, never to nodes, and not beside a name in the certificate."""
+"""`quorum.role.mapping.rules`: a subject gives a role to people and programs, never to nodes."""
 
 import pytest
 
@@ -25,8 +25,7 @@ def test_rules_give_roles_of_people_and_programs_only(own: CertificateIdentity |
         assert role(subject, own=own) is None
 
 
-def test_rules_are_not_for_certificates_with_a_name() -> None:
+def test_name_in_the_certificate_precedes_the_rules() -> None:
     assert role("admin", "urn:metadataquorum:ns:demo:reader") is Role.READER
-    assert role("admin", "urn:metadataquorum:ns:other:reader") is None
-    assert role("admin", "URN:MetadataQuorum:ns:other:broker:1") is None
+    assert role("admin", "urn:metadataquorum:ns:demo:broker:7") is Role.BROKER
     assert role("admin", "spiffe://example.org/admin") is Role.ADMIN

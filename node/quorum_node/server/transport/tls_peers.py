@@ -33,9 +33,6 @@ from quorum_node.security.tls.unreadable import UNREADABLE, read_certificate
 from quorum_node.server.transport.tls_files import TlsFiles
 from quorum_node.server.transport.verified_chain import intermediates
 
-_NAMES = "urn:metadataquorum:"
-"""How the names of `certificate_identity` begin."""
-
 
 class PeerRejected(Exception):
     """The connection has to be closed. The message is for the log: the peer, and the problem."""
@@ -131,16 +128,13 @@ def identity_of(
 ) -> CertificateIdentity | None:
     """The identity of a certificate in this node's quorum: by its name, else by the mapping rules. Raises WrongIdentity.
 
-    Rules are for certificates without a name, so not for those of another quorum of the same authority. They give no role of a node: a
-    broker without an id could act for any user in an Envelope.
+    Rules give no role of a node: a broker without an id could act for any user in an Envelope.
     """
+    named = None
     if own is not None:
-        uris = alternative_uris(certificate)
-        named = identity_in(uris, own.namespace, own.quorum)
-        if named is not None or any(each.lower().startswith(_NAMES) for each in uris):
-            return named
-    if role_rules is None:
-        return None
+        named = identity_in(alternative_uris(certificate), own.namespace, own.quorum)
+    if named is not None or role_rules is None:
+        return named
     try:
         role = Role(role_rules.name_of(subject_text(certificate.public_bytes(Encoding.DER))))
     except (NoRuleFits, ValueError):
