@@ -324,7 +324,7 @@ class KafkaConnection(asyncio.Protocol):
         self._waiting.append(inbound)
         self._share.received(1)
         self._server.times.arrived(request)
-        self._handler(inbound)
+        inbound.pass_to(self._handler)
         return inbound
 
     def _decode_on_thread(self, frame: Buffer) -> None:
