@@ -21,6 +21,8 @@ FILE_NAME = "backup.json"
 PREFIX = "backup-"
 _FORMAT = 1
 _NAME = re.compile(r"backup-\d{8}T\d{6}Z-\d{10,20}")
+_FILE = re.compile(r"__cluster_metadata-0/[A-Za-z0-9][A-Za-z0-9._-]*")
+"""Names of files. Any other name could point out of the backup, to a file that never ends."""
 _TIME_FORM = "%Y%m%dT%H%M%SZ"
 
 
@@ -113,13 +115,19 @@ def parse_manifest(content: bytes, place: str) -> Manifest:
             epoch=int(told["epoch"]),
             metadata_version=int(told["metadataVersion"]),
             files=tuple(
-                FileEntry(str(each["name"]), int(each["bytes"]), str(each["sha256"]))
+                FileEntry(_file_name(each["name"]), int(each["bytes"]), str(each["sha256"]))
                 for each in told["files"]
             ),
             software=str(told.get("software", "")),
         )
     except (ValueError, KeyError, TypeError) as error:
         raise BackupError(f"{place} is damaged ({error!r}): use another backup") from None
+
+
+def _file_name(name: str) -> str:
+    if not _FILE.fullmatch(name):
+        raise ValueError(f"{name!r} is not a file of a backup")
+    return name
 
 
 def is_backup_name(name: str) -> bool:

@@ -61,7 +61,7 @@ def parse_place(
     parts = [each for each in prefix.split("/") if each]
     if not bucket or not {".", ".."}.isdisjoint(parts):
         raise BackupError(f"{text!r} is not an address: write {SCHEME}BUCKET/PREFIX, without '..'")
-    if endpoint is not None and not _is_endpoint(endpoint):
+    if endpoint is not None and not is_endpoint(endpoint):
         raise BackupError(
             "the endpoint is not a URL of a host, without credentials and with a port up to 65535 if any:"
             " write for example https://s3.example.com:9000"
@@ -69,7 +69,8 @@ def parse_place(
     return ObjectAddress(bucket, "/".join(parts), endpoint, region, path_style)
 
 
-def _is_endpoint(text: str) -> bool:
+def is_endpoint(text: str) -> bool:
+    """Whether this is a URL of a host, without credentials, which would be shown in messages."""
     if not text.startswith(("http://", "https://")) or "@" in text:
         return False
     try:

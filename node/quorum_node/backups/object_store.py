@@ -14,7 +14,7 @@ from typing import Any
 
 from quorum_node.backups.files import PIECE_BYTES
 from quorum_node.backups.manifest import BackupError
-from quorum_node.backups.object_address import ObjectAddress
+from quorum_node.backups.object_address import ObjectAddress, is_endpoint
 from quorum_node.missing_extra import advice
 
 PART_BYTES = 16 << 20
@@ -206,13 +206,25 @@ def connect(address: ObjectAddress, read_s: float = READ_S) -> ObjectStore:
     with told_of(f"use {address}", address.endpoint or "the endpoint"):
         session = Session()
         region = address.region or session.region_name or os.environ.get("AWS_REGION")
-        client = session.client(
-            "s3", endpoint_url=address.endpoint, region_name=region, config=config
-        )
+        try:
+            client = session.client(
+                "s3", endpoint_url=address.endpoint, region_name=region, config=config
+            )
+        except ValueError as error:
+            if "endpoint" not in str(error).lower():
+                raise
+            raise BackupError(_WRONG_ENDPOINT) from None  # the error shows all of it
+        if not is_endpoint(client.meta.endpoint_url):
+            raise BackupError(_WRONG_ENDPOINT)
         _check_credentials(session)
     return ObjectStore(client, address)
 
 
+_WRONG_ENDPOINT = (
+    "the endpoint in boto3's environment variables or configuration file (AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL,"
+    " endpoint_url) is not a URL of a host, without credentials and with a port up to 65535 if any: write for example"
+    " https://s3.example.com:9000"
+)
 _IN_A_HEADER = re.compile("[!-~]+")
 
 

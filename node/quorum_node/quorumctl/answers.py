@@ -3,6 +3,8 @@
 import httpx
 from pydantic import ValidationError
 
+from quorum_node.quorumctl.trust import uses_tls
+
 _MOST_SHOWN = 200
 """Characters of a text of a server in a message."""
 _IS_IT_THE_LISTENER = "is this the admin listener of a node?"
@@ -20,7 +22,7 @@ def unknown_outcome(url: str, path: str, error: httpx.TransportError) -> str:
     else:
         repeat = "check the quorum before you repeat the command"
     text = f"{url} did not answer ({_shown(str(error))}), and may have made the change: {repeat}"
-    if not url.startswith("https:"):
+    if not uses_tls(url):
         return text
     return f"{text}; if it refused the certificate of --tls, its log says so"
 
@@ -37,7 +39,7 @@ def unexpected(url: str, answer: httpx.Response) -> str:
 
 
 def _advice(url: str, reason: str, *, alone: bool) -> str:
-    secure = url.startswith("https:")
+    secure = uses_tls(url)
     if "has expired" in reason or "not yet valid" in reason:
         return "renew its certificate, or correct the clock of this host"
     if "certificate is not valid for" in reason:

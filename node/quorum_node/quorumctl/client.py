@@ -16,7 +16,7 @@ from pydantic import BaseModel, ValidationError
 from quorum_node.api import ErrorBody, ErrorCode
 from quorum_node.client_tls import ClientTls, ClientTlsError
 from quorum_node.quorumctl.answers import no_answer, unexpected, unknown_outcome, unreadable
-from quorum_node.quorumctl.trust import Trust
+from quorum_node.quorumctl.trust import Trust, uses_tls
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -132,7 +132,7 @@ class AdminClient:
         return _ask_named(url, leader, ask)
 
     def _may_follow(self, leader_url: str) -> bool:
-        if leader_url.startswith("http:") and all(url.startswith("https:") for url in self.urls):
+        if not uses_tls(leader_url) and all(uses_tls(url) for url in self.urls):
             return False  # A request that was sent over TLS is never repeated in clear text.
         return not self._has_token or self._trust.covers(leader_url)
 
@@ -223,7 +223,7 @@ class AdminClient:
         """The client for `http` or `https`, made at first use: loading the certificates of the operating system takes
         longer than a command over plain HTTP. A leader, or a node to add, may use another scheme than the given URLs.
         """
-        secure = url.startswith("https:")
+        secure = uses_tls(url)
         if secure not in self._clients:
             seconds = self.timeout_ms / 1000 + 2
             self._clients[secure] = httpx.Client(

@@ -13,6 +13,11 @@ _SERVICE_LABEL = "svc"
 """Format of a pod's DNS name: POD.SERVICE.NAMESPACE.svc[.CLUSTER-DOMAIN]."""
 
 
+def uses_tls(url: str) -> bool:
+    """Whether a request to this URL is sent over TLS. A scheme has no case (RFC 3986, 3.1)."""
+    return url.partition(":")[0].lower() == "https"
+
+
 def own_domain() -> str:
     """DNS domain of the pod that this process runs in; empty outside of Kubernetes.
 

@@ -246,7 +246,7 @@ def _error(answer: httpx.Response) -> Exception:
 
 
 def _tls(configuration: Any) -> ssl.SSLContext | bool:
-    if not configuration.host.startswith("https"):
+    if httpx.URL(configuration.host).scheme != "https":
         return False
     context = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
     if not configuration.verify_ssl:

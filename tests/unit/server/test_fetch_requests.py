@@ -1,6 +1,8 @@
 """Fetch requests of a broker: who counts as a consumer, sessions, and when an answer waits; as on a stock broker."""
 
 import asyncio
+import gc
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,11 +10,15 @@ from typing import Any
 import pytest
 
 from quorum_node.broker.events import BatchesFetched
-from quorum_node.protocol.broker_apis import DATA_FETCH
+from quorum_node.protocol.broker_apis import BROKER_APIS, DATA_FETCH
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.protocol.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
+from quorum_node.protocol.frames import SIZE_BYTES, decode_request, decode_response, encode_request
+from quorum_node.security.caller import Caller
 from quorum_node.server.broker.fetch_api import FetchApi
+from quorum_node.server.listener.port import InboundRequest
 from support.data_batches import data_batch
+from support.hosted_node import OneConnection
 from support.hosted_replicas import ME, OTHER, HostedReplicas, answered, position_of, produce
 
 pytestmark = pytest.mark.virtual_time
@@ -181,3 +187,49 @@ async def test_topic_id_of_zeros_is_unknown(tmp_path: Path) -> None:
     answer = fetch(hosted, IDS_SINCE, body=replace(request, topics=(zeros,)))
     assert found(answer).error_code == ErrorCode.UNKNOWN_TOPIC_ID
     hosted.close()
+
+
+@pytest.mark.parametrize("size", ["small", "repeated", "unknown fields"])
+async def test_fetch_that_waits_keeps_only_what_it_uses(tmp_path: Path, size: str) -> None:
+    """Otherwise a request of one partition could hold 8 MiB on each connection for a minute."""
+    hosted = HostedReplicas(tmp_path)
+    write(hosted, "t", ME)
+    body = asked(hosted, DATA_FETCH.max_version, fetch_offset=1)
+    (topic,) = body.topics
+    if size == "repeated":
+        topic = replace(topic, partitions=10_000 * topic.partitions)
+        body = replace(body, topics=(replace(topic), topic))
+    elif size == "unknown fields":
+        one = replace(topic.partitions[0], tagged_fields=((999, bytes(1 << 20)),))
+        body = replace(body, topics=(replace(topic, partitions=(one,)),))
+    body = replace(body, max_wait_ms=60_000)
+    frame = encode_request(DATA_FETCH, DATA_FETCH.max_version, 1, "c", body)[SIZE_BYTES:]
+    del body, topic
+    connection = OneConnection(Caller("User:ANONYMOUS", "127.0.0.1", "PLAINTEXT"))
+    request = decode_request(frame, BROKER_APIS)
+    inbound = InboundRequest(connection, request, 0.0, len(frame))
+    del request
+    before = bytes_held()
+    api = FetchApi(hosted.replicas, lambda broker_id, listener: None)
+    inbound.pass_to(lambda each: api.handle(each, request_body(each)))
+    assert not inbound.answered, "it waits"
+    assert bytes_held() - before < (20_000 if size == "small" else -500_000)
+    await asyncio.sleep(60)
+    encoded = b"".join(inbound.encoded or ())
+    answer: Any = decode_response(DATA_FETCH, DATA_FETCH.max_version, encoded[SIZE_BYTES:])
+    assert found(answer).error_code == ErrorCode.NONE
+    hosted.close()
+
+
+def request_body(inbound: InboundRequest) -> Any:
+    return inbound.request.body
+
+
+def bytes_held() -> int:
+    """Of all requests for partitions in memory, with their unknown fields."""
+    gc.collect()
+    return sum(
+        sys.getsizeof(each) + sum(len(data) for _, data in each.tagged_fields)
+        for each in gc.get_objects()
+        if isinstance(each, FetchPartition)
+    )

@@ -24,7 +24,7 @@ from quorum_node.security.certificate_identity import CertificateIdentity, Role
 from quorum_node.security.rights import claims
 from quorum_node.security.rights.request_authorizer import AccessSettings, Asked, Denial
 from quorum_node.server.observing.metrics import Metrics
-from quorum_node.server.rights.denials import LOG_EVERY_S, MAX_REMEMBERED, Denials
+from quorum_node.server.rights.denials import LOG_EVERY_S, MAX_LINES, MAX_REMEMBERED, Denials
 from quorum_node.server.rights.guard import MAX_DECIDED, CachingGuard
 from support.request_samples import body_of
 
@@ -233,15 +233,25 @@ def test_denial_is_logged_once_and_always_counted() -> None:
     assert [line["sinceThen"] for line in lines] == [2]
 
 
-def test_many_unknown_callers_are_bounded_in_memory_and_metric_labels() -> None:
-    metrics = Metrics()
-    denials = Denials(metrics, lambda: 0.0)
-    with capture_logs():
+def test_many_unknown_callers_are_bounded_in_memory_metric_labels_and_lines() -> None:
+    """A broker names them in its Envelopes."""
+    metrics, now = Metrics(), 0.0
+    denials = Denials(metrics, lambda: now)
+    with capture_logs() as lines:
         for number in range(3 * MAX_REMEMBERED):
             caller = Caller(f"User:{number}", f"10.0.{number >> 8}.{number & 255}", "CONTROLLER")
             denials.denied(caller, "Vote", "no")
     assert len(denials._told) <= MAX_REMEMBERED
     assert metrics.labelled["authorization_denials"] == {"none Vote": 3 * MAX_REMEMBERED}
+    assert len(lines) == MAX_LINES
+    assert [number for number, line in enumerate(lines, 1) if "left out" in line["event"]] == [
+        MAX_LINES
+    ]
+    now += LOG_EVERY_S
+    with capture_logs() as lines:
+        long = f"User:{'x' * 32_000}"
+        denials.denied(Caller(long, "10.0.0.1", "CONTROLLER"), "Vote", f"{long} lacks it")
+    assert len(str(lines)) < 2000
 
 
 def test_denial_returns_the_error_code_of_stock_kafka() -> None:

@@ -305,3 +305,17 @@ async def test_connection_that_was_being_accepted_when_the_listener_closed_is_cl
     wire = Wire()
     KafkaConnection(env.listener).connection_made(wire)
     assert wire.is_closed
+
+
+async def test_of_a_large_request_only_the_header_is_kept_while_its_answer_is_awaited() -> None:
+    env = Env(at_once=False)
+    env.connection.data_received(requests(1) + requests(2, name="x" * 10_000))
+    async with asyncio.timeout(10):
+        while len(env.asked) < 2:  # noqa: ASYNC110 - changes on a thread
+            await asyncio.sleep(0.001)
+    assert [each.request.body is None for each in env.asked] == [False, True]
+    for each in env.asked:
+        each.reply(ANSWER)
+    async with asyncio.timeout(10):
+        while answered(env.wire) != [1, 2]:  # noqa: ASYNC110 - the answer is encoded on a thread
+            await asyncio.sleep(0.001)

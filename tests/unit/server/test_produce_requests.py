@@ -1,5 +1,7 @@
 """Produce requests of a broker: the error code of each partition, and which of several faults is reported, as by a stock broker."""
 
+import gc
+import weakref
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -7,14 +9,18 @@ from uuid import UUID
 
 import pytest
 
-from quorum_node.protocol.broker_apis import PRODUCE
+from quorum_node.protocol.broker_apis import BROKER_APIS, PRODUCE
 from quorum_node.protocol.errors import ErrorCode
+from quorum_node.protocol.frames import SIZE_BYTES, decode_request, encode_request
 from quorum_node.protocol.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from quorum_node.security.caller import Caller
 from quorum_node.server.broker.produce_api import ProduceApi
 from quorum_node.server.broker.topic_lookup import May, anything
 from quorum_node.server.broker.transaction_coordinators import TransactionCoordinators
 from quorum_node.server.broker.transaction_verification import TransactionVerification
+from quorum_node.server.listener.port import InboundRequest
 from quorum_node.storage.broker.codecs import ZSTD
+from support.hosted_node import OneConnection
 from support.hosted_replicas import ME, OTHER, HostedReplicas, answered
 from support.produced_batches import produced
 
@@ -128,6 +134,44 @@ async def test_too_small_isr_takes_precedence_over_batch_errors(
         assert code(hosted, "t", data, acks=-1) == ErrorCode.NOT_ENOUGH_REPLICAS
     assert code(hosted, "t", FLIPPED, acks=1) == ErrorCode.CORRUPT_MESSAGE
     assert code(hosted, "t", GOOD, acks=1) == ErrorCode.NONE
+    hosted.close()
+
+
+class Frame(bytearray):
+    """Bytes of a request; can be referred to weakly."""
+
+
+async def test_records_are_not_kept_while_the_answer_is_awaited(tmp_path: Path) -> None:
+    """A client that chooses a long timeout could keep 8 MiB of memory on each connection."""
+    hosted = HostedReplicas(tmp_path)
+    replica = hosted.create("t", (ME, OTHER))
+    large = produced((0, b"k", bytes(512 << 10)), base_ms=-1)
+    topic = TopicProduceData(
+        topic_id=hosted.cluster.topic_id("t"),
+        partition_data=(PartitionProduceData(index=0, records=large),),
+    )
+    body = ProduceRequest(acks=-1, timeout_ms=2**31 - 1, topic_data=(topic,))
+    frame = Frame(encode_request(PRODUCE, PRODUCE.max_version, 1, "a client", body)[SIZE_BYTES:])
+    sent = weakref.ref(frame)
+    inbound = InboundRequest(
+        OneConnection(Caller("User:ANONYMOUS", "127.0.0.1", "PLAINTEXT")),
+        decode_request(memoryview(frame), BROKER_APIS),
+        0.0,
+    )
+    del frame
+    coordinators = TransactionCoordinators(
+        ME, lambda: hosted.cluster.image, lambda broker_id: None, hosted.peers
+    )
+    verification = TransactionVerification(coordinators, hosted.peers)
+    api = ProduceApi(hosted.replicas, lambda broker_id, listener: None, verification)
+    handled: Any = inbound.request.body
+    api.handle(inbound, handled)
+    del handled
+    assert replica.core.written_offset == 1
+    gc.collect()
+    assert inbound.encoded is None
+    assert sent() is None
+    api.close()
     hosted.close()
 
 

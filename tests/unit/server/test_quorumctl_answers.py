@@ -162,6 +162,44 @@ def test_certificate_of_a_node_to_add_is_checked_though_the_quorum_has_none(
     assert node.paths == []
 
 
+def test_certificate_is_checked_however_the_scheme_is_written(
+    tmp_path: Path, serve: Serve, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A scheme has no case (RFC 3986, 3.1)."""
+    authority = new_authority()
+    write_folder(tmp_path, certificate_of("member", 1, authority), authority.certificate)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(tmp_path / "keystore.pem")
+    (tmp_path / "token").write_text("secret\n")
+    node = serve((200, {}, b"{}"), context)
+    for scheme in ("HTTPS", "Https", "https"):
+        url = node.url.replace("https", scheme)
+        line = run(capsys, "--admin", url, "--token-file", f"{tmp_path}/token", "describe")
+        assert "CERTIFICATE_VERIFY_FAILED" in line
+    assert node.authorizations == []
+
+
+def test_leader_in_clear_text_is_not_followed_however_its_scheme_is_written(
+    tmp_path: Path, serve: Serve, capsys: pytest.CaptureFixture[str]
+) -> None:
+    authority = new_authority()
+    made = certificate_of("member", 1, authority, hosts=("127.0.0.1",))
+    write_folder(tmp_path, made, authority.certificate)
+    (tmp_path / "tls.crt").unlink()
+    (tmp_path / "tls.key").unlink()
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(tmp_path / "keystore.pem")
+    (tmp_path / "token").write_text("secret\n")
+    plain = serve((200, {}, b"{}"))
+    for scheme in ("HTTP", "http"):
+        node = serve(refusal("NOT_LEADER", leaderUrl=plain.url.replace("http", scheme)), context)
+        arguments = ("--tls", str(tmp_path), "--token-file", f"{tmp_path}/token", "describe")
+        line = run(capsys, "--trust", "127.0.0.1", "--admin", node.url, *arguments)
+        assert line.startswith("refused; if that address is right")
+        assert node.authorizations == ["Bearer secret"]
+    assert plain.paths == []
+
+
 def test_first_token_of_a_file_is_sent_while_tokens_are_rotated(
     tmp_path: Path, serve: Serve, capsys: pytest.CaptureFixture[str]
 ) -> None:

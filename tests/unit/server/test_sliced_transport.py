@@ -124,7 +124,7 @@ def test_all_bytes_arrive_over_a_real_connection(tmp_path: Path) -> None:
 
         class Answering(asyncio.Protocol):
             def connection_made(self, transport: asyncio.BaseTransport) -> None:
-                out = in_slices(transport, loop)  # type: ignore[arg-type]
+                out = in_slices(transport, loop)
                 out.write(LARGE)
                 out.write(b"last")
                 out.close()

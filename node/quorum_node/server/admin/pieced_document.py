@@ -4,12 +4,20 @@ Owns the pieces and how they are sent, one in a turn of the loop. Must not know 
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections import deque
+from collections.abc import AsyncIterator, Callable
 
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel
+from starlette.types import Receive, Scope, Send
+
+from quorum_node.server.listener.port import UNREAD
 
 PIECE_BYTES = 64 << 10
+
+
+def _ignore(size_bytes: int) -> None:
+    """Outside of a connection nobody counts them."""
 
 
 class PiecedDocument:
@@ -17,11 +25,12 @@ class PiecedDocument:
 
     def __init__(self, list_name: str) -> None:
         self._list_name = list_name
-        self._pieces: list[bytes] = []
+        self._pieces: deque[bytes] = deque()
         self._parts: list[bytes] = [b'{"', list_name.encode(), b'":[']
         self._part_bytes = sum(map(len, self._parts))
         self._size_bytes = 0
         self._is_empty = True
+        self._tell: Callable[[int], None] = _ignore
 
     def add(self, entry: bytes) -> None:
         """Append an entry, in JSON."""
@@ -35,8 +44,21 @@ class PiecedDocument:
         fields = rest.model_dump_json(by_alias=True, exclude={self._list_name}).encode()
         self._take(b"]," + fields[1:])
         self._join()
-        headers = {"content-length": str(self._size_bytes)}
-        return StreamingResponse(self._sent(), media_type="application/json", headers=headers)
+        return _Response(self, self._size_bytes)
+
+    def tell_unsent(self, tell: Callable[[int], None]) -> None:
+        """`tell` is called with the number of bytes that are not sent yet, before each piece."""
+        self._tell = tell
+
+    async def sent(self) -> AsyncIterator[bytes]:
+        """The pieces; each is dropped when the next one is asked for."""
+        left_bytes = self._size_bytes
+        while self._pieces:
+            self._tell(left_bytes)
+            piece = self._pieces.popleft()
+            left_bytes -= len(piece)
+            yield piece
+            await asyncio.sleep(0)
 
     def _take(self, part: bytes) -> None:
         self._parts.append(part)
@@ -49,7 +71,20 @@ class PiecedDocument:
         self._size_bytes += self._part_bytes
         self._parts, self._part_bytes = [], 0
 
-    async def _sent(self) -> AsyncIterator[bytes]:
-        for piece in self._pieces:
-            yield piece
-            await asyncio.sleep(0)
+
+class _Response(StreamingResponse):
+    """Tells its connection how much of the document waits for the client."""
+
+    def __init__(self, document: PiecedDocument, size_bytes: int) -> None:
+        headers = {"content-length": str(size_bytes)}
+        super().__init__(document.sent(), media_type="application/json", headers=headers)
+        self._document = document
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """See ASGI."""
+        tell: Callable[[int], None] = scope.get(UNREAD, _ignore)
+        self._document.tell_unsent(tell)
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            tell(0)

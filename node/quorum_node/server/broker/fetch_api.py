@@ -23,6 +23,7 @@ from quorum_node.protocol.fetch import (
     FetchResponseTopic,
     FetchTopic,
     LeaderIdAndEpoch,
+    ReplicaState,
 )
 from quorum_node.server.broker.assigned_replicas import AssignedReplicas
 from quorum_node.server.broker.hosted_replica import FetchAnswer, HostedReplica
@@ -35,6 +36,8 @@ from quorum_node.storage.broker.batch_walk import batch_at
 _MAX_BYTES = 32 << 20
 """Maximum bytes of records in one answer, regardless of the request. It is below the maximum that this software's followers accept."""
 _MAX_WAIT_MS = 60_000
+_LARGE_BYTES = 4096
+"""Of a request. With names of topics, a hundred partitions have so many."""
 _FOLLOWERS_SERVE_SINCE = 11
 """First version in which a follower may serve a consumer (KIP-392)."""
 _TOPIC_IDS_SINCE = 13
@@ -75,6 +78,35 @@ class _Waiting:
     timer: asyncio.TimerHandle | None = None
     is_scheduled: bool = False
     moved: Callable[[], None] | None = None
+
+    def keep_what_is_used(self) -> None:
+        """Keep no repetitions and no unknown fields while it waits: with those a request of any client has up to 8 MiB."""
+        kept: dict[int, FetchTopic] = {}
+        for part in self.parts:
+            topic, asked = part.topic, part.asked
+            part.topic = kept.setdefault(
+                id(topic), FetchTopic(topic=topic.topic, topic_id=topic.topic_id, partitions=())
+            )
+            part.asked = FetchPartition(
+                partition=asked.partition,
+                current_leader_epoch=asked.current_leader_epoch,
+                fetch_offset=asked.fetch_offset,
+                last_fetched_epoch=asked.last_fetched_epoch,
+                log_start_offset=asked.log_start_offset,
+                partition_max_bytes=asked.partition_max_bytes,
+            )
+        body = self.body
+        epoch = body.replica_state.replica_epoch
+        self.body = FetchRequest(
+            replica_id=body.replica_id,
+            replica_state=ReplicaState(replica_id=body.fetcher_id, replica_epoch=epoch),
+            max_wait_ms=body.max_wait_ms,
+            min_bytes=body.min_bytes,
+            max_bytes=body.max_bytes,
+            isolation_level=body.isolation_level,
+            topics=tuple(kept[id(topic)] for topic in body.topics if id(topic) in kept),
+        )
+        self.inbound.keep_only(self.body)
 
     def park(self, moved: Callable[[], None], timer: asyncio.TimerHandle) -> None:
         """Wait until the timer fires; `moved` is called when one of the replicas changes."""
@@ -208,6 +240,9 @@ class FetchApi:
         return ready_bytes >= min(body.min_bytes, body.max_bytes, _MAX_BYTES)
 
     def _wait(self, waiting: _Waiting) -> None:
+        if waiting.inbound.size_bytes > _LARGE_BYTES:
+            waiting.keep_what_is_used()
+
         def moved() -> None:
             # Called within a step of a replica: check after the step.
             if waiting.schedule():
@@ -272,9 +307,10 @@ class FetchApi:
             FetchResponseTopic(
                 topic=topic.topic,
                 topic_id=topic.topic_id,
-                partitions=tuple(by_topic.get(id(topic), ())),
+                partitions=tuple(by_topic[id(topic)]),
             )
             for topic in body.topics
+            if id(topic) in by_topic
         )
         endpoints = self._endpoints(leaders - {-1}, inbound.caller.listener)
         inbound.reply(FetchResponse(responses=responses, node_endpoints=endpoints))

@@ -107,14 +107,16 @@ class ProduceApi:
         ]
         if body.transactional_id is None or not may_transact:
             may_transact = not any(is_transactional(each.records or b"") for _, _, each in parts)
-        collected = _Collected(inbound, body, len(parts), may)
+        kept = _without_records(body)
+        inbound.keep_only(kept)
+        collected = _Collected(inbound, kept, len(parts), may)
         if not parts:
             self._finish(collected)
             return
         for number, topic, each in parts:
-            done = partial(self._done, collected, number, topic, each.index)
+            done = partial(self._done, collected, number, kept.topic_data[number], each.index)
             if may_transact:
-                self._produce(topic, each, inbound, body, may, done)
+                self._produce(topic, each, inbound, kept, may, done)
             else:
                 done(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, -1)
 
@@ -293,6 +295,27 @@ class ProduceApi:
                     ProduceNodeEndpoint(node_id=broker_id, host=host, port=port, rack=rack)
                 )
         return tuple(found)
+
+
+def _without_records(body: ProduceRequest) -> ProduceRequest:
+    """What is kept until the answer: a client chooses how long that may take, and a request has up to 8 MiB of records."""
+    topics = tuple(
+        TopicProduceData(
+            name=topic.name,
+            topic_id=topic.topic_id,
+            partition_data=tuple(
+                PartitionProduceData(index=each.index, records=None)
+                for each in topic.partition_data
+            ),
+        )
+        for topic in body.topic_data
+    )
+    return ProduceRequest(
+        transactional_id=body.transactional_id,
+        acks=body.acks,
+        timeout_ms=body.timeout_ms,
+        topic_data=topics,
+    )
 
 
 def _data_of(each: PartitionProduceData, version: int, acks: int) -> memoryview | BrokerError:

@@ -20,7 +20,8 @@ from quorum_node.security.caller import ANONYMOUS
 from quorum_node.server.ending.fail_stop import is_half_a_step
 from quorum_node.server.listener.connection_book import ConnectionBook
 from quorum_node.server.listener.fair_turns import FairTurns
-from quorum_node.server.listener.port import CALLER, ON_AUTHORIZED
+from quorum_node.server.listener.large_reads import LargeReads
+from quorum_node.server.listener.port import CALLER, ON_AUTHORIZED, UNREAD
 from quorum_node.server.listener.port_authentication import (
     NOT_YET,
     ClearText,
@@ -36,6 +37,8 @@ SHARE = 0.2
 """Part of the loop's time for all callers without the token."""
 BURST_SECONDS = 0.2
 MAX_HEADER_BYTES = 16 << 10
+MAX_UNREAD_BYTES = 128 << 20
+"""In bytes: unread answers of all connections; beyond it the connection that was asked first is closed."""
 PIECE_BYTES = 2 << 10
 """Bytes that are parsed at once for a caller without the token: few enough for hundreds of chunks of one byte each."""
 
@@ -51,10 +54,23 @@ class HttpListener:
     metrics: Metrics
     principals: PrincipalShares
     authentication: PortAuthentication = field(default_factory=lambda: ClearText(ADMIN_LISTENER))
+    reads: LargeReads = field(default_factory=lambda: LargeReads(asyncio.get_running_loop()))
 
     def make(self) -> "HttpConnection":
         """Create the protocol of a new connection."""
         return HttpConnection(self)
+
+    def check_unread(self) -> None:
+        """Close connections whose clients don't read while there are too many bytes in all, but never the only one."""
+        while True:
+            found = [each for each in self.book if isinstance(each, HttpConnection)]
+            slow = [each for each in found if each.unread_bytes]
+            if len(slow) < 2 or sum(each.unread_bytes for each in slow) <= MAX_UNREAD_BYTES:
+                return
+            first = min(slow, key=lambda each: each.asked_at)
+            self.metrics.count_labelled("connections_closed", "admin unsent")
+            self.book.lost(first)
+            first.drop("unsent")
 
 
 class HttpConnection(H11Protocol):
@@ -67,9 +83,13 @@ class HttpConnection(H11Protocol):
         self.app = cast(Any, self._serve)
         self._received = bytearray()
         self._is_waiting = False
+        self._is_parsing = False
         self._is_paused = False
         self._is_gone = False
         self._is_trusted = False
+        self._held_bytes = 0
+        self.asked_at = 0.0
+        """Time in seconds when the latest request began."""
         self.address = ""
         self.identity: PeerIdentity = NOT_YET
         self.caller = NOT_YET.caller
@@ -82,7 +102,8 @@ class HttpConnection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Called by the loop."""
         # Answers of many MiB would be encrypted at once.
-        super().connection_made(cast(asyncio.Transport, in_slices(transport, self.loop)))
+        sliced = in_slices(transport, self.loop, self._listener.reads)
+        super().connection_made(cast(asyncio.Transport, sliced))
         self.address = address_of(transport)
         identity = self._listener.authentication.authenticate(transport, self.address)
         if identity is None:
@@ -128,7 +149,7 @@ class HttpConnection(H11Protocol):
             self._wait_for_turn()
 
     def take_turn(self) -> None:
-        """Parse a piece of the received bytes."""
+        """Parse a piece of the received bytes, or begin the next request among those that are parsed."""
         self._is_waiting = False
         if self._is_gone:
             return
@@ -152,18 +173,50 @@ class HttpConnection(H11Protocol):
         if self._is_gone or self.transport.is_closing():
             self._received.clear()
             return
+        self._is_parsing = True
         try:
-            super().data_received(data)
+            if data:
+                super().data_received(data)
+            else:
+                super().handle_events()
         except Exception as error:  # of the parser: the bytes are not valid HTTP
             if is_half_a_step(error):
                 raise
             self._listener.metrics.count_labelled("malformed_requests", "admin")
             self.drop("malformed")
+        finally:
+            self._is_parsing = False
+
+    def handle_events(self) -> None:
+        """Called by uvicorn when bytes were received, and after each answer: the client may have sent further requests already.
+
+        Such a request waits for its turn. Otherwise a hundred of them in one piece would be answered at once.
+        """
+        if self._is_parsing or self._is_trusted:
+            super().handle_events()
+        elif self.conn.trailing_data[0] and not (self._is_waiting or self._is_gone):
+            self._wait_for_turn()
 
     def send_400_response(self, msg: str) -> None:
         """The bytes are not valid HTTP, or the header is too large."""
         self._listener.metrics.count_labelled("malformed_requests", "admin")
         super().send_400_response(msg)
+
+    @property
+    def unread_bytes(self) -> int:
+        """Bytes of the answer that the client has not read."""
+        return 0 if self._is_gone else self._held_bytes + self.transport.get_write_buffer_size()
+
+    def pause_writing(self) -> None:
+        """Called by the loop: the client does not read its answer."""
+        super().pause_writing()
+        self._listener.check_unread()
+
+    def _hold(self, size_bytes: int) -> None:
+        grown = size_bytes > self._held_bytes
+        self._held_bytes = size_bytes
+        if grown:
+            self._listener.check_unread()
 
     def drop(self, why: str) -> None:
         """Close at once; unsent bytes are dropped."""
@@ -213,9 +266,13 @@ class HttpConnection(H11Protocol):
                 self.unfinished_since = None
             return event
 
+        self.asked_at = perf_counter()
         if _has_no_body(scope):
             self.unfinished_since = None
+        elif self.unfinished_since is None:  # it was sent before the answer to the previous request
+            self.unfinished_since = self.asked_at
         scope[ON_AUTHORIZED] = self._trust
+        scope[UNREAD] = self._hold
         scope[CALLER] = self.caller
         answering: Coroutine[Any, Any, None] = self._inner(scope, received, send)
         await _Counted(answering, self._count)

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from time import perf_counter
-from typing import Protocol, cast
+from typing import Protocol
 
 from quorum_node.protocol.frames import Request, UnsupportedRequest
 from quorum_node.schema.encoder import FieldNotInVersion
@@ -133,8 +133,7 @@ class KafkaConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Called by the loop."""
-        # uvloop's transports are not subclasses of asyncio.Transport.
-        self._transport = in_slices(cast(asyncio.Transport, transport), self._server.loop)
+        self._transport = in_slices(transport, self._server.loop, self._server.large_reads)
         prepare_socket(transport)
         self.address = address_of(transport)
         identity = self._server.authentication.authenticate(transport, self.address)
@@ -325,7 +324,7 @@ class KafkaConnection(asyncio.Protocol):
         self._waiting.append(inbound)
         self._share.received(1)
         self._server.times.arrived(request)
-        self._handler(inbound)
+        inbound.pass_to(self._handler)
         return inbound
 
     def _decode_on_thread(self, frame: Buffer) -> None:

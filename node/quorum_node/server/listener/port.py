@@ -10,12 +10,14 @@ from quorum_node.protocol.frames import Request, encode_response_parts
 from quorum_node.schema.encoder import FieldNotInVersion, Part
 from quorum_node.schema.schema import Message
 from quorum_node.security.caller import Caller
-from quorum_node.server.listener.large_messages import LargeMessages
+from quorum_node.server.listener.large_messages import LARGE_MESSAGE_BYTES, LargeMessages
 from quorum_node.server.rights.port import Decided
 
 _T = TypeVar("_T")
 ON_AUTHORIZED = "quorum.on_authorized"
 """Key of an ASGI scope: a callback, called once the caller of the request is authenticated."""
+UNREAD = "quorum.unread"
+"""Key of an ASGI scope: a callback, called with the number of bytes of the answer that are in memory until the client reads on."""
 CALLER = "quorum.caller"
 """Key of an ASGI scope: the `Caller` that the connection has authenticated. A token is not considered."""
 
@@ -101,6 +103,14 @@ class InboundRequest:
     def decided(self) -> Decided | None:
         """Cached decisions about this caller; None where they must not be cached."""
         return self.connection.decided
+
+    def pass_to(self, handler: "Handler") -> None:
+        """Have it handled. Of a large request only the header is kept while the answer is awaited: a client chooses how long it waits, and
+        with unknown fields how large the rest is.
+        """
+        handler(self)
+        if self.encoded is None and self.size_bytes >= LARGE_MESSAGE_BYTES:
+            self.request = replace(self.request, body=None)
 
     def keep_only(self, body: Message) -> None:
         """Keep this instead of the decoded request while the answer is awaited."""

@@ -13,7 +13,12 @@ from quorum_node.server.observing.metrics import Metrics
 
 LOG_EVERY_S = 10.0
 """In seconds: interval of log lines for the same caller and operation."""
+MAX_LINES = 100
+"""Lines in this interval: a broker chooses the principals and the addresses in its Envelopes. Further denials are only counted."""
 MAX_REMEMBERED = 1000
+_MAX_CHARS = 300
+"""Of a principal, which may have 32 KiB in an Envelope."""
+_LAST = "; further denials are left out for ten seconds, and only counted"
 METRIC = "authorization_denials"
 _LOG = structlog.get_logger("quorum_node")
 
@@ -26,23 +31,30 @@ class Denials:
         self._clock = clock
         self._told: dict[tuple[str, str, str], tuple[float, int]] = {}
         """When it was last logged, and how often it happened since, by principal, address and operation."""
+        self._lines, self._lines_since = 0, -LOG_EVERY_S
 
     def denied(self, caller: Caller, operation: str, why: str) -> None:
         """`operation`: the name of the API, or method and route."""
         self._metrics.count_labelled(METRIC, f"{role_name(caller)} {operation}")
-        key = (caller.principal, caller.host, operation)
+        principal = caller.principal[:_MAX_CHARS]
+        key = (principal, caller.host, operation)
         now = self._clock()
         told_at, silent = self._told.get(key, (-LOG_EVERY_S, 0))
         if now - told_at < LOG_EVERY_S:
             self._told[key] = told_at, silent + 1
             return
+        if now - self._lines_since >= LOG_EVERY_S:
+            self._lines, self._lines_since = 0, now
+        if self._lines == MAX_LINES:
+            return
+        self._lines += 1
         if len(self._told) >= MAX_REMEMBERED:
             self._told.clear()
         self._told[key] = now, 0
-        identity = caller.identity
+        identity, end = caller.identity, _LAST if self._lines == MAX_LINES else ""
         _LOG.warning(
-            f"authorizer: denied {operation}: {why}",
-            principal=caller.principal,
+            f"authorizer: denied {operation}: {why.replace(caller.principal, principal)}{end}",
+            principal=principal,
             subject=identity.uri() if identity is not None and identity.namespace else "",
             address=caller.host,
             listener=caller.listener,

@@ -1,4 +1,5 @@
-"""Sends large answers over TLS in slices, one in each turn of the loop: encrypting 8 MiB at once would block it for too long.
+"""Sends large answers over TLS in slices, one in each turn of the loop: encrypting 8 MiB at once would block it for too long. Many small
+records of a client are read in turns, too.
 
 Owns the part of an answer that has not been passed on yet. In clear text there is nothing to slice: the kernel copies.
 """
@@ -6,18 +7,38 @@ Owns the part of an answer that has not been passed on yet. In clear text there 
 import asyncio
 from collections import deque
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Protocol, cast
+
+from quorum_node.server.transport.bounded_handshake import BoundedHandshake
 
 SLICE_BYTES = 128 << 10
 """In bytes: encrypting this much takes less than a millisecond, also on a slow or busy machine."""
 
+AS_LARGE_AS_BYTES = 64 << 10
+"""In bytes: to read a turn's worth of small records takes as long as to read this much of a large request."""
+
+
+class ReadTurns(Protocol):
+    """The turns of connections whose reading takes long."""
+
+    def has_read(self, reader: "SlicedTransport", size_bytes: int) -> None:
+        """It has read so much; `read_on` is called in its next turn."""
+
 
 def in_slices(
-    transport: asyncio.Transport, loop: asyncio.AbstractEventLoop
+    transport: asyncio.BaseTransport,
+    loop: asyncio.AbstractEventLoop,
+    turns: ReadTurns | None = None,
 ) -> "asyncio.Transport | SlicedTransport":
-    """A sliced transport for TLS; in clear text the transport itself."""
-    encrypted = transport.get_extra_info("ssl_object") is not None
-    return SlicedTransport(transport, loop) if encrypted else transport
+    """A sliced transport for TLS; in clear text the transport itself. `turns`: for clients that send many small records."""
+    plain = cast(asyncio.Transport, transport)  # uvloop's transports are no subclasses of it
+    encrypted = plain.get_extra_info("ssl_object")
+    if encrypted is None:
+        return plain
+    made = SlicedTransport(plain, loop)
+    if turns is not None and isinstance(encrypted, BoundedHandshake):
+        made.read_in_turns(encrypted, turns)
+    return made
 
 
 class SlicedTransport:
@@ -29,6 +50,25 @@ class SlicedTransport:
         self._left: deque[memoryview] = deque()
         self._left_bytes = 0
         self._closes = False
+        self._is_paused = False
+        self._records: BoundedHandshake | None = None
+
+    def read_in_turns(self, records: BoundedHandshake, turns: ReadTurns) -> None:
+        """Many records of the client that arrive at once are read in several turns."""
+        self._records = records
+        records.in_turns(lambda: turns.has_read(self, AS_LARGE_AS_BYTES))
+
+    def stop_reading(self) -> None:
+        """See `large_reads.Reader`: the next records wait already."""
+
+    def read_on(self) -> None:
+        """See `large_reads.Reader`."""
+        assert self._records is not None
+        self._records.read_on()
+        if not self._is_paused and not self.is_closing():
+            # The only way to have the loop look for records that it has received.
+            self._transport.pause_reading()
+            self._transport.resume_reading()
 
     def write(self, data: bytes | memoryview) -> None:
         """Write after the data of earlier calls."""
@@ -63,10 +103,12 @@ class SlicedTransport:
 
     def pause_reading(self) -> None:
         """See asyncio."""
+        self._is_paused = True
         self._transport.pause_reading()
 
     def resume_reading(self) -> None:
         """See asyncio."""
+        self._is_paused = False
         self._transport.resume_reading()
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:

@@ -6,7 +6,7 @@ connections stay until they are checked again.
 
 import ssl
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -109,14 +109,18 @@ class TlsFiles:
         now = self._clock()
         own = {path: contents.get(path) for path in self.paths}
         held = held_now(self._held, self.settings, own, now, self._node_id, self._role)
-        own_problem = why_others_refuse(held.material, now)
         contexts = None
         if held.material is not self._held.material:
             try:
                 contexts = self._contexts(held.material)
             except CertificateProblem as problem:
+                # What is revoked is checked after a handshake, so it needs no new context.
+                revoked = held.material.revoked
                 held = Held(self._held.material, held.seen, problem)
-        return Prepared(held, own_problem, contexts)
+                if revoked != held.material.revoked:
+                    held = replace(held, material=replace(held.material, revoked=revoked))
+                    contexts = self._server, self._client
+        return Prepared(held, why_others_refuse(held.material, now), contexts)
 
     def take(self, prepared: Prepared) -> bool:
         """Use what `prepare` returned. True if new connections use other keys or certificates from now on."""
@@ -132,8 +136,11 @@ class TlsFiles:
                 server_context(self.settings, material, self._asked),
                 client_context(self.settings, material),
             )
-        except ssl.SSLError as error:
-            text = f"can't be used by OpenSSL ({error.reason or error})"
+        except (
+            OSError
+        ) as error:  # includes ssl.SSLError; others: no file descriptor or no memory is left
+            reason = getattr(error, "reason", None) or error.strerror or str(error)
+            text = f"can't be used by OpenSSL ({reason})"
             what = min(self.paths, default=self.name)
             raise CertificateProblem(ProblemKind.MALFORMED, what, text) from None
 

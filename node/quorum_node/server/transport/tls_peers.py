@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from quorum_node.security.caller import Caller
 from quorum_node.security.certificate_identity import (
+    ROLES_WITH_ID,
     CertificateIdentity,
     Role,
     WrongIdentity,
@@ -125,7 +126,10 @@ def identity_of(
     own: CertificateIdentity | None,
     role_rules: MappingRules | None,
 ) -> CertificateIdentity | None:
-    """The identity of a certificate in this node's quorum: by its name, else by the mapping rules. Raises WrongIdentity."""
+    """The identity of a certificate in this node's quorum: by its name, else by the mapping rules. Raises WrongIdentity.
+
+    Rules give no role of a node: a broker without an id could act for any user in an Envelope.
+    """
     named = None
     if own is not None:
         named = identity_in(alternative_uris(certificate), own.namespace, own.quorum)
@@ -134,6 +138,8 @@ def identity_of(
     try:
         role = Role(role_rules.name_of(subject_text(certificate.public_bytes(Encoding.DER))))
     except (NoRuleFits, ValueError):
+        return None
+    if role in ROLES_WITH_ID:
         return None
     return CertificateIdentity(own.namespace, own.quorum, role) if own else _by_rule(role)
 
