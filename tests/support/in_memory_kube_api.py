@@ -241,7 +241,7 @@ def _merged(old: Object, new: Object) -> Object:
 
 
 class HealthyNodes:
-    """Calls of `QuorumClient`: every pod serves, node 1 leads; the `silent` ones have not fetched for long."""
+    """Calls of `QuorumClient`: every pod serves, the first one leads; the `silent` ones have not fetched for long, and do not lead."""
 
     def __init__(self, members: int, silent: tuple[int, ...] = ()) -> None:
         self.members, self.silent = members, silent
@@ -252,8 +252,12 @@ class HealthyNodes:
     async def report(self, ip: str, node_id: int) -> NodeReport | None:
         if node_id in self.silent:
             return None
-        role = "leader" if node_id == 1 else "follower"
+        role = "leader" if node_id == self._leader else "follower"
         return NodeReport(f"U{node_id}", "c1", role, True, True, "ok")
+
+    @property
+    def _leader(self) -> int:
+        return next((n for n in range(1, self.members + 1) if n not in self.silent), 1)
 
     async def takes_token(self, ip: str, token: str) -> bool | None:
         self.asked_with.append(token)
@@ -266,7 +270,7 @@ class HealthyNodes:
         )
         if not ips:
             return Described(None, None)
-        view = view_of(voters, leader=Key(1, "U1"), voters_offset=17, initial_voters=3)
+        view = view_of(voters, leader=Key(self._leader, f"U{self._leader}"), voters_offset=17, initial_voters=3)
         return Described(view, None)
 
 
