@@ -60,6 +60,21 @@ class _Part:
         """The local replica, or None."""
         return None if self.found is None else self.found.replica
 
+    def keep_what_is_used(self, topics: dict[int, FetchTopic]) -> None:
+        """Replace topic and partition by copies without other partitions and unknown fields. `topics`: the copies, by id of the original."""
+        topic, asked = self.topic, self.asked
+        self.topic = topics.setdefault(
+            id(topic), FetchTopic(topic=topic.topic, topic_id=topic.topic_id, partitions=())
+        )
+        self.asked = FetchPartition(
+            partition=asked.partition,
+            current_leader_epoch=asked.current_leader_epoch,
+            fetch_offset=asked.fetch_offset,
+            last_fetched_epoch=asked.last_fetched_epoch,
+            log_start_offset=asked.log_start_offset,
+            partition_max_bytes=asked.partition_max_bytes,
+        )
+
     def answered(self, answer: FetchAnswer) -> None:
         """Store the core's answer, which replaces an earlier one."""
         self.answer = answer
@@ -82,18 +97,7 @@ class _Waiting:
         """Keep no repetitions and no unknown fields while it waits: with those a request of any client has up to 8 MiB."""
         kept: dict[int, FetchTopic] = {}
         for part in self.parts:
-            topic, asked = part.topic, part.asked
-            part.topic = kept.setdefault(
-                id(topic), FetchTopic(topic=topic.topic, topic_id=topic.topic_id, partitions=())
-            )
-            part.asked = FetchPartition(
-                partition=asked.partition,
-                current_leader_epoch=asked.current_leader_epoch,
-                fetch_offset=asked.fetch_offset,
-                last_fetched_epoch=asked.last_fetched_epoch,
-                log_start_offset=asked.log_start_offset,
-                partition_max_bytes=asked.partition_max_bytes,
-            )
+            part.keep_what_is_used(kept)
         body = self.body
         epoch = body.replica_state.replica_epoch
         self.body = FetchRequest(
