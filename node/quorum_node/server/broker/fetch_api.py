@@ -6,6 +6,7 @@ Source: the rules of a stock broker for Fetch 4 to 18; KIP-74 (at least one batc
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -38,6 +39,8 @@ _MAX_BYTES = 32 << 20
 _MAX_WAIT_MS = 60_000
 _LARGE_BYTES = 4096
 """Of a request. With names of topics, a hundred partitions have so many."""
+MAX_WAITING_OF_CONNECTION = 4
+"""Further requests are answered at once. Clients and followers have one; each costs 12 µs whenever one of its partitions moves."""
 _FOLLOWERS_SERVE_SINCE = 11
 """First version in which a follower may serve a consumer (KIP-392)."""
 _WHOLE = (0, -1)
@@ -144,6 +147,8 @@ class FetchApi:
         self._replicas = replicas
         self._endpoint_to = endpoint_to
         self._loop = asyncio.get_running_loop()
+        self._waiting: Counter[object] = Counter()
+        """Number of waiting requests, by connection."""
 
     def handle(self, inbound: InboundRequest, body: FetchRequest, may: May = anything) -> None:
         """Answer now or later, exactly once."""
@@ -241,6 +246,11 @@ class FetchApi:
         return ready_bytes >= min(body.min_bytes, body.max_bytes, _MAX_BYTES)
 
     def _wait(self, waiting: _Waiting) -> None:
+        connection = waiting.inbound.connection
+        if self._waiting[connection] >= MAX_WAITING_OF_CONNECTION:
+            self._reply(waiting)
+            return
+        self._waiting[connection] += 1
         if waiting.inbound.size_bytes > _LARGE_BYTES:
             waiting.keep_what_is_used()
 
@@ -251,7 +261,16 @@ class FetchApi:
 
         seconds = min(waiting.body.max_wait_ms, _MAX_WAIT_MS) / 1000
         waiting.park(moved, self._loop.call_later(seconds, self._over, waiting))
-        waiting.inbound.when_abandoned(waiting.forget)
+        waiting.inbound.when_abandoned(lambda: self._forget(waiting))
+
+    def _forget(self, waiting: _Waiting) -> None:
+        if waiting.timer is None:
+            return
+        waiting.forget()
+        connection = waiting.inbound.connection
+        self._waiting[connection] -= 1
+        if not self._waiting[connection]:
+            del self._waiting[connection]
 
     def _look(self, waiting: _Waiting) -> None:
         waiting.looked()
@@ -262,7 +281,7 @@ class FetchApi:
             self._over(waiting)
 
     def _over(self, waiting: _Waiting) -> None:
-        waiting.forget()
+        self._forget(waiting)
         self._refresh(waiting)
         self._reply(waiting)
 
