@@ -54,7 +54,7 @@ from quorum_operator.planner.times import text_of
 from quorum_operator.planner.tls_stage import TlsStage
 from quorum_operator.query_order import addresses_to_query
 from quorum_operator.quorum_client import Described, QuorumClient, Seen, describe_newest
-from quorum_operator.refused import by_api, is_outage, passing
+from quorum_operator.refused import by_api, passing
 from quorum_operator.remembered import Memory, Remembered, Way, with_memory
 from quorum_operator.report import Reporter, blocked, invalid, same
 from quorum_operator.resource_facts import (
@@ -68,14 +68,12 @@ from quorum_operator.resource_facts import (
 )
 from quorum_operator.status_crd import MetadataQuorumStatus
 from quorum_operator.token_checks import TokenChecks
+from quorum_operator.unread import report_unread
 
 Object = dict[str, Any]
 
 MOST_REFUSED_STEPS = 16
 """Maximum number of refused steps in one reconcile."""
-
-LASTING_OUTAGES = 5
-"""Number of reconciles in a row that fail because the API server is unavailable, after which the resource says so."""
 
 _log = structlog.get_logger("quorum_operator")
 
@@ -195,7 +193,7 @@ class Reconciler:
             status = build_status(seen, step, earlier, owner.selector)
             self._memory.of(owner).outages = 0
         except ApiError as error:
-            await self._report_unread(owner, path, resource, error)
+            await report_unread(self._reporter, self._memory.of(owner), path, resource, error)
             raise
         except Exception as error:
             # A bug or an unexpected object: reported on the resource, and not only in the log.
@@ -210,21 +208,6 @@ class Reconciler:
         if self._writes_alone and seen.view is not None and status.newest_epoch is not None:
             self._memory.of(owner).confirmed = newest_seen(status)
         return due
-
-    async def _report_unread(
-        self, owner: Owner, path: str, resource: Object, error: ApiError
-    ) -> None:
-        """Report that the objects of a quorum can't be read. An outage is reported if it lasts: until then the status can
-        hardly be written either.
-        """
-        known = self._memory.of(owner)
-        known.outages += 1
-        if is_outage(error) and known.outages < LASTING_OUTAGES:
-            return
-        try:
-            await self._reporter.hold(path, resource, blocked(by_api("reading", error)))
-        except ApiError as unwritten:
-            _log.debug("status not written", quorum=owner.name, error=str(unwritten))
 
     async def _keep_certificates(
         self, owner: Owner, seen: Observation, meta: Object

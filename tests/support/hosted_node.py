@@ -185,7 +185,7 @@ class OneConnection:
         self._written = asyncio.Event()
         self.pieces = 0
 
-    def write_ready(self) -> None:
+    def write_ready(self, added_bytes: int) -> None:
         """See `Answering`."""
         self._written.set()
 

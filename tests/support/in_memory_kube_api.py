@@ -270,7 +270,9 @@ class HealthyNodes:
         )
         if not ips:
             return Described(None, None)
-        view = view_of(voters, leader=Key(self._leader, f"U{self._leader}"), voters_offset=17, initial_voters=3)
+        view = view_of(
+            voters, leader=Key(self._leader, f"U{self._leader}"), voters_offset=17, initial_voters=3
+        )
         return Described(view, None)
 
 

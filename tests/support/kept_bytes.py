@@ -25,6 +25,9 @@ class Wire(asyncio.Transport):
 
     abort = close
 
+    def get_write_buffer_size(self) -> int:
+        return 0
+
     def pause_reading(self) -> None:
         self.reads = False
 

@@ -11,7 +11,7 @@ from quorum_operator import report
 from quorum_operator.desired import names
 from quorum_operator.kube import observe
 from quorum_operator.kube.errors import ApiError, Unavailable
-from quorum_operator.reconcile import LASTING_OUTAGES
+from quorum_operator.unread import LASTING_OUTAGES
 from support.in_memory_kube_api import (
     SPACE,
     HealthyNodes,

@@ -15,7 +15,7 @@ from quorum_node.protocol.errors import ErrorCode
 from quorum_node.protocol.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 from quorum_node.protocol.frames import SIZE_BYTES, decode_request, decode_response, encode_request
 from quorum_node.security.caller import Caller
-from quorum_node.server.broker.fetch_api import FetchApi
+from quorum_node.server.broker.fetch_api import MAX_WAITING_OF_CONNECTION, FetchApi
 from quorum_node.server.listener.port import InboundRequest
 from support.data_batches import data_batch
 from support.hosted_node import OneConnection
@@ -233,3 +233,30 @@ def bytes_held() -> int:
         for each in gc.get_objects()
         if isinstance(each, FetchPartition)
     )
+
+
+async def test_few_fetches_of_a_connection_wait(tmp_path: Path) -> None:
+    """Each of them is looked at whenever records are appended: 256 of each connection would hold up the broker."""
+    hosted = HostedReplicas(tmp_path)
+    write(hosted, "t", ME)
+    body = replace(asked(hosted, DATA_FETCH.max_version, fetch_offset=1), max_wait_ms=60_000)
+    frame = encode_request(DATA_FETCH, DATA_FETCH.max_version, 1, "c", body)[SIZE_BYTES:]
+    api = FetchApi(hosted.replicas, lambda broker_id, listener: None)
+    connections = [OneConnection(Caller("User:ANONYMOUS", "127.0.0.1", "P")) for _ in range(2)]
+
+    def ask(connection: OneConnection) -> InboundRequest:
+        inbound = InboundRequest(connection, decode_request(frame, BROKER_APIS), 0.0)
+        api.handle(inbound, request_body(inbound))
+        return inbound
+
+    sent = [ask(connection) for connection in connections for _ in range(10)]
+    at_once = [bool(each.answered) for each in sent]
+    few = MAX_WAITING_OF_CONNECTION
+    assert at_once == 2 * (few * [False] + (10 - few) * [True])
+    sent[0].abandon()
+    assert not ask(connections[0]).answered, "another one may wait in its place"
+    await asyncio.sleep(60)
+    assert all(each.answered for each in sent[1:])
+    assert not ask(connections[0]).answered
+    assert len(api._waiting) == 1, "nothing is kept of the others"
+    hosted.close()

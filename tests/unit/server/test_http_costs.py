@@ -10,7 +10,11 @@ from pydantic import BaseModel
 from quorum_node.server.admin.pieced_document import PiecedDocument
 from quorum_node.server.listener import http_connection
 from quorum_node.server.listener.fair_turns import FairTurns
-from quorum_node.server.listener.http_connection import HttpConnection, HttpListener
+from quorum_node.server.listener.http_connection import (
+    MAX_HEADER_LINES,
+    HttpConnection,
+    HttpListener,
+)
 from support.http_listener import http_listener
 
 GET = b"GET / HTTP/1.1\r\nhost: node\r\n\r\n"
@@ -151,3 +155,31 @@ async def test_unread_answers_of_many_clients_are_limited(monkeypatch: pytest.Mo
     connect(listener, reader).data_received(GET)
     await settle()
     assert len(reader.written) > 800 << 10
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+@pytest.mark.parametrize("count", [200, MAX_HEADER_LINES])
+async def test_header_of_too_many_lines_is_not_parsed(count: int, at_once: bool) -> None:
+    begun: list[int] = []
+
+    async def application(scope: Any, receive: Any, send: Any) -> None:
+        begun.append(len(scope["headers"]))
+        left = 5_000
+        while left:
+            left -= len((await receive())["body"])
+        await send({"type": "http.response.start", "status": 204, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    wire = Wire()
+    connection = connect(http_listener(application), wire)
+    # Lines of a body are no lines of a header.
+    request = POST[:-2].replace(b"2", b"5000") + count * b"a:\r\n" + b"\r\n" + 5_000 * b"\n"
+    for _ in range(2):
+        pieces = [request] if at_once else [bytes([each]) for each in request]
+        for each in pieces:
+            if not wire.is_gone:
+                connection.data_received(each)
+                await settle() if at_once else await asyncio.sleep(0)
+        await settle()
+    assert wire.is_gone is (count == MAX_HEADER_LINES)
+    assert begun == ([] if wire.is_gone else [count + 2, count + 2])

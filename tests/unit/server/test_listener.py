@@ -9,12 +9,18 @@ from collections.abc import Callable
 import pytest
 
 from quorum_node.configuration.limits import ConnectionLimits
-from quorum_node.protocol.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from quorum_node.protocol.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+)
 from quorum_node.protocol.apis import API_VERSIONS
 from quorum_node.protocol.frames import decode_response, encode_request
 from quorum_node.protocol.metadata import MetadataResponse, MetadataTopic
+from quorum_node.server.listener import kafka_listener
+from quorum_node.server.listener.connection_limits import MAX_FRAMES_PER_TURN
 from quorum_node.server.listener.fair_turns import FairTurns
-from quorum_node.server.listener.kafka_connection import MAX_FRAMES_PER_TURN, KafkaConnection
+from quorum_node.server.listener.kafka_connection import KafkaConnection
 from quorum_node.server.listener.kafka_listener import KafkaListener, KafkaListeners, LoopShares
 from quorum_node.server.listener.loop_work import LoopWork
 from quorum_node.server.listener.port import InboundRequest
@@ -319,3 +325,53 @@ async def test_of_a_large_request_only_the_header_is_kept_while_its_answer_is_aw
     async with asyncio.timeout(10):
         while answered(env.wire) != [1, 2]:  # noqa: ASYNC110 - the answer is encoded on a thread
             await asyncio.sleep(0.001)
+
+
+LARGE = ApiVersionsResponse(
+    error_code=0, api_keys=(ApiVersion(api_key=1, min_version=0, max_version=1),) * 40_000
+)
+"""Of 280 KB."""
+
+
+async def test_answers_that_wait_for_an_earlier_one_are_bounded() -> None:
+    """Otherwise one connection could hold 255 answers of 8 MiB behind a request that waits for a minute."""
+    env = Env(at_once=False)
+    handled: list[int] = []
+
+    def handle(inbound: InboundRequest) -> None:
+        handled.append(inbound.request.correlation_id)
+        if len(handled) == 1:
+            env.asked.append(inbound)
+        else:
+            inbound.reply(LARGE)
+
+    env.listener.handler = handle
+    connection, wire = env.connect()
+    connection.data_received(requests(*range(30)))
+    for _ in range(100):
+        await turns()
+    assert len(handled) <= 10
+    assert wire.frames() == []
+    assert connection.unsent_bytes > 1 << 20
+    env.asked[0].reply(ANSWER)
+    await wire.until(lambda: len(handled) == 30)
+    await turns()
+    assert wire.correlation_ids() == handled == list(range(30))
+    assert connection.unsent_bytes == 0
+
+
+async def test_connection_with_too_many_answers_that_wait_is_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Those whose requests were handled before, and are answered later."""
+    monkeypatch.setattr(kafka_listener, "MAX_UNSENT_BYTES", 2 << 20)
+    env = Env(at_once=False)
+    other, quiet = env.connect()
+    env.connection.data_received(requests(*range(20)))
+    await turns()
+    for each in env.asked[1:]:
+        each.reply(LARGE)
+    assert env.wire.is_closed
+    assert not quiet.is_closed
+    assert env.metrics.labelled["connections_closed"] == {"controller unsent": 1}
+    assert other.unsent_bytes == 0

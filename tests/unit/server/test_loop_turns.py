@@ -136,7 +136,7 @@ def test_response_of_eight_mebibytes_blocks_the_loop_for_at_most_a_millisecond(
             longest.append(turns.begin_anew())
             head = (ANSWER_BYTES).to_bytes(4, "big")
             inbound.encoded = [head, records]
-            inbound.connection.write_ready()
+            inbound.connection.write_ready(0)
 
         listener = KafkaListener(
             listener_settings("TOOLS", port=number),

@@ -15,11 +15,9 @@ from quorum_node.protocol.create_topics import (
     CreateTopicsResponse,
 )
 from quorum_node.protocol.frames import encode_request
+from quorum_node.server.listener.connection_limits import MAX_QUEUED_BYTES_OF_CLIENTS
 from quorum_node.server.listener.fair_turns import FairTurns
-from quorum_node.server.listener.kafka_connection import (
-    MAX_QUEUED_BYTES_OF_CLIENTS,
-    KafkaConnection,
-)
+from quorum_node.server.listener.kafka_connection import KafkaConnection
 from quorum_node.server.listener.kafka_listener import KafkaListener, LoopShares
 from quorum_node.server.listener.port import InboundRequest
 from quorum_node.server.observing.metrics import Metrics

@@ -6,6 +6,7 @@ Source: the rules of a stock broker for Fetch 4 to 18; KIP-74 (at least one batc
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -38,6 +39,8 @@ _MAX_BYTES = 32 << 20
 _MAX_WAIT_MS = 60_000
 _LARGE_BYTES = 4096
 """Of a request. With names of topics, a hundred partitions have so many."""
+MAX_WAITING_OF_CONNECTION = 4
+"""Further requests are answered at once. Clients and followers have one; each costs 12 µs whenever one of its partitions moves."""
 _FOLLOWERS_SERVE_SINCE = 11
 """First version in which a follower may serve a consumer (KIP-392)."""
 _TOPIC_IDS_SINCE = 13
@@ -61,6 +64,21 @@ class _Part:
         """The local replica, or None."""
         return None if self.found is None else self.found.replica
 
+    def keep_what_is_used(self, topics: dict[int, FetchTopic]) -> None:
+        """Replace topic and partition by copies without other partitions and unknown fields. `topics`: the copies, by id of the original."""
+        topic, asked = self.topic, self.asked
+        self.topic = topics.setdefault(
+            id(topic), FetchTopic(topic=topic.topic, topic_id=topic.topic_id, partitions=())
+        )
+        self.asked = FetchPartition(
+            partition=asked.partition,
+            current_leader_epoch=asked.current_leader_epoch,
+            fetch_offset=asked.fetch_offset,
+            last_fetched_epoch=asked.last_fetched_epoch,
+            log_start_offset=asked.log_start_offset,
+            partition_max_bytes=asked.partition_max_bytes,
+        )
+
     def answered(self, answer: FetchAnswer) -> None:
         """Store the core's answer, which replaces an earlier one."""
         self.answer = answer
@@ -83,18 +101,7 @@ class _Waiting:
         """Keep no repetitions and no unknown fields while it waits: with those a request of any client has up to 8 MiB."""
         kept: dict[int, FetchTopic] = {}
         for part in self.parts:
-            topic, asked = part.topic, part.asked
-            part.topic = kept.setdefault(
-                id(topic), FetchTopic(topic=topic.topic, topic_id=topic.topic_id, partitions=())
-            )
-            part.asked = FetchPartition(
-                partition=asked.partition,
-                current_leader_epoch=asked.current_leader_epoch,
-                fetch_offset=asked.fetch_offset,
-                last_fetched_epoch=asked.last_fetched_epoch,
-                log_start_offset=asked.log_start_offset,
-                partition_max_bytes=asked.partition_max_bytes,
-            )
+            part.keep_what_is_used(kept)
         body = self.body
         epoch = body.replica_state.replica_epoch
         self.body = FetchRequest(
@@ -141,6 +148,8 @@ class FetchApi:
         self._replicas = replicas
         self._endpoint_to = endpoint_to
         self._loop = asyncio.get_running_loop()
+        self._waiting: Counter[object] = Counter()
+        """Number of waiting requests, by connection."""
 
     def handle(self, inbound: InboundRequest, body: FetchRequest, may: May = anything) -> None:
         """Answer now or later, exactly once."""
@@ -240,6 +249,11 @@ class FetchApi:
         return ready_bytes >= min(body.min_bytes, body.max_bytes, _MAX_BYTES)
 
     def _wait(self, waiting: _Waiting) -> None:
+        connection = waiting.inbound.connection
+        if self._waiting[connection] >= MAX_WAITING_OF_CONNECTION:
+            self._reply(waiting)
+            return
+        self._waiting[connection] += 1
         if waiting.inbound.size_bytes > _LARGE_BYTES:
             waiting.keep_what_is_used()
 
@@ -250,7 +264,16 @@ class FetchApi:
 
         seconds = min(waiting.body.max_wait_ms, _MAX_WAIT_MS) / 1000
         waiting.park(moved, self._loop.call_later(seconds, self._over, waiting))
-        waiting.inbound.when_abandoned(waiting.forget)
+        waiting.inbound.when_abandoned(lambda: self._forget(waiting))
+
+    def _forget(self, waiting: _Waiting) -> None:
+        if waiting.timer is None:
+            return
+        waiting.forget()
+        connection = waiting.inbound.connection
+        self._waiting[connection] -= 1
+        if not self._waiting[connection]:
+            del self._waiting[connection]
 
     def _look(self, waiting: _Waiting) -> None:
         waiting.looked()
@@ -261,7 +284,7 @@ class FetchApi:
             self._over(waiting)
 
     def _over(self, waiting: _Waiting) -> None:
-        waiting.forget()
+        self._forget(waiting)
         self._refresh(waiting)
         self._reply(waiting)
 

@@ -37,6 +37,8 @@ SHARE = 0.2
 """Part of the loop's time for all callers without the token."""
 BURST_SECONDS = 0.2
 MAX_HEADER_BYTES = 16 << 10
+MAX_HEADER_LINES = 256
+"""Each takes a few µs to parse, all of them at once. Clients and proxies send some dozens."""
 MAX_UNREAD_BYTES = 128 << 20
 """In bytes: unread answers of all connections; beyond it the connection that was asked first is closed."""
 PIECE_BYTES = 2 << 10
@@ -87,6 +89,7 @@ class HttpConnection(H11Protocol):
         self._is_paused = False
         self._is_gone = False
         self._is_trusted = False
+        self._header_lines = 0
         self._held_bytes = 0
         self.asked_at = 0.0
         """Time in seconds when the latest request began."""
@@ -173,6 +176,10 @@ class HttpConnection(H11Protocol):
         if self._is_gone or self.transport.is_closing():
             self._received.clear()
             return
+        if self._has_too_many_lines(data):
+            self._listener.metrics.count_labelled("malformed_requests", "admin")
+            self.drop("malformed")
+            return
         self._is_parsing = True
         try:
             if data:
@@ -186,6 +193,13 @@ class HttpConnection(H11Protocol):
             self.drop("malformed")
         finally:
             self._is_parsing = False
+
+    def _has_too_many_lines(self, data: bytes) -> bool:
+        """Whether the header of the next request has too many lines, without parsing it."""
+        if self._is_trusted or not self._is_between_requests:
+            return False
+        self._header_lines += data.partition(b"\r\n\r\n")[0].count(b"\n")
+        return self._header_lines > MAX_HEADER_LINES
 
     def handle_events(self) -> None:
         """Called by uvicorn when bytes were received, and after each answer: the client may have sent further requests already.
@@ -266,7 +280,7 @@ class HttpConnection(H11Protocol):
                 self.unfinished_since = None
             return event
 
-        self.asked_at = perf_counter()
+        self.asked_at, self._header_lines = perf_counter(), 0
         if _has_no_body(scope):
             self.unfinished_since = None
         elif self.unfinished_since is None:  # it was sent before the answer to the previous request

@@ -20,6 +20,18 @@ from quorum_node.schema.schema import MalformedMessage
 from quorum_node.security.caller import ANONYMOUS, Caller
 from quorum_node.server.ending.fail_stop import is_half_a_step
 from quorum_node.server.listener.connection_book import ConnectionBook
+from quorum_node.server.listener.connection_limits import (
+    HEAVY_BYTES,
+    JOINED_BYTES,
+    LIGHT_BYTES,
+    MAX_ANSWER_BYTES_PER_TURN,
+    MAX_FRAMES_PER_TURN,
+    MAX_HELD_BYTES,
+    MAX_IN_FLIGHT,
+    MAX_IN_FLIGHT_OF_CLIENTS,
+    MAX_QUEUED_BYTES_OF_CLIENTS,
+    RETIRED_AFTER_SECONDS,
+)
 from quorum_node.server.listener.fair_turns import FairTurns
 from quorum_node.server.listener.large_messages import LargeMessages, may_take_long
 from quorum_node.server.listener.large_reads import LARGE_BYTES, LargeReads
@@ -37,25 +49,6 @@ from quorum_node.server.rights.port import Decided
 from quorum_node.server.transport.frame_cutter import FrameCutter
 from quorum_node.server.transport.sliced_transport import SlicedTransport, in_slices
 from quorum_node.server.transport.sockets import address_of, prepare_socket
-
-MAX_IN_FLIGHT = 5000
-"""Unanswered requests of one voter's connection; beyond it the connection is not read."""
-MAX_IN_FLIGHT_OF_CLIENTS = 256
-"""The same for connections of other clients."""
-MAX_QUEUED_BYTES_OF_CLIENTS = 256 << 10
-"""In bytes: unanswered requests of such a connection; one more may exceed it."""
-MAX_FRAMES_PER_TURN = 64
-"""Requests of one connection that are handled before other connections get their turn."""
-MAX_ANSWER_BYTES_PER_TURN = 1 << 20
-"""Bytes of answers that end the turn of a connection: its client has to read them first."""
-LIGHT_BYTES = 4 << 10
-"""In bytes: requests up to this size are short, if the previous ones were."""
-JOINED_BYTES = 64 << 10
-"""In bytes: answers up to this size are sent as one piece of memory; copying larger ones would block the loop."""
-RETIRED_AFTER_SECONDS = 5.0
-"""In seconds: how long a closing connection may wait for its answers; longer than a parked fetch."""
-HEAVY_BYTES = 256 << 10
-"""In bytes: requests from this size on may take long."""
 
 
 class ConnectionOwner(Protocol):
@@ -116,7 +109,7 @@ class KafkaConnection(asyncio.Protocol):
         self._is_voters = False
         self._was_slow = False
         self._was_short = True
-        self._queued_bytes = 0
+        self._queued_bytes = self._held_bytes = 0
         self.address = ""
         self.identity: PeerIdentity = NOT_YET
         self.caller = NOT_YET.caller
@@ -298,8 +291,7 @@ class KafkaConnection(asyncio.Protocol):
             handled += 1
             if self._work is not None:
                 return True
-            if inbound.encoded is not None:
-                answer_bytes += sum(map(len, inbound.encoded))
+            answer_bytes += inbound.answer_bytes
             if not frames.has_more:
                 break
             if handled == 1 and not self._is_voters:
@@ -381,7 +373,9 @@ class KafkaConnection(asyncio.Protocol):
             if not self.in_flight:
                 self.close()
                 return
-        if self._queued_bytes > MAX_QUEUED_BYTES_OF_CLIENTS and not self._is_voters:
+        if not self._is_voters and (
+            self._queued_bytes > MAX_QUEUED_BYTES_OF_CLIENTS or self._held_bytes > MAX_HELD_BYTES
+        ):
             blocked = True
         if not self._is_voters and self._share.is_used_up:
             self._share.wait(self)
@@ -403,11 +397,14 @@ class KafkaConnection(asyncio.Protocol):
             self._transport.pause_reading()
             self._reading_paused = True
 
-    def write_ready(self) -> None:
+    def write_ready(self, added_bytes: int = 0) -> None:
         """Write all answers that are next in order, as one write."""
         waiting = self._waiting
+        self._held_bytes += added_bytes
         # During a turn, answers are collected.
         if self._collecting or not waiting or waiting[0].encoded is None:
+            if self._held_bytes > MAX_HELD_BYTES and not self._collecting:
+                self._server.check_unsent()
             return
         parts: list[bytes | memoryview] = []
         now, left, before = perf_counter(), self._server.times.left, len(waiting)
@@ -417,6 +414,7 @@ class KafkaConnection(asyncio.Protocol):
             done = waiting.popleft()
             ends = done.ends_connection
             self._queued_bytes -= done.size_bytes
+            self._held_bytes -= done.answer_bytes
             left(done.request.api, done.received, done.started, done.answered, now)
         self._share.answered(before - len(waiting))
         if self._transport is not None and not self._closed:
@@ -456,7 +454,7 @@ class KafkaConnection(asyncio.Protocol):
         self._work = None
         self._server.connection_gone(self)
         waiting, self._waiting = self._waiting, deque()
-        self._queued_bytes = 0
+        self._queued_bytes = self._held_bytes = 0
         self._share.answered(len(waiting))
         for inbound in waiting:
             inbound.abandon()
@@ -482,7 +480,8 @@ class KafkaConnection(asyncio.Protocol):
     @property
     def unsent_bytes(self) -> int:
         """Bytes of answers that the other side has not received yet."""
-        return self._transport.get_write_buffer_size() if self._transport is not None else 0
+        transport = self._transport
+        return self._held_bytes + (0 if transport is None else transport.get_write_buffer_size())
 
     def unencodable(self, request: Request, error: FieldNotInVersion) -> None:
         """See `Answering`."""

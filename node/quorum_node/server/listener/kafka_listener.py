@@ -20,9 +20,10 @@ from quorum_node.schema.schema import MalformedMessage
 from quorum_node.security.caller import Caller, is_member
 from quorum_node.server.listener.acceptor import Acceptor
 from quorum_node.server.listener.connection_book import ConnectionBook
+from quorum_node.server.listener.connection_limits import MAX_FRAMES_PER_TURN
 from quorum_node.server.listener.fair_turns import FairTurns
 from quorum_node.server.listener.handshakes import Handshakes
-from quorum_node.server.listener.kafka_connection import MAX_FRAMES_PER_TURN, KafkaConnection
+from quorum_node.server.listener.kafka_connection import KafkaConnection
 from quorum_node.server.listener.large_messages import LargeMessages
 from quorum_node.server.listener.large_reads import LargeReads
 from quorum_node.server.listener.logins import Logins, StoredCredentials

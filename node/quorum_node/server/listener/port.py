@@ -33,8 +33,8 @@ class Answering(Protocol):
     def decided(self) -> Decided:
         """Decisions about this caller that the connection has cached."""
 
-    def write_ready(self) -> None:
-        """Write all answers that are next in order."""
+    def write_ready(self, added_bytes: int) -> None:
+        """Write all answers that are next in order. `added_bytes`: size of a new one."""
 
     def unencodable(self, request: Request, error: FieldNotInVersion) -> None:
         """Report an answer that can't be encoded: a bug of this node."""
@@ -59,6 +59,7 @@ class InboundRequest:
     __slots__ = (
         "_abandoned",
         "_ending",
+        "answer_bytes",
         "answered",
         "connection",
         "encoded",
@@ -89,6 +90,7 @@ class InboundRequest:
         self.size_bytes = size_bytes
         self.started = perf_counter()
         self.answered = 0.0
+        self.answer_bytes = 0
         self.encoded: list[bytes | memoryview] | None = None
         self.ends_connection = False
         self._ending: tuple[type[Exception], ...] = ()
@@ -134,7 +136,7 @@ class InboundRequest:
         self.ends_connection = failed
         self.encoded = []
         self.answered = perf_counter()
-        self.connection.write_ready()
+        self.connection.write_ready(0)
 
     def use_thread(self) -> None:
         """Its pure work takes long, although it is short."""
@@ -203,8 +205,9 @@ class InboundRequest:
             self.leave_unanswered(failed=True)
             return
         self.encoded = encoded
+        self.answer_bytes = sum(map(len, encoded))
         self.answered = perf_counter()
-        self.connection.write_ready()
+        self.connection.write_ready(self.answer_bytes)
 
 
 Handler = Callable[[InboundRequest], None]
