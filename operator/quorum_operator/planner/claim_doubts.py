@@ -49,7 +49,7 @@ def plan_adoption(at: Situation) -> Step | None:
 
 def adoptable(at: Situation) -> tuple[ForeignObject, ...]:
     """Objects to adopt in this order, without any further decision."""
-    cluster_id = at.seen.wanted.adopt or _known_cluster_id(at)
+    cluster_id = _known_cluster_id(at)
     if cluster_id is None:
         return ()
     found = [each for each in at.seen.foreign_objects if each.cluster_id == cluster_id]
@@ -72,12 +72,13 @@ def _is_free(each: ForeignObject) -> bool:
 
 def _known_cluster_id(at: Situation) -> str | None:
     """The cluster id by the identity, else by a majority, else by the StatefulSets that were created for this very
-    resource, if they agree, else by the last status, which anybody may have edited.
+    resource, if they agree, else by the spec, else by the last status, which anybody may have edited.
     """
     if at.recorded_identity is not None:
         return at.recorded_identity.cluster_id
     confirmed = at.view.cluster_id if at.view is not None else None
-    return confirmed or _created_with(at) or at.seen.known_cluster_id
+    own = confirmed or _created_with(at)
+    return own or at.seen.wanted.adopt or at.seen.known_cluster_id
 
 
 def _created_with(at: Situation) -> str | None:

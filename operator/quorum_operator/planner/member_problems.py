@@ -72,7 +72,7 @@ LEFT = "Left"
 def member_problem(each: Incarnation, unreachable: str | None = None) -> str | None:
     """One word, or a word with details; `unreachable`: details about the host of an unreachable member."""
     if each.failed is not None:
-        return f"Failed: {each.failed.reason}"
+        return "; ".join(filter(None, [f"Failed: {each.failed.reason}", _held_deletion(each)]))
     if is_disk_full(each):
         return "DiskFull"
     if each.stopped is not None and unreachable is not None:
@@ -117,7 +117,7 @@ def _held(what: str, finalizers: tuple[str, ...]) -> str:
     """Message about finalizers, which only their owner can remove safely."""
     return (
         f"{what} is being deleted and waits for its finalizers ({', '.join(finalizers)}). If their owner does not "
-        "remove them, remove them with kubectl edit; the member then continues"
+        "remove them, remove them with kubectl edit; the deletion then continues"
     )
 
 

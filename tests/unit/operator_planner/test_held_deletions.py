@@ -2,7 +2,13 @@
 
 from dataclasses import replace
 
-from quorum_operator.planner.observed import Incarnation, Key, Observation, ReplicaView
+from quorum_operator.planner.observed import (
+    FailureLatch,
+    Incarnation,
+    Key,
+    Observation,
+    ReplicaView,
+)
 from quorum_operator.planner.plan import plan
 from quorum_operator.planner.status import build_status
 from quorum_operator.planner.step import DeleteIncarnation, Nothing
@@ -32,6 +38,13 @@ def test_finalizer_of_the_pod_is_named() -> None:
     seen = seen_with(stopped(pod=sound_pod(4, deleting=True, ready=False, held_by=HOLD)))
     assert "4: Stopped: left; Pod/q-4-1-0 is being deleted and waits" in degraded(seen)
     assert "example.com/hold" in degraded(seen)
+
+
+def test_finalizer_of_a_failed_member_s_pod_is_named() -> None:
+    """The replacement of the authority waits for it: its process may still run."""
+    pod = sound_pod(4, deleting=True, ready=False, held_by=HOLD)
+    failed = stopped(pod=pod, failed=FailureLatch("StorageFailed", "", 1.0, 1.0))
+    assert "4: Failed: StorageFailed; Pod/q-4-1-0 is being deleted" in degraded(seen_with(failed))
 
 
 def test_finalizer_of_the_set_is_named_and_it_is_not_deleted_again() -> None:

@@ -115,6 +115,13 @@ def test_members_given_away_are_taken_back_without_status_and_leader(
     assert api.condition("ClaimsInDoubt")["status"] == "False"
 
 
+def test_members_given_away_are_taken_back_although_the_spec_names_another_cluster() -> None:
+    api = running_quorum(earlierClaims={"policy": "Adopt", "clusterId": "somebody-elses"})
+    give_away(api)
+    reconcile(api, LeaderlessNodes(3), times=8)
+    assert owner_uids(api) == {OWNER.uid}
+
+
 def test_members_of_an_earlier_resource_wait_for_a_decision() -> None:
     api = running_quorum()
     give_away(api)
