@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from quorum_node.broker.errors import BrokerError
 from quorum_node.broker.events import BatchesFetched
 from quorum_node.protocol.broker_apis import LIST_OFFSETS
 from quorum_node.protocol.errors import ErrorCode
@@ -16,6 +17,7 @@ from quorum_node.protocol.list_offsets import (
 )
 from quorum_node.server.broker.offsets_api import OffsetsApi
 from support.data_batches import data_batch
+from support.finished_search import finished
 from support.hosted_replicas import ME, OTHER, HostedReplicas, answered, position_of, produce
 
 pytestmark = pytest.mark.virtual_time
@@ -92,4 +94,20 @@ async def test_special_timestamp_is_refused_in_versions_that_do_not_have_it(tmp_
         assert offset(hosted, CONSUMER, timestamp, since)[0] == 0
         assert offset(hosted, CONSUMER, timestamp, since - 1, "unknown") == refused
     assert offset(hosted, CONSUMER, -7, 11) == refused
+    hosted.close()
+
+
+async def test_search_in_a_log_that_is_truncated_meanwhile_finds_nothing(tmp_path: Path) -> None:
+    """Without an error, a consumer would begin at the end of the log."""
+    hosted = HostedReplicas(tmp_path)
+    replica = hosted.create("t")
+    data = data_batch(0, count=2_000, timestamp_ms=100, first_timestamp_ms=150).data
+    assert isinstance(data, bytes)
+    assert produce(replica, data, acks=1)
+    replica.delete_records(1)
+    search = replica.offset_at(120, 2_000)
+    next(search)
+    replica.log.restart_at(2_000)
+    assert finished(search) is BrokerError.NOT_LEADER_OR_FOLLOWER
+    assert not replica.has_failed
     hosted.close()

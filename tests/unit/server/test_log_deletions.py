@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import cast
@@ -11,6 +12,7 @@ import pytest
 from quorum_node.broker.errors import BrokerError
 from quorum_node.broker.events import BatchesFetched
 from quorum_node.server.broker.replica_turns import AT_ONCE
+from quorum_node.storage.broker.log_directory import LogDirectory
 from support.data_batches import data_batch
 from support.hosted_replicas import ME, OTHER, HostedReplicas, accepted, position_of
 from support.stalled_syncs import Produced, StalledSyncs
@@ -98,6 +100,34 @@ async def test_topic_with_many_partitions_is_created_again_at_once(tmp_path: Pat
     assert not any(True for _ in hosted.replicas)
     await until(lambda: sum(1 for _ in hosted.replicas) == count)
     assert [hosted.replica("t", number).core.end_offset for number in range(count)] == [0] * count
+    hosted.close()
+
+
+async def test_many_deletions_leave_threads_for_other_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The loop's own threads are 32 at most. Commits of many offsets are encoded there."""
+    count, go_on = 40, threading.Event()
+    hosted = HostedReplicas(tmp_path)
+    hosted._create("t", ((ME,),) * count, {}, is_awaited=False)
+    await until(lambda: sum(1 for _ in hosted.replicas) == count)
+    deleted: list[tuple[str, int]] = []
+
+    def late(directory: LogDirectory, replica: tuple[str, int]) -> None:
+        assert go_on.wait(60)
+        delete(directory, replica)
+        deleted.append(replica)
+
+    delete = LogDirectory.delete
+    monkeypatch.setattr(LogDirectory, "delete", late)
+    hosted.delete("t")
+    await until(lambda: not hosted.replicas._stops._waiting)
+    other = asyncio.get_running_loop().run_in_executor(None, lambda: 7)
+    try:
+        assert await asyncio.wait_for(other, 20) == 7
+    finally:
+        go_on.set()
+    await until(lambda: len(deleted) == count)
     hosted.close()
 
 

@@ -1,14 +1,19 @@
 """Deletes logs on another thread: the deletion waits for a sync of the log that is running, and syncs files itself.
 
-Owns which deletions are running. A log of the same topic name and partition must not be created until then: both have the same path.
+Owns which deletions are running, and their threads: thousands of deletions must not delay other work that the loop gives to threads. A log
+of the same topic name and partition must not be created until then: both have the same path.
 """
 
 import asyncio
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from quorum_node.server.broker.data_log import DataDirectory
 from quorum_node.storage.errors import DiskFull, StorageFailure
+
+THREADS = 8
+"""Deletions that wait for the same disk at once share its syncs."""
 
 
 class LogDeletions:
@@ -17,6 +22,7 @@ class LogDeletions:
     def __init__(self, ended: Callable[[str, int], None]) -> None:
         self._ended = ended
         self._loop = asyncio.get_running_loop()
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="deletions")
         self._running: dict[tuple[str, int], int] = {}
         self._closed = False
 
@@ -26,7 +32,8 @@ class LogDeletions:
         """Delete a log in this directory. The result has no exception of a disk: the directory is offline then."""
         replica = (topic_name, partition_id)
         self._running[replica] = self._running.get(replica, 0) + 1
-        done = self._loop.run_in_executor(None, _delete, directory, topic_name, partition_id)
+        work = partial(_delete, directory, topic_name, partition_id)
+        done = self._loop.run_in_executor(self._threads, work)
         done.add_done_callback(partial(self._done, replica))
         return done
 
@@ -35,8 +42,9 @@ class LogDeletions:
         return (topic_name, partition_id) in self._running
 
     def close(self) -> None:
-        """Report no more ends."""
+        """Report no more ends, and begin no more deletions. The next start sets aside the logs that are left."""
         self._closed = True
+        self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _done(self, replica: tuple[str, int], done: "asyncio.Future[None]") -> None:
         left = self._running.pop(replica) - 1
