@@ -61,8 +61,9 @@ from quorum_operator.resource_facts import (
     earlier_status,
     newest_seen,
     problems_of,
+    spec_problem,
     unconfirmed_since,
-    unusable_windows,
+    unmakeable,
     update_wanted,
     wanted_by,
 )
@@ -372,8 +373,8 @@ class Reconciler:
             epochs_edited=was_edited and described.view is not None,
             known_cluster_id=earlier.cluster_id,
             known_voters=earlier.voters,
-            invalid=_invalid(spec, cluster),
-            unmakeable=_unmakeable(spec, cluster),
+            invalid=spec_problem(spec, cluster),
+            unmakeable=unmakeable(spec, cluster),
             unconfirmed_since=unconfirmed_since(earlier, now),
             certificates=known.certificates[0] if known.certificates is not None else None,
             backups=known.backups[0],
@@ -471,22 +472,6 @@ def _wait(known: Remembered, step: Step) -> Next:
         known.waits = None
         return Next()
     return Next(known.wait_s(step.reason, step.retry_after_s, time.monotonic()))
-
-
-def _invalid(spec: MetadataQuorumSpec, cluster: Cluster) -> str | None:
-    """Problems of the spec that CEL can't check."""
-    wrong = _unmakeable(spec, cluster) or tls.contradiction(spec, cluster.identities)
-    return wrong or unusable_windows(spec)
-
-
-def _unmakeable(spec: MetadataQuorumSpec, cluster: Cluster) -> str | None:
-    """Problems of the spec that prevent the creation of any member."""
-    if cluster.storage_class_exists:
-        return None
-    return (
-        f"there is no StorageClass {spec.storage.storage_class_name!r}: create it, or"
-        " correct spec.storage.storageClassName"
-    )
 
 
 def _sooner(due: Next, again_s: float | None) -> Next:

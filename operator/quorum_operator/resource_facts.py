@@ -9,7 +9,8 @@ from pydantic import BaseModel, ValidationError
 
 from quorum_operator import update_windows
 from quorum_operator.crd import EarlierClaimsPolicy, MetadataQuorumSpec
-from quorum_operator.desired import revision
+from quorum_operator.desired import revision, tls
+from quorum_operator.kube.observe import Cluster
 from quorum_operator.planner.conditions import CONFIRMED
 from quorum_operator.planner.noticed import Suspicion
 from quorum_operator.planner.observed import Confirmation, StorageChoice, Wanted
@@ -152,4 +153,20 @@ def problems_of(error: ValidationError) -> str:
     """Problems of a spec, in one line."""
     return "; ".join(
         f"spec.{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()[:4]
+    )
+
+
+def spec_problem(spec: MetadataQuorumSpec, cluster: Cluster) -> str | None:
+    """Problems of the spec that CEL can't check."""
+    wrong = unmakeable(spec, cluster) or tls.contradiction(spec, cluster.identities)
+    return wrong or unusable_windows(spec)
+
+
+def unmakeable(spec: MetadataQuorumSpec, cluster: Cluster) -> str | None:
+    """Problems of the spec that prevent the creation of any member."""
+    if cluster.storage_class_exists:
+        return None
+    return (
+        f"there is no StorageClass {spec.storage.storage_class_name!r}: create it, or"
+        " correct spec.storage.storageClassName"
     )

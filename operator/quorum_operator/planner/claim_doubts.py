@@ -146,9 +146,16 @@ def _claims(at: Situation) -> Step | None:
 def _adopt(at: Situation, cluster_id: str, left: tuple[LoneClaim, ...]) -> Step:
     mine = [each for each in left if each.claim.marks.cluster_id == cluster_id and each.key]
     if not mine:
+        found = {each.claim.marks.cluster_id for each in left if each.key} - {cluster_id}
+        ids = sorted(each for each in found if each is not None)
+        there = (
+            f". There are claims of another cluster: to adopt these set {_FIELD} to {{policy: Adopt, clusterId: {_list(ids)}}}"
+            if ids
+            else ""
+        )
         text = (
             f"{_FIELD} names the cluster {cluster_id}, but no claim of that cluster can be adopted: correct clusterId, "
-            "bring such a claim back, or remove the field"
+            f"bring such a claim back, or remove the field{there}"
         )
         return Wait(text, _DECISION, RETRY_S)
     index = max(each.claim.marks.formation or 1 for each in mine)

@@ -15,11 +15,25 @@ _CANCEL = re.compile(
 
 
 def _cancels(operations: Operations, message: str) -> str:
-    """What the condition prints, in the pod that it names."""
+    """What the condition prints, in the pod that it names, else in the leader's."""
     found = _CANCEL.search(message)
     assert found is not None, message
-    words = ("exec", found[1], "--", "quorumctl", *found[2].split())
-    return f"cancelled the target in {found[1]}: {operations.kubectl('-n', operations.namespace, *words)}"
+    pod = found[1] if found[1] != "POD" else _leading_pod(operations)
+    words = ("exec", pod, "--", "quorumctl", *found[2].split())
+    return (
+        f"cancelled the target in {pod}: {operations.kubectl('-n', operations.namespace, *words)}"
+    )
+
+
+def _leading_pod(operations: Operations) -> str:
+    described = operations.quorum.describe()
+    leader = described.leader_uuid if described is not None else None
+    found = [
+        each.pod for each in operations.members() if leader is not None and each.uuid == leader
+    ]
+    if not found:
+        raise TargetMissing("no majority confirms a leader")
+    return found[0]
 
 
 _PENDING = FinalCondition("AlterationPending", _CANCEL.pattern, _cancels)

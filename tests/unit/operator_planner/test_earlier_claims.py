@@ -103,6 +103,7 @@ def test_different_cluster_id_confirms_nothing() -> None:
     step = plan(model.observe())
     assert isinstance(step, Wait)
     assert "no claim of that cluster can be adopted" in step.reason
+    assert "set spec.earlierClaims to {policy: Adopt, clusterId: c1}" in step.reason
 
 
 def test_claims_marked_failed_stay_out_of_the_adopted_quorum() -> None:

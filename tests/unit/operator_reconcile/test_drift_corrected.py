@@ -340,7 +340,7 @@ STATES = {
 
 
 @pytest.mark.parametrize("state", STATES.values(), ids=STATES.keys())
-@pytest.mark.parametrize("node_id", [1, 3])
+@pytest.mark.parametrize("node_id", [2, 3])
 @pytest.mark.requirement("OP-05")
 def test_pod_that_cannot_start_with_an_old_template_is_replaced(
     state: dict[str, Any], node_id: int
