@@ -216,7 +216,9 @@ class KafkaConnection(asyncio.Protocol):
         """Whether the waiting requests may take longer than a turn. A piece of work never does."""
         if self._work is not None:
             return False
-        return self._was_slow or self._frames.waiting_bytes > limits.HEAVY_BYTES
+        # A voter's request is slow only if the machine is.
+        was_slow = self._was_slow and not self._is_voters
+        return was_slow or self._frames.waiting_bytes > limits.HEAVY_BYTES
 
     @property
     def is_light(self) -> bool:
