@@ -129,7 +129,7 @@ def _token(path: str | None) -> str | None:
             raise CommandFailed(f"QUORUMCTL_TOKEN {_NO_TOKEN}")
         return token
     try:
-        lines = Path(path).read_text().split("\n")
+        lines = Path(path).read_text("utf-8-sig").split("\n")
     except OSError as error:
         why = error.strerror or type(error).__name__
         raise CommandFailed(f"the token file (--token-file) can't be read: {why}") from error

@@ -18,13 +18,17 @@ async def read_token(api: KubeApi, owner: Owner) -> str | None:
 
 
 def token_of(secret: dict[str, Any]) -> str | None:
-    """The token in a Secret; None if it is missing or can't be sent in an HTTP header (line breaks, non-ASCII characters)."""
+    """The first usable token in a Secret, which members accept like those in its other lines.
+
+    None if it is missing, or no line can be sent in an HTTP header (control and non-ASCII characters).
+    """
     encoded = (secret.get("data") or {}).get(TOKEN_KEY)
     try:
-        token = base64.b64decode(encoded or "").decode("ascii").strip()
+        content = base64.b64decode(encoded or "")
     except ValueError:
         return None
-    return token if token and token.isprintable() else None
+    lines = (line.strip().decode(errors="replace") for line in content.splitlines())
+    return next((line for line in lines if line and line.isascii() and line.isprintable()), None)
 
 
 def has_shape(secret: dict[str, Any] | None, owner: Owner) -> bool:

@@ -225,7 +225,7 @@ def test_object_rejected_by_a_policy_is_not_deleted() -> None:
     assert api.condition("Refused")["reason"] == "AdmissionDenied"
 
 
-NO_TOKENS = ["", "!", *(b64encode(each).decode() for each in ("p\u00e4ss".encode(), b"two\nlines"))]
+NO_TOKENS = ["", "!", *(b64encode(each).decode() for each in ("p\u00e4ss".encode(), b"two\twords"))]
 
 
 @pytest.mark.parametrize("data", [None, {}, {"other": "eA=="}, *({"token": e} for e in NO_TOKENS)])

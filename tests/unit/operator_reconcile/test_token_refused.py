@@ -1,6 +1,7 @@
 """A Secret that was deleted or changed: nodes that reject the token are reported, and restarted where it is safe."""
 
 import asyncio
+import base64
 
 import httpx
 import pytest
@@ -72,6 +73,19 @@ def test_pod_that_accepted_the_token_is_queried_again_only_after_it_changes() ->
     api.objects[SECRET]["data"] = {"token": "bmV3"}
     asyncio.run(run(5))
     assert nodes.asked_with[3:] == ["new"] * 3
+
+
+def test_two_tokens_of_a_rotation_stay_and_the_first_is_used() -> None:
+    api, nodes = running_quorum(3), HealthyNodes(3)
+    two = base64.b64encode(b"new\nold\n").decode()
+    api.objects[SECRET]["data"] = {"token": two}
+    made = reconciler(api, nodes)
+    for _ in range(3):
+        made._memory.forget(SPACE, NAME)
+        asyncio.run(made.reconcile(SPACE, NAME))
+    assert api.objects[SECRET]["data"] == {"token": two}
+    assert not [path for _, path in api.writes if path == SECRET]
+    assert set(nodes.asked_with) == {"new"}
 
 
 @pytest.mark.requirement("OP-01")

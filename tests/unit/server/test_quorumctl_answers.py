@@ -205,10 +205,11 @@ def test_first_token_of_a_file_is_sent_while_tokens_are_rotated(
 ) -> None:
     """A node accepts every line of the same file."""
     path = tmp_path / "token"
-    path.write_text("\n old\r\nnew\n")
-    server = serve((404, {}, b""))
-    run(capsys, "--admin", server.url, "--token-file", str(path), "describe")
-    assert server.authorizations == ["Bearer old"]
+    for before in ("", "\ufeff"):  # a mark that editors of Windows write
+        path.write_text(f"{before}\n old\r\nnew\n")
+        server = serve((404, {}, b""))
+        run(capsys, "--admin", server.url, "--token-file", str(path), "describe")
+        assert server.authorizations == ["Bearer old"]
 
 
 def test_watch_prints_why_no_node_answers(serve: Serve, capsys: pytest.CaptureFixture[str]) -> None:

@@ -86,3 +86,9 @@ def test_every_line_of_the_file_is_a_valid_token(
         shown = [Headers({"authorization": f"Bearer {each}"}) for each in ("old", "new", "")]
         found = [is_authorized(each, file.current()) for each in shown]
         assert found == ["old" in wanted, "new" in wanted, False]
+
+
+def test_file_of_an_editor_of_windows_holds_the_same_tokens(tmp_path: Path, clock: Clock) -> None:
+    path = tmp_path / "token"
+    path.write_bytes(b"\xef\xbb\xbf one \r\n\r\ntwo\r\n")
+    assert TokenFile(path, path.read_text().strip(), clock).current() == ("one", "two")

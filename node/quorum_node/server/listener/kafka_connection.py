@@ -19,19 +19,9 @@ from quorum_node.schema.primitives import Buffer
 from quorum_node.schema.schema import MalformedMessage
 from quorum_node.security.caller import ANONYMOUS, Caller
 from quorum_node.server.ending.fail_stop import is_half_a_step
+from quorum_node.server.listener import connection_limits as limits
+from quorum_node.server.listener.claimed_voters import ClaimedVoters
 from quorum_node.server.listener.connection_book import ConnectionBook
-from quorum_node.server.listener.connection_limits import (
-    HEAVY_BYTES,
-    JOINED_BYTES,
-    LIGHT_BYTES,
-    MAX_ANSWER_BYTES_PER_TURN,
-    MAX_FRAMES_PER_TURN,
-    MAX_HELD_BYTES,
-    MAX_IN_FLIGHT,
-    MAX_IN_FLIGHT_OF_CLIENTS,
-    MAX_QUEUED_BYTES_OF_CLIENTS,
-    RETIRED_AFTER_SECONDS,
-)
 from quorum_node.server.listener.fair_turns import FairTurns
 from quorum_node.server.listener.large_messages import LargeMessages, may_take_long
 from quorum_node.server.listener.large_reads import LARGE_BYTES, LargeReads
@@ -48,7 +38,7 @@ from quorum_node.server.pieces import is_done
 from quorum_node.server.rights.port import Decided
 from quorum_node.server.transport.frame_cutter import FrameCutter
 from quorum_node.server.transport.sliced_transport import SlicedTransport, in_slices
-from quorum_node.server.transport.sockets import address_of, prepare_socket
+from quorum_node.server.transport.sockets import address_of, peer_name, prepare_socket
 
 
 class ConnectionOwner(Protocol):
@@ -61,6 +51,7 @@ class ConnectionOwner(Protocol):
     max_request_bytes: int
     loop: asyncio.AbstractEventLoop
     turns: FairTurns
+    claimed: ClaimedVoters
     large_reads: LargeReads
     large_messages: LargeMessages
     book: ConnectionBook
@@ -150,6 +141,11 @@ class KafkaConnection(asyncio.Protocol):
         self._server.book.identified(self, caller.principal)
 
     @property
+    def _is_proven(self) -> bool:
+        """Whether a certificate proves that it is a voter's. In clear text voters are claimed, so their costs are limited like those of others."""
+        return self._is_voters and self._server.authentication.binds_ids
+
+    @property
     def served_until(self) -> float:
         """See `fair_turns.Worker`: the virtual clock of its principal."""
         return self._share.served_until
@@ -189,8 +185,10 @@ class KafkaConnection(asyncio.Protocol):
             # The client may send more while it waits. Most have one request in flight: pausing those costs more than it saves.
             self._pause_reading()
             return
-        if self._is_voters:
+        if self._is_proven:
             self._take_turn()
+        elif self._is_voters and self._server.claimed.may_go_on(self._frames.waiting_bytes):
+            self._server.claimed.do(self._take_turn)
         elif self._server.turns.may_go_on(self):
             self.take_turn()
         else:
@@ -218,12 +216,18 @@ class KafkaConnection(asyncio.Protocol):
         """Whether the waiting requests may take longer than a turn. A piece of work never does."""
         if self._work is not None:
             return False
-        return self._was_slow or self._frames.waiting_bytes > HEAVY_BYTES
+        # A voter's request is slow only if the machine is.
+        was_slow = self._was_slow and not self._is_voters
+        return was_slow or self._frames.waiting_bytes > limits.HEAVY_BYTES
 
     @property
     def is_light(self) -> bool:
         """Whether it has exactly one request, and that one is short."""
-        return self._was_short and not self._waiting and self._frames.waiting_bytes <= LIGHT_BYTES
+        return (
+            self._was_short
+            and not self._waiting
+            and self._frames.waiting_bytes <= limits.LIGHT_BYTES
+        )
 
     def _wait_for_turn(self) -> None:
         self._turn_scheduled = True
@@ -280,11 +284,11 @@ class KafkaConnection(asyncio.Protocol):
             return True
         server, frames = self._server, self._frames
         handled = answer_bytes = 0
-        limit, ends_at = MAX_FRAMES_PER_TURN, math.inf
+        limit, ends_at = limits.MAX_FRAMES_PER_TURN, math.inf
         while not self._closed and (frame := frames.next()) is not None:
             self.unfinished_since = None
             self.standing = self._standing_of_client
-            if not self._is_voters and may_take_long(frame):
+            if not self._is_proven and may_take_long(frame, of_voter=self._is_voters):
                 self._decode_on_thread(frame)
                 return frames.has_more
             inbound = self._handle(self._decode(frame), len(frame))
@@ -294,12 +298,12 @@ class KafkaConnection(asyncio.Protocol):
             answer_bytes += inbound.answer_bytes
             if not frames.has_more:
                 break
-            if handled == 1 and not self._is_voters:
+            if handled == 1 and not self._is_proven:
                 limit = server.frames_per_turn
                 ends_at = inbound.started + server.turns.turn_seconds
-            if handled >= limit or answer_bytes > MAX_ANSWER_BYTES_PER_TURN:
+            if handled >= limit or answer_bytes > limits.MAX_ANSWER_BYTES_PER_TURN:
                 return True
-            if perf_counter() > ends_at or self._queued_bytes > MAX_QUEUED_BYTES_OF_CLIENTS:
+            if perf_counter() > ends_at or self._queued_bytes > limits.MAX_QUEUED_BYTES_OF_CLIENTS:
                 return True
         return False
 
@@ -364,7 +368,7 @@ class KafkaConnection(asyncio.Protocol):
         """Read only from a client that reads its answers, has few requests in flight, and is not waiting for its turn."""
         if self._transport is None or self._closed:
             return
-        limit = MAX_IN_FLIGHT if self._is_voters else MAX_IN_FLIGHT_OF_CLIENTS
+        limit = limits.MAX_IN_FLIGHT if self._is_proven else limits.MAX_IN_FLIGHT_OF_CLIENTS
         blocked = self._writing_paused or self._read_in_turns or len(self._waiting) > limit
         blocked = blocked or self._is_decoding
         is_working = self._work is not None
@@ -373,16 +377,15 @@ class KafkaConnection(asyncio.Protocol):
             if not self.in_flight:
                 self.close()
                 return
-        if not self._is_voters and (
-            self._queued_bytes > MAX_QUEUED_BYTES_OF_CLIENTS or self._held_bytes > MAX_HELD_BYTES
-        ):
-            blocked = True
-        if not self._is_voters and self._share.is_used_up:
-            self._share.wait(self)
-            blocked = True
+        if not self._is_proven:
+            blocked = blocked or self._queued_bytes > limits.MAX_QUEUED_BYTES_OF_CLIENTS
+            blocked = blocked or self._held_bytes > limits.MAX_HELD_BYTES
+            if self._share.is_used_up:
+                self._share.wait(self)
+                blocked = True
         if (is_working or (more and not blocked)) and not self._turn_scheduled:
             self._turn_scheduled = True
-            if self._is_voters:
+            if self._is_proven:
                 self._server.loop.call_soon(self._take_turn)
             else:
                 self._server.turns.add(self)
@@ -403,7 +406,7 @@ class KafkaConnection(asyncio.Protocol):
         self._held_bytes += added_bytes
         # During a turn, answers are collected.
         if self._collecting or not waiting or waiting[0].encoded is None:
-            if self._held_bytes > MAX_HELD_BYTES and not self._collecting:
+            if self._held_bytes > limits.MAX_HELD_BYTES and not self._collecting:
                 self._server.check_unsent()
             return
         parts: list[bytes | memoryview] = []
@@ -419,7 +422,7 @@ class KafkaConnection(asyncio.Protocol):
         self._share.answered(before - len(waiting))
         if self._transport is not None and not self._closed:
             self.active_at = now
-            if sum(map(len, parts)) <= JOINED_BYTES:
+            if sum(map(len, parts)) <= limits.JOINED_BYTES:
                 self._transport.write(b"".join(parts))
             else:
                 self._transport.writelines(parts)
@@ -434,7 +437,7 @@ class KafkaConnection(asyncio.Protocol):
             return
         self._is_retiring = True
         self.identity = NOT_YET  # a closing connection is not authenticated again
-        self._server.loop.call_later(RETIRED_AFTER_SECONDS, self.drop, "retired")
+        self._server.loop.call_later(limits.RETIRED_AFTER_SECONDS, self.drop, "retired")
         self._throttle(more=False)
 
     def pause_writing(self) -> None:
@@ -486,13 +489,9 @@ class KafkaConnection(asyncio.Protocol):
     def unencodable(self, request: Request, error: FieldNotInVersion) -> None:
         """See `Answering`."""
         text = f"{request.api.name} version {request.version}: the answer can't be encoded, a bug of this node: {error}"
-        self._server.malformed("unanswered", MalformedMessage(text), self._peer_name())
+        self._server.malformed("unanswered", MalformedMessage(text), peer_name(self._transport))
 
     def _refuse(self, why: str, error: MalformedMessage) -> None:
-        self._server.malformed(why, error, self._peer_name())
+        self._server.malformed(why, error, peer_name(self._transport))
         self._frames.clear()
         self.close()
-
-    def _peer_name(self) -> str:
-        peer = self._transport.get_extra_info("peername") if self._transport else None
-        return f"{peer[0]}:{peer[1]}" if peer else "unknown"

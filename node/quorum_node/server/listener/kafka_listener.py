@@ -19,6 +19,7 @@ from quorum_node.schema.primitives import Buffer
 from quorum_node.schema.schema import MalformedMessage
 from quorum_node.security.caller import Caller, is_member
 from quorum_node.server.listener.acceptor import Acceptor
+from quorum_node.server.listener.claimed_voters import ClaimedVoters
 from quorum_node.server.listener.connection_book import ConnectionBook
 from quorum_node.server.listener.connection_limits import MAX_FRAMES_PER_TURN
 from quorum_node.server.listener.fair_turns import FairTurns
@@ -51,6 +52,7 @@ class LoopShares:
         loop = asyncio.get_running_loop()
         self.work = work or LoopWork()
         self.turns = turns or FairTurns(loop)
+        self.claimed = ClaimedVoters(loop)
         self.large_reads = LargeReads(loop)
         self.large_messages = LargeMessages(loop)
 
@@ -89,6 +91,7 @@ class KafkaListener:
         self.loop = asyncio.get_running_loop()
         shares = shares or LoopShares()
         self.turns, self.large_reads = shares.turns, shares.large_reads
+        self.claimed = shares.claimed
         self.large_messages = shares.large_messages
         self.book = ConnectionBook(settings.limits, perf_counter, self._count_closed)
         limits = settings.limits

@@ -14,6 +14,7 @@ from threading import Lock
 from time import thread_time
 from typing import TypeVar
 
+from quorum_node.protocol.apis import FEW_ELEMENTS
 from quorum_node.schema.primitives import Buffer
 from quorum_node.server.ending.loop_calls import call_on_loop
 
@@ -27,11 +28,13 @@ _PRODUCE, _FETCH = b"\x00\x00", b"\x00\x01"
 """API keys. A Produce request is large because of records, which are not decoded."""
 
 
-def may_take_long(frame: Buffer) -> bool:
-    """Whether a request is decoded on the thread."""
+def may_take_long(frame: Buffer, *, of_voter: bool = False) -> bool:
+    """Whether a request is decoded on the thread. `of_voter`: not those about the quorum, which have few elements."""
     if len(frame) < LARGE_MESSAGE_BYTES:
         return False
     key = bytes(frame[:2])
+    if of_voter and int.from_bytes(key, "big") in FEW_ELEMENTS:
+        return False
     return key != _PRODUCE and (key != _FETCH or len(frame) >= LARGE_FETCH_BYTES)
 
 

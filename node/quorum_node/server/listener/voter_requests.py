@@ -1,7 +1,7 @@
 """Identifies the requests that voters send to each other, and their senders.
 
 On a listener without authentication the sender's id is only claimed: sufficient to choose which connections are kept when there are too
-many, and for nothing else. Knows messages, not connections.
+many, and which are served at once for a small part of the time (`claimed_voters`). Knows messages, not connections.
 """
 
 from collections.abc import Callable

@@ -2,9 +2,16 @@
 
 import asyncio
 import socket
+from typing import Any, Protocol
 
 _MAPPED = "::ffff:"
 """Before the address of an IPv4 client of an IPv6 socket (RFC 4291, section 2.5.5.2)."""
+
+
+class PeerNamed(Protocol):
+    """The method of a transport that is used here."""
+
+    def get_extra_info(self, name: str) -> Any: ...
 
 
 def prepare_socket(transport: asyncio.BaseTransport) -> None:
@@ -41,3 +48,9 @@ def address_of(transport: asyncio.BaseTransport | None) -> str:
     peer = transport.get_extra_info("peername") if transport is not None else None
     address = str(peer[0]) if peer else ""
     return address.removeprefix(_MAPPED) if "." in address else address
+
+
+def peer_name(transport: PeerNamed | None) -> str:
+    """Address and port of the other side, for messages."""
+    peer = transport.get_extra_info("peername") if transport is not None else None
+    return f"{peer[0]}:{peer[1]}" if peer else "unknown"
