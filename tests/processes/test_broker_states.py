@@ -41,9 +41,7 @@ def reassign(brokers: PythonBrokers, topic: str, *replicas: int) -> None:
 
 
 def leader_of(brokers: PythonBrokers, topic: str) -> int:
-    leader = brokers.leader(topic, 202)
-    assert leader is not None
-    return leader
+    return wait_until(lambda: brokers.leader(topic, 202), f"{topic} has a leader")
 
 
 @pytest.mark.requirement("KV3-07")
@@ -51,7 +49,7 @@ def test_restarting_broker_sets_aside_directories_of_partitions_it_no_longer_has
     tmp_path: Path,
 ) -> None:
     """While it is down one topic is deleted, one is recreated under its name, and one partition is moved away."""
-    of_controller = {"broker.session.timeout.ms": "2000"}
+    of_controller = {"broker.session.timeout.ms": "6000"}
     with running_brokers(tmp_path, 2, of_controller=of_controller) as brokers:
         kept = brokers.create_topic("kept", [202, 201])
         for name in ("gone", "again"):
@@ -115,7 +113,7 @@ def test_paused_and_deposed_leader_commits_nothing_and_truncates_its_uncommitted
 ) -> None:
     """Case 3 of the replication design V3 with processes: A is paused, B is elected, A resumes; producers write to both."""
     with (
-        LocalQuorum(tmp_path / "quorum", nodes=1, broker_session_timeout_ms="2000") as quorum,
+        LocalQuorum(tmp_path / "quorum", nodes=1, broker_session_timeout_ms="6000") as quorum,
         PythonBrokers(quorum, tmp_path / "brokers", 3) as brokers,
         ThreadPoolExecutor(2) as producers,
     ):

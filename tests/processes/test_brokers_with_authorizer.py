@@ -240,10 +240,14 @@ def test_acls_are_described_to_principals_with_describe_on_the_cluster(
         operation=AclOperation.ANY,
         permission_type=1,
     )
-    found = brokers.ask(201, DESCRIBE_ACLS, request)
-    assert isinstance(found, DescribeAclsResponse)
-    principals = {entry.principal for each in found.resources for entry in each.acls}
-    assert principals == {"User:CN=writer", "User:CN=reader-of-t"}
+
+    def principals() -> set[str]:
+        found = brokers.ask(201, DESCRIBE_ACLS, request)
+        assert isinstance(found, DescribeAclsResponse)
+        return {entry.principal for each in found.resources for entry in each.acls}
+
+    wanted = {"User:CN=writer", "User:CN=reader-of-t"}
+    wait_until(lambda: principals() == wanted, "the broker knows the entries")
     with brokers.asking_as("stranger"):
         refused = brokers.ask(201, DESCRIBE_ACLS, request)
     assert isinstance(refused, DescribeAclsResponse)

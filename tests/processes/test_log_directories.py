@@ -153,7 +153,13 @@ def test_process_ends_when_the_last_directory_fails(tmp_path: Path) -> None:
         assert brokers.nodes[201].wait_exit(30) == ExitCode.STORAGE_FAILED
         wait_led(brokers, set(range(PARTITIONS)), 202, {202})
         for number, values in sent.items():
-            assert brokers.read_all(202, topic, number) == values
+            wait_until(
+                lambda number=number, values=values: (  # type: ignore[misc]
+                    brokers.read_all(202, topic, number) == values
+                ),
+                "the other one has every acknowledged record",
+                30,
+            )
 
 
 def test_copy_of_a_directory_is_refused_unchanged(tmp_path: Path) -> None:
@@ -205,7 +211,9 @@ def test_of_two_logs_of_a_replica_the_one_that_the_metadata_names_is_used(tmp_pa
             each.write_bytes(content)
         brokers.start()
         wait_until(lambda: brokers.leader("t", 201, number) == 201, "it leads", 20)
-        assert brokers.read_all(201, topic, number) == [b"kept"]
+        wait_until(
+            lambda: brokers.read_all(201, topic, number) == [b"kept"], "the record is there", 20
+        )
         assert (a / name).exists()
         assert not (b / name).exists()
         assert [each for each in b.iterdir() if each.name.endswith("-stray")]
@@ -234,7 +242,13 @@ def test_broker_without_others_leads_what_is_in_the_remaining_directory(tmp_path
                 "it leads",
                 20,
             )
-            assert brokers.read_all(201, topic, number) == [b"%d" % number]
+            wait_until(
+                lambda number=number: (  # type: ignore[misc]
+                    brokers.read_all(201, topic, number) == [b"%d" % number]
+                ),
+                "the record is there",
+                20,
+            )
         assert all(brokers.leader("t", 201, number) is None for number in lost)
         later = brokers.create_topic("later", [201])
         assert not brokers.produce(201, later, [b"new"]).error_code
@@ -267,5 +281,11 @@ def test_broker_killed_during_moves_keeps_every_record(tmp_path: Path) -> None:
                     "it leads",
                     20,
                 )
-                assert brokers.read_all(201, topic, number) == sent[number]
+                wait_until(
+                    lambda number=number: (  # type: ignore[misc]
+                        brokers.read_all(201, topic, number) == sent[number]
+                    ),
+                    "every record is there",
+                    20,
+                )
         assert moved

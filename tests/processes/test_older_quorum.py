@@ -19,6 +19,8 @@ def test_nodes_of_the_recovered_quorum_reject_requests_of_the_old_majority(
     quorum = make_quorum(4, initial_voters=3, formed=True)
     quorum.put("shared", "1")
     survivor, second, third, observer = quorum.nodes.values()
+    # Nothing is appended after the survivor is looked at.
+    wait_until(lambda: quorum.registered().keys() == {1, 2, 3, 4}, "all have registered")
     observer.kill()
     quorum.wait_caught_up(1)
     for lost in (second, third):
