@@ -101,7 +101,7 @@ def test_leader_accepts_reassignments_and_any_node_describes_partitions(
     assert answer.json()["refused"][0]["error"] == "UNKNOWN_TOPIC_OR_PARTITION"
     for node in quorum.nodes.values():
         body = {"partitions": [{"topic": "no", "partition": 0}]}
-        answer = quorum.request("POST", "/v1/reassignments/describe", node.id, json=body)
+        answer = quorum.answered("POST", "/v1/reassignments/describe", node.id, json=body)
         assert (answer.json()["partitions"], answer.json()["moving"]) == ([], 0)
         assert quorum.request("GET", "/v1/reassignments", node.id).json()["partitions"] == []
 

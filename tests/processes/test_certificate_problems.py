@@ -117,8 +117,8 @@ def test_unusable_keystore_is_reported_once_and_the_old_pair_stays_in_use(
     write_at_once(store, wrong(quorum))
     reported = wait_until(lambda: problem(quorum), "the node says so")
     assert why in reported
-    reporting = lambda: metric(quorum, "metadata_quorum_certificate_problem") >= 1  # noqa: E731
-    wait_until(reporting, "the metric says so")
+    name = "metadata_quorum_certificate_problem"
+    wait_until(lambda: metric(quorum, name) >= 1, "the metric says so")
     quorum.put("meanwhile", "1")
     lines = [line for line in warnings(node, since) if "listener CONTROLLER" in line]
     assert len(lines) == 1, lines
@@ -128,7 +128,7 @@ def test_unusable_keystore_is_reported_once_and_the_old_pair_stays_in_use(
         assert "the clock of this host says" in lines[0]
     write_at_once(store, good)
     wait_until(lambda: problem(quorum) is None, "all is good again")
-    wait_until(lambda: metric(quorum, "metadata_quorum_certificate_problem") == 0, "on all ports")
+    wait_until(lambda: metric(quorum, name) == 0, "on all ports")
     assert quorum.local(1)["tls"]["certificate"]["sha256"] == shown
 
 
@@ -169,14 +169,17 @@ def test_revoked_client_is_disconnected_and_cannot_reconnect(
         assert not is_ended(goes_on)
     with contextlib.suppress(OSError), connected(quorum, number, tmp_path / "gone") as again:
         wait_until(lambda: is_ended(again), "the revoked client is refused", 60)
-    closed = lambda: metric(quorum, "metadata_quorum_connections_closed_total")  # noqa: E731
-    wait_until(lambda: closed() >= counted + 2, "both are counted")
+    name = "metadata_quorum_connections_closed_total"
+    wait_until(lambda: metric(quorum, name) >= counted + 2, "both are counted")
     wait_until(
         lambda: metric(quorum, "metadata_quorum_revoked_certificates") == 2, "one on each port"
     )
     assert quorum.local(1)["tls"]["revoked"] == 1
     serial = f"with the serial {gone.certificate.serial_number:x}, which is revoked"
-    lines = lambda: [line for line in warnings(node, since) if serial in line]  # noqa: E731
+
+    def lines() -> list[str]:
+        return [line for line in warnings(node, since) if serial in line]
+
     wait_until(lambda: len(lines()) >= 2, "one for the open connection, one for the handshake")
     assert len(lines()) == 2
     # A list that is temporarily unreadable stays in force.

@@ -78,10 +78,10 @@ def test_recovered_survivor_becomes_the_sole_voter_and_grows_back_with_all_its_r
     one = Survivor(parse_uuid(quorum.founder_uuid), 1, 1)
     refused(survivor, one, ExitCode.IDENTITY_MISMATCH, "check the survivor again")
     survivor.arguments = ()
-    before = registrations(quorum, 1)
+    earlier = registrations(quorum, 1)
     survivor.start()
     # After that nothing more is written.
-    wait_until(lambda: registrations(quorum, 1) > before, "its controller registers again")
+    wait_until(lambda: registrations(quorum, 1) > earlier, "its controller registers again")
     quorum.wait_caught_up(1)
     accepted = held_by(quorum, 1)
     survivor.kill()
