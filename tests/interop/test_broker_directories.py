@@ -176,7 +176,12 @@ def live(brokers: PythonBrokers) -> set[int]:
 def test_producers_and_groups_of_librdkafka_go_on_while_a_directory_dies(tmp_path: Path) -> None:
     """The coordinators of half of the groups are in the directory, as well as half of the messages."""
     require_loop_disks()
-    properties = {"offsets_topic_replication_factor": "2", "offsets_topic_num_partitions": "4"}
+    properties = {
+        "offsets_topic_replication_factor": "2",
+        "offsets_topic_num_partitions": "4",
+        # Longer than everything else takes, also on a busy machine.
+        "replica_lag_time_max_ms": "150000",
+    }
     with brokers_with_disks(tmp_path, 2, "b", **properties) as (brokers, disks):
         brokers.start()
         brokers.create_topic("t", [201, 202], partitions=4)
@@ -199,7 +204,7 @@ def test_producers_and_groups_of_librdkafka_go_on_while_a_directory_dies(tmp_pat
             for each in consumers:
                 wait_until_read([each], range(4_000))
             # No commit waits until the dead follower has lagged for replica.lag.time.max.ms.
-            assert time.monotonic() - began < 25
+            assert time.monotonic() - began < 120
             found = brokers.described(201)["b"]
             assert found.error_code == ErrorCode.KAFKA_STORAGE_ERROR
         finally:
