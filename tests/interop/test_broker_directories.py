@@ -72,7 +72,7 @@ def test_stock_tools_move_replicas_between_directories_and_describe_a_dead_one(
         wait_until(lambda: brokers.isr("t", 201) == {201, 202}, "it is replicated", 60)
         assert brokers.partitions_in(202, "b", "t") == {0}
         disks["b"].shut_down()
-        wait_until(lambda: brokers.leader("t", 202) == 202, "the other replica leads", 30)
+        wait_until(lambda: brokers.leader("t", 202) == 202, "the other replica leads", 60)
         found = described(brokers)
         assert found[a]["error"] is None
         assert "KafkaStorageException" in str(found[b]["error"])
@@ -260,7 +260,7 @@ def test_controllers_move_leaderships_away_from_a_dead_directory_of_a_stock_brok
             def are_created() -> bool:
                 return sum(len(list(each.glob("t-[0-9]"))) for each in folders) == 4
 
-            wait_until(are_created, "the stock broker has created its logs", 30)
+            wait_until(are_created, "the stock broker has created its logs", 60)
             lost = {int(each.name[2:]) for each in Stock.second.glob("t-[0-9]")}
             assert len(lost) == 2
             disk.shut_down()

@@ -149,7 +149,7 @@ def test_java_and_python_coordinators_take_over_from_each_other(tmp_path: Path) 
         try:
             produce_numbers(both, "t", range(100), 2)
             wait_until_read([consumer], range(100))
-            wait_until(lambda: committed(ours, 201, "g") == {0: 50, 1: 50}, "it is committed", 30)
+            wait_until(lambda: committed(ours, 201, "g") == {0: 50, 1: 50}, "it is committed", 60)
             wait_until(lambda: ours.isr(OFFSETS, 201) == {101, 201}, "both have it", 60)
             # The Python coordinator goes, the Java one reads its log.
             ours.nodes[201].kill()

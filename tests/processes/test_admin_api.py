@@ -323,7 +323,7 @@ def times_of(node, *roles: str) -> list[float]:
 
 def test_resigned_leader_is_followed_by_its_preferred_successor(make_quorum) -> None:
     quorum = make_quorum(3, formed=True)
-    for _ in range(10):
+    for _ in range(30):
         leader = quorum.leader
         wanted = quorum.followers[-1].id
         answer = quorum.answered("POST", "/v1/resign", json={"successorId": wanted})

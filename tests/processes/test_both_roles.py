@@ -55,7 +55,7 @@ def test_three_combined_processes_form_a_quorum_and_a_broker_cluster(
     write(b"before")
     # The active controller is the leader of the partition, too: one kill takes both.
     controller = quorum.leader.id
-    wait_until(lambda: brokers.isr("t", controller) == set(IDS), "all are in sync", 30)
+    wait_until(lambda: brokers.isr("t", controller) == set(IDS), "all are in sync", 60)
     quorum.nodes[controller].kill()
     write(b"without the controller")
     quorum.nodes[controller].start()
@@ -80,7 +80,7 @@ def test_combined_processes_with_mutual_tls_replicate_and_elect_leaders(tmp_path
         brokers.wait_live()
         topic = brokers.create_topic("t", IDS, min_insync_replicas="2")
         leader = wait_until(lambda: brokers.leader("t", 1), "it has a leader")
-        wait_until(lambda: brokers.isr("t", leader) == set(IDS), "all are in sync", 30)
+        wait_until(lambda: brokers.isr("t", leader) == set(IDS), "all are in sync", 60)
         assert brokers.produce(leader, topic, [b"before"]).error_code == ErrorCode.NONE
         quorum.nodes[leader].kill()
         (other, _) = (each for each in IDS if each != leader)

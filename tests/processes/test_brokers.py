@@ -198,17 +198,17 @@ def test_broker_recovers_all_records_after_graceful_stop_and_kill(
         assert brokers.produce(201, gone, [b"b"]).error_code == 0
         node = brokers.nodes[201]
         node.signal(signal.SIGTERM)
-        assert node.wait_exit(30) == ExitCode.OK
+        assert node.wait_exit() == ExitCode.OK
         assert (node.root / "logs" / ".kafka_cleanshutdown").exists()
         brokers.start()
-        wait_until(lambda: brokers.leader("kept", 201) == 201, "it leads again", 20)
+        wait_until(lambda: brokers.leader("kept", 201) == 201, "it leads again", 60)
         # The high watermark follows the start of the leader.
-        wait_until(lambda: brokers.read_all(201, topic) == [b"a"], "all is there", 20)
+        wait_until(lambda: brokers.read_all(201, topic) == [b"a"], "all is there", 60)
         assert brokers.produce(201, topic, [b"c"]).base_offset == 1
         node.kill()
         brokers.start()
-        wait_until(lambda: brokers.leader("kept", 201) == 201, "it leads again", 20)
-        wait_until(lambda: brokers.read_all(201, topic) == [b"a", b"c"], "all is there", 20)
+        wait_until(lambda: brokers.leader("kept", 201) == 201, "it leads again", 60)
+        wait_until(lambda: brokers.read_all(201, topic) == [b"a", b"c"], "all is there", 60)
         assert brokers.produce(201, topic, [b"d"]).base_offset == 2
 
 

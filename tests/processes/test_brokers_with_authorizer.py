@@ -80,7 +80,7 @@ def topic(brokers: TlsPythonBrokers) -> UUID:
     """Topic t, led by 201 and followed by 202; topic secret, for which no principal has a right."""
     brokers.create_topic("secret", [201])
     made = brokers.create_topic("t", [201, 202], min_insync_replicas="2")
-    wait_until(lambda: brokers.isr("t", 201) == {201, 202}, "both are in sync", 30)
+    wait_until(lambda: brokers.isr("t", 201) == {201, 202}, "both are in sync", 60)
     return made
 
 

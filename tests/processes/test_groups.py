@@ -69,7 +69,7 @@ def coordinator(brokers: PythonBrokers, group: str) -> int:
         assert one.error_code in (0, ErrorCode.COORDINATOR_NOT_AVAILABLE), one
         return None if one.error_code else one.node_id
 
-    return wait_until(found, "a coordinator", 20)
+    return wait_until(found, "a coordinator", 60)
 
 
 def join(brokers: PythonBrokers, group: str, member: str = "") -> JoinGroupResponse:
@@ -94,7 +94,7 @@ def answer_to_join(
         assert isinstance(answer, JoinGroupResponse)
         return None if answer.error_code in LOADING else answer
 
-    return wait_until(answered, "an answer of the coordinator", 20)
+    return wait_until(answered, "an answer of the coordinator", 60)
 
 
 def commit(brokers: PythonBrokers, group: str, member: str, generation: int, offset: int) -> int:
@@ -168,7 +168,7 @@ def described(brokers: PythonBrokers, group: str) -> str:
         assert answer.groups[0].error_code in (0, ErrorCode.GROUP_ID_NOT_FOUND)
         return answer.groups[0].group_state
 
-    return wait_until(state, "an answer of the coordinator", 20)
+    return wait_until(state, "an answer of the coordinator", 60)
 
 
 def test_group_consumes_and_its_offsets_survive_a_killed_coordinator(
@@ -209,7 +209,7 @@ def test_group_consumes_and_its_offsets_survive_a_killed_coordinator(
         return None if answer.error_code == ErrorCode.NOT_COORDINATOR else answer.error_code + 1
 
     assert wait_until(heartbeat, "the coordinator is back", 20) == 1
-    wait_until(lambda: described(brokers, group) == "Stable", "its log is read", 20)
+    wait_until(lambda: described(brokers, group) == "Stable", "its log is read", 60)
     assert fetched(brokers, group) == 42
     assert commit(brokers, group, first.member_id, 1, 44) == 0
 

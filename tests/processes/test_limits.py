@@ -108,9 +108,9 @@ def test_connection_that_never_completes_a_request_is_closed(
                 return True  # closed meanwhile
             return False
 
-        wait_until(gone, "the connection is closed", 20)
+        wait_until(gone, "the connection is closed", 60)
     limit = f"{listener} quorum.request.receive.timeout.ms"
-    wait_until(lambda: closed_by(node, limit) >= 1, "it is counted", 20)
+    wait_until(lambda: closed_by(node, limit) >= 1, "it is counted", 60)
 
 
 class Delayed(Exception):
@@ -145,7 +145,7 @@ def both_are_judged(node: LocalNode) -> bool:
             return ended(idle) and time.monotonic() > begun + 2 * IDLE_SECONDS
 
         try:
-            wait_until(both_judged, "the idle one is closed", 20)
+            wait_until(both_judged, "the idle one is closed", 60)
         except Delayed:
             return False
     return True
@@ -155,7 +155,7 @@ def test_connections_per_address_are_limited(node: LocalNode) -> None:
     before = closed_by(node, "controller max.connections.per.ip")
     held = [connect(node, node.port, "127.0.0.9") for _ in range(10)]
     others = [connect(node, node.port, "127.0.0.8") for _ in range(15)]
-    wait_until(lambda: sum(map(ended, held)) >= 7, "all but three are closed", 20)
+    wait_until(lambda: sum(map(ended, held)) >= 7, "all but three are closed", 60)
     closed = closed_by(node, "controller max.connections.per.ip") - before
     assert closed == 7, "three connections stay, and another address has its own limit"
     for each in (*held, *others):

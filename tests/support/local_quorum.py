@@ -217,7 +217,7 @@ class LocalQuorum:
             if node.process is not None and node.process.poll() is None:
                 with contextlib.suppress(ProcessLookupError):
                     node.process.kill()
-                    node.process.wait(10)
+                    node.process.wait(60)
         self.client.close()
 
     scheme = "http"

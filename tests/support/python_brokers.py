@@ -106,7 +106,7 @@ class PythonBrokers:
             if node.is_running and node.process is not None:
                 with contextlib.suppress(ProcessLookupError):
                     node.process.kill()
-                    node.process.wait(10)
+                    node.process.wait(60)
 
     @property
     def bootstrap(self) -> str:
