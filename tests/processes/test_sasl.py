@@ -96,7 +96,7 @@ def test_wrong_password_and_unknown_user_get_the_same_error(
     login = login_of(user, "a-wrong-one")
     with (
         QuorumAdminClient(
-            quorum.servers(listener), 5000, tls_of(quorum, listener), login
+            quorum.servers(listener), 20_000, tls_of(quorum, listener), login
         ) as client,
         pytest.raises(AuthenticationFailed) as raised,
     ):
@@ -164,7 +164,7 @@ def test_user_is_never_treated_as_a_node_even_as_super_user(quorum: SaslQuorum) 
     )
     topic = elections.VoteRequestTopic(topic_name="__cluster_metadata", partitions=(part,))
     request = elections.VoteRequest(cluster_id=quorum.cluster_id, topics=(topic,))
-    answer = made.ask(address, apis.VOTE, 0, request, elections.VoteResponse, 5.0)
+    answer = made.ask(address, apis.VOTE, 0, request, elections.VoteResponse, 20.0)
     made.close()
     assert answer.error_code == 31
     line = "nodes need certificates and can't log in by SASL"
@@ -185,7 +185,7 @@ def test_password_change_closes_sessions_of_the_old_password(quorum: SaslQuorum)
 
     def asked(connections: Connections) -> bool:
         for address in addresses:
-            connections.ask(address, versions, 0, body, kind, 5.0)
+            connections.ask(address, versions, 0, body, kind, 20.0)
         return True
 
     def can_log_in(connections: Connections) -> bool:
