@@ -72,7 +72,7 @@ def test_stock_tools_move_replicas_between_directories_and_describe_a_dead_one(
         wait_until(lambda: brokers.isr("t", 201) == {201, 202}, "it is replicated", 60)
         assert brokers.partitions_in(202, "b", "t") == {0}
         disks["b"].shut_down()
-        wait_until(lambda: brokers.leader("t", 202) == 202, "the other replica leads", 30)
+        wait_until(lambda: brokers.leader("t", 202) == 202, "the other replica leads", 60)
         found = described(brokers)
         assert found[a]["error"] is None
         assert "KafkaStorageException" in str(found[b]["error"])
@@ -176,7 +176,12 @@ def live(brokers: PythonBrokers) -> set[int]:
 def test_producers_and_groups_of_librdkafka_go_on_while_a_directory_dies(tmp_path: Path) -> None:
     """The coordinators of half of the groups are in the directory, as well as half of the messages."""
     require_loop_disks()
-    properties = {"offsets_topic_replication_factor": "2", "offsets_topic_num_partitions": "4"}
+    properties = {
+        "offsets_topic_replication_factor": "2",
+        "offsets_topic_num_partitions": "4",
+        # Longer than everything else takes, also on a busy machine.
+        "replica_lag_time_max_ms": "150000",
+    }
     with brokers_with_disks(tmp_path, 2, "b", **properties) as (brokers, disks):
         brokers.start()
         brokers.create_topic("t", [201, 202], partitions=4)
@@ -199,7 +204,7 @@ def test_producers_and_groups_of_librdkafka_go_on_while_a_directory_dies(tmp_pat
             for each in consumers:
                 wait_until_read([each], range(4_000))
             # No commit waits until the dead follower has lagged for replica.lag.time.max.ms.
-            assert time.monotonic() - began < 25
+            assert time.monotonic() - began < 120
             found = brokers.described(201)["b"]
             assert found.error_code == ErrorCode.KAFKA_STORAGE_ERROR
         finally:
@@ -255,7 +260,7 @@ def test_controllers_move_leaderships_away_from_a_dead_directory_of_a_stock_brok
             def are_created() -> bool:
                 return sum(len(list(each.glob("t-[0-9]"))) for each in folders) == 4
 
-            wait_until(are_created, "the stock broker has created its logs", 30)
+            wait_until(are_created, "the stock broker has created its logs", 60)
             lost = {int(each.name[2:]) for each in Stock.second.glob("t-[0-9]")}
             assert len(lost) == 2
             disk.shut_down()

@@ -64,20 +64,20 @@ def test_paused_and_deposed_leader_commits_nothing(tmp_path: Path, deposed: int)
         processes = {STOCK: stock.brokers[STOCK].process, OURS: ours.nodes[OURS].process}
         process = processes[deposed]
         assert process is not None
-        wait_until(lambda: produce(ports[deposed], topic, b"a") == 0, "it takes records", 30)
-        wait_until(lambda: ours.isr("t", OURS) == {STOCK, OURS}, "both are in sync", 30)
+        wait_until(lambda: produce(ports[deposed], topic, b"a") == 0, "it takes records", 60)
+        wait_until(lambda: ours.isr("t", OURS) == {STOCK, OURS}, "both are in sync", 60)
         process.send_signal(signal.SIGSTOP)
         waiting = [
             producers.submit(produce, ports[deposed], topic, b"never", acks) for acks in (-1, 1)
         ]
-        wait_until(lambda: produce(ports[other], topic, b"b") == 0, "the other one leads", 40)
+        wait_until(lambda: produce(ports[other], topic, b"b") == 0, "the other one leads", 60)
         process.send_signal(signal.SIGCONT)
         assert waiting[0].result(70) != 0, "acknowledged by a leader that was deposed"
         waiting[1].result(70)
         wait_until(lambda: ours.isr("t", OURS) == {STOCK, OURS}, "it follows", 60)
         theirs = stock.brokers[STOCK].root / "data" / "t-0" / SEGMENT
         mine = ours.log_folder(OURS, "t") / SEGMENT
-        wait_until(lambda: theirs.read_bytes() == mine.read_bytes(), "the logs are equal", 30)
+        wait_until(lambda: theirs.read_bytes() == mine.read_bytes(), "the logs are equal", 60)
         written = mine.read_bytes()
         assert written.count(b"b") > 0
         assert b"never" not in written

@@ -195,7 +195,7 @@ class BrokerPair:
             answer = ask(self._addresses[leader], broker_apis.PRODUCE, 13, body, 30)
             assert isinstance(answer, ProduceResponse)
             assert not answer.responses[0].partition_responses[0].error_code, answer
-            wait_until(lambda leader=leader: self._is_followed(leader), "it is followed", 30)  # type: ignore[misc]
+            wait_until(lambda leader=leader: self._is_followed(leader), "it is followed", 60)  # type: ignore[misc]
 
 
 @pytest.fixture(scope="module")

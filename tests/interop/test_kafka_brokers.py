@@ -11,6 +11,8 @@ from support.local_quorum import LocalQuorum, wait_until
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 
+GAUGES = ("active_controller", "active_brokers", "metadata_lag", "leaderless_partitions")
+
 
 @pytest.mark.requirement("K631-08", "KV3-03")
 def test_stock_broker_registers_serves_a_topic_and_shuts_down(tmp_path: Path) -> None:
@@ -26,9 +28,14 @@ def test_stock_broker_registers_serves_a_topic_and_shuts_down(tmp_path: Path) ->
             clients.start_load("t", 200)
             clients.wait_for_load("t", 100)
             clients.prove_nothing_lost("t", "readers", 30)
-            metrics = metrics_of_the_leader(quorum)
-            assert metrics["active_controller"] == metrics["active_brokers"] == 1
-            assert metrics["metadata_lag"] == metrics["leaderless_partitions"] == 0
+
+            def settled() -> dict[str, float] | None:
+                """On a busy machine there may be an election, whose record is not replayed at once."""
+                found = metrics_of_the_leader(quorum)
+                gauges = (found.get(name) for name in GAUGES)
+                return found if tuple(gauges) == (1, 1, 0, 0) else None
+
+            metrics = wait_until(settled, "one controller and one broker, and nothing behind")
             assert metrics["controller_requests_total"] > 0
             assert metrics["records_committed_total"] > 0
             assert brokers.brokers[101].terminate() == SIGTERM_EXIT
@@ -64,7 +71,7 @@ def test_no_acknowledged_message_is_lost_when_controllers_and_brokers_fail(tmp_p
 
             brokers.brokers[101].kill()
             brokers.wait_for([102, 103])
-            assert not leads(clients, 101)
+            wait_until(lambda: not leads(clients, 101), "101 leads nothing")
             clients.wait_for_load("t", 300)
             brokers.brokers[101].start()
             brokers.wait_for([101, 102, 103])
@@ -72,7 +79,7 @@ def test_no_acknowledged_message_is_lost_when_controllers_and_brokers_fail(tmp_p
 
             for broker in brokers.brokers.values():
                 assert broker.terminate() == SIGTERM_EXIT
-                assert not leads(clients, broker.id)
+                wait_until(lambda: not leads(clients, broker.id), f"{broker.id} leads nothing")  # noqa: B023
                 broker.start()
                 wait_until(lambda: clients.in_sync("t"), f"{broker.id} is in sync again", 90)
 

@@ -100,7 +100,8 @@ def test_reassignment_is_listed_and_cancelled_after_a_takeover(tmp_path: Path) -
             assert tool.listed() == {f"moving-{partition_id}" for partition_id in range(10)}
             tool.cancel("moving", target)
             assert tool.listed() == set()
-            assert replicas_of(clients) == {key: state.replicas for key, state in before.items()}
+            wanted = {key: state.replicas for key, state in before.items()}
+            wait_until(lambda: replicas_of(clients) == wanted, "the brokers know it")
 
 
 def replicas_of(clients: Clients) -> dict[int, tuple[int, ...]]:

@@ -8,6 +8,7 @@ import pytest
 
 from support import stock_kafka
 from support.local_quorum import LocalNode, LocalQuorum, wait_until
+from support.patience import PATIENT
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(180)]
 
@@ -18,8 +19,12 @@ CONTROLLER_PROPERTIES = {"process_roles": "controller", "controller_listener_nam
 @pytest.fixture(scope="module")
 def quorum(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalQuorum]:
     """Three voters; the tests that use it leave them as they are."""
-    with LocalQuorum(tmp_path_factory.mktemp("quorum"), **CONTROLLER_PROPERTIES) as made:
+    with LocalQuorum(
+        tmp_path_factory.mktemp("quorum"), properties=PATIENT, **CONTROLLER_PROPERTIES
+    ) as made:
         made.form()
+        # Nothing more is written by itself: followers have no lag.
+        wait_until(lambda: made.registered().keys() == {1, 2, 3}, "all have registered")
         yield made
 
 
@@ -145,7 +150,7 @@ def test_kafka_class_reads_the_quorum_state_of_a_running_node(quorum: LocalQuoru
 @pytest.mark.requirement("K595-27", "K853-05")
 def test_stock_tools_remove_a_controller_and_add_a_new_one(tmp_path: Path) -> None:
     """remove-controller and add-controller, the latter with the new controller's own configuration file."""
-    with LocalQuorum(tmp_path, **CONTROLLER_PROPERTIES) as quorum:
+    with LocalQuorum(tmp_path, properties=PATIENT, **CONTROLLER_PROPERTIES) as quorum:
         quorum.form()
         leaving = quorum.followers[0]
         uuid = quorum.local(leaving.id)["replicaUuid"]
@@ -160,8 +165,10 @@ def test_stock_tools_remove_a_controller_and_add_a_new_one(tmp_path: Path) -> No
         quorum.wait_caught_up(4)
         add_controller(quorum, newcomer)
         assert sorted(quorum.voter_ids()) == [*remaining, 4]
-        observers = status(quorum)["CurrentObservers"]
-        assert f'"id": {leaving.id}' in observers, "a removed voter continues as an observer"
+        wait_until(
+            lambda: f'"id": {leaving.id}' in status(quorum)["CurrentObservers"],
+            "a removed voter continues as an observer",
+        )
         voters = [v for v in quorum.describe()["voters"] if v["id"] == 4]
         assert voters[0]["uuid"] == quorum.local(4)["replicaUuid"]
 

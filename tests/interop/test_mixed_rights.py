@@ -79,8 +79,8 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
                 side.fill()
                 for name, rights in CLIENTS.items():
                     side.add(name, rights)
-                wait_until(lambda side=side: side.sees("owner", "mine"), "the rights count", 30)  # type: ignore[misc]
-                wait_until(side.has_producer_ids, "a block of producer ids has come", 30)
+                wait_until(lambda side=side: side.sees("owner", "mine"), "the rights count", 60)  # type: ignore[misc]
+                wait_until(side.has_producer_ids, "a block of producer ids has come", 60)
             yield found
             found.stock.close()
             found.ours.close()

@@ -82,17 +82,17 @@ def test_stock_tools_elect_preferred_leaders_and_measure(tmp_path: Path) -> None
         server = ("--bootstrap-server", brokers.bootstrap)
         brokers.create_topic("t", [201, 202])
         brokers.nodes[201].signal(signal.SIGTERM)
-        assert brokers.nodes[201].wait_exit(30) == 0
-        wait_until(lambda: brokers.leader("t", 202) == 202, "the other one leads", 30)
+        assert brokers.nodes[201].wait_exit() == 0
+        wait_until(lambda: brokers.leader("t", 202) == 202, "the other one leads", 60)
         size = ("--record-size", "1000", "--throughput", "-1")
         sent = tool(PRODUCER_SPEED, *server, "--topic", "t", "--num-records", "5000", *size)
         assert "5000 records sent" in sent
         brokers.start()
-        wait_until(lambda: brokers.isr("t", 202) == {201, 202}, "both have it", 40)
+        wait_until(lambda: brokers.isr("t", 202) == {201, 202}, "both have it", 60)
         wanted = ("--election-type", "preferred", "--topic", "t", "--partition", "0")
         elected = tool(ELECTIONS, *server, *wanted)
         assert "Successfully completed leader election" in elected
-        wait_until(lambda: brokers.leader("t", 202) == 201, "the preferred one leads", 20)
+        wait_until(lambda: brokers.leader("t", 202) == 201, "the preferred one leads", 60)
         measured = tool(CONSUMER_SPEED, *server, "--topic", "t", "--num-records", "5000")
         assert measured.splitlines()[-1].split(", ")[4] == "5000"
         for time, offset in (("-1", 5000), ("-2", 0), ("-4", 0)):

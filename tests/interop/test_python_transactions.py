@@ -25,7 +25,7 @@ SEGMENT = "00000000000000000000"
 def mixed(root: Path) -> Iterator[tuple[PythonBrokers, JavaBrokers]]:
     """A stock broker, which coordinates transactions, and one of ours, which leads the topic `t`."""
     with (
-        LocalQuorum(root / "quorum", nodes=1, broker_session_timeout_ms="2000") as quorum,
+        LocalQuorum(root / "quorum", nodes=1, broker_session_timeout_ms="6000") as quorum,
         PythonBrokers(quorum, root / "python", 1) as ours,
         JavaBrokers.on(
             quorum,

@@ -18,6 +18,7 @@ from quorum_pipeline.spark.archive_job import ArchiveJob
 from quorum_pipeline.state.moment import Moment
 from support.following_archive import following
 from support.local_quorum import LocalNode, LocalQuorum, wait_until
+from support.patience import PATIENT
 from support.replayed_directory import replay_directory
 from support.tls_quorum import TlsQuorum
 from support.written_archive import archived_state
@@ -76,7 +77,7 @@ def test_downloaded_snapshot_equals_the_state_of_the_log(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     """The node's own image, not ours: it wrote the snapshot, and we replay the log."""
-    with LocalQuorum(tmp_path) as quorum:
+    with LocalQuorum(tmp_path, properties=PATIENT) as quorum:
         quorum.form()
         for number in range(30):
             quorum.put(f"key-{number}", str(number))

@@ -42,13 +42,15 @@ def test_quorum_is_restored_from_an_archive(
             live_on(quorum, dumps)
             committed = int(quorum.describe()["highWatermark"])
             wait_until(lambda: archive.contents().end >= committed, "all is archived", 90)
-        quorum.put("after", "the query")
-        dumps.dump(quorum.client)
+        end = quorum.put("after", "the query")["endOffset"]
+        dump_newer(quorum, dumps)
         ArchiveJob(archive, controllers_of(servers), 1_000_000, None).run(lambda end: None, print)
         records = list(quorum.log_records(quorum.leader.id))
         replicas = sorted(path.parent for path in (tmp_path / "quorum").glob("*/data/__cl*-0"))
     rows = archive.read().select("offset", "type").orderBy("offset").collect()
-    assert rows == [(each["offset"], each["type"]) for each in records]
+    # Controllers that came back may have registered since then.
+    assert len(rows) >= end
+    assert rows == [(each["offset"], each["type"]) for each in records[: len(rows)]]
     assert len(dumps.files) >= 4
     for name, path in dumps.files.items():
         state = archived_state(tmp_path / "archive", Moment(offset=int(name[:20])))
@@ -58,14 +60,25 @@ def test_quorum_is_restored_from_an_archive(
     quorum_starts_from_restore(tmp_path)
 
 
+def dump_newer(quorum: LocalQuorum, dumps: SnapshotDumps) -> None:
+    """Until there is one more: a follower may not have learnt yet that the last record is committed."""
+    before = len(dumps.files)
+
+    def is_there() -> bool:
+        dumps.dump(quorum.client)
+        return len(dumps.files) > before
+
+    wait_until(is_there, "another image is dumped")
+
+
 def live_on(quorum: LocalQuorum, dumps: SnapshotDumps) -> None:
     """The leader fails, and returns; a follower loses its disk, and another replica replaces it."""
     quorum.put("first", "1")
-    dumps.dump(quorum.client)
+    dump_newer(quorum, dumps)
     dead = quorum.leader
     dead.kill()
     quorum.put("second", "2")
-    dumps.dump(quorum.client)
+    dump_newer(quorum, dumps)
     dead.start()
     quorum.wait_caught_up(dead.id)
     lost = quorum.followers[-1]
@@ -74,7 +87,7 @@ def live_on(quorum: LocalQuorum, dumps: SnapshotDumps) -> None:
     quorum.add_node(lost.id).start()
     quorum.wait_caught_up(lost.id)
     quorum.add_voter(lost.id, countNewcomer=True)
-    dumps.dump(quorum.client)
+    dump_newer(quorum, dumps)
     quorum.remove_voter(lost.id, old_uuid)
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from support.local_quorum import LocalQuorum
+from support.patience import PATIENT
 
 MakeQuorum = Callable[..., LocalQuorum]
 
@@ -31,7 +32,7 @@ def make_quorum(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Make
 @pytest.fixture(scope="module")
 def shared_quorum(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalQuorum]:
     """Three formed voters for tests that leave the quorum as they found it."""
-    with LocalQuorum(tmp_path_factory.mktemp("shared"), 3) as quorum:
+    with LocalQuorum(tmp_path_factory.mktemp("shared"), 3, properties=PATIENT) as quorum:
         quorum.form()
         yield quorum
         quorum.close()

@@ -27,6 +27,7 @@ from quorum_node.protocol.errors import ErrorCode as WireError
 from support.ctl import Ctl
 from support.local_quorum import LocalQuorum, wait_until
 from support.one_request import ask
+from support.patience import PATIENT
 
 NO_PARTITION = {"topic": "no", "partition": 0, "replicas": [1]}
 
@@ -59,11 +60,11 @@ def test_leader_accepts_writes_and_any_node_serves_linearizable_reads(
     quorum = shared_quorum
     for node in quorum.nodes.values():
         path = f"/v1/configs/topic/t/from-{node.id}"
-        answer = quorum.request("PUT", path, json={"value": "v"})
+        answer = quorum.answered("PUT", path, json={"value": "v"})
         assert answer.status_code == 200, answer.text
         assert answer.json()["endOffset"] == answer.json()["offset"] + 1
         for reader in quorum.nodes.values():
-            read = quorum.request("GET", path, reader.id)
+            read = quorum.answered("GET", path, reader.id)
             assert read.json()["value"] == "v"
             assert read.json()["offset"] >= answer.json()["endOffset"]
 
@@ -73,33 +74,34 @@ def test_batch_append_is_atomic_and_contiguous(shared_quorum: LocalQuorum) -> No
     quorum = shared_quorum
     entry = {"resourceType": "topic", "resourceName": "batch", "value": "v"}
     entries = [{**entry, "name": f"k{n}"} for n in range(50)]
-    answer = quorum.request("POST", "/v1/append", json={"entries": entries})
+    answer = quorum.answered("POST", "/v1/append", json={"entries": entries})
     result = answer.json()
     assert result["endOffset"] - result["offset"] == 50
     # It returned after the commit: a majority has it, and the leader shows it.
     assert quorum.describe()["highWatermark"] >= result["endOffset"]
-    page = quorum.request("GET", f"/v1/log?fromOffset={result['offset']}&maxRecords=50")
+    path = f"/v1/log?fromOffset={result['offset']}&maxRecords=50"
+    page = quorum.answered("GET", path, quorum.leader.id)
     names = [record["fields"]["name"] for record in page.json()["records"]]
     assert names == [f"k{n}" for n in range(50)]
     # A repeat is harmless, and null deletes.
-    assert quorum.request("POST", "/v1/append", json={"entries": entries}).status_code == 200
+    assert quorum.answered("POST", "/v1/append", json={"entries": entries}).status_code == 200
     gone = [{**each, "value": None} for each in entries]
-    assert quorum.request("POST", "/v1/append", json={"entries": gone}).status_code == 200
-    listed = quorum.request("GET", "/v1/configs?prefix=topic/batch/", quorum.leader.id).json()
+    assert quorum.answered("POST", "/v1/append", json={"entries": gone}).status_code == 200
+    listed = quorum.answered("GET", "/v1/configs?prefix=topic/batch/", quorum.leader.id).json()
     assert listed["entries"] == []
-    assert quorum.request("GET", "/v1/configs/topic/batch/k0").status_code == 404
+    assert quorum.answered("GET", "/v1/configs/topic/batch/k0").status_code == 404
 
 
 def test_leader_accepts_reassignments_and_any_node_describes_partitions(
     shared_quorum: LocalQuorum,
 ) -> None:
     quorum = shared_quorum
-    answer = quorum.request("POST", "/v1/reassignments", json={"partitions": [NO_PARTITION]})
+    answer = quorum.answered("POST", "/v1/reassignments", json={"partitions": [NO_PARTITION]})
     assert answer.status_code == 200, answer.text
     assert answer.json()["refused"][0]["error"] == "UNKNOWN_TOPIC_OR_PARTITION"
     for node in quorum.nodes.values():
         body = {"partitions": [{"topic": "no", "partition": 0}]}
-        answer = quorum.request("POST", "/v1/reassignments/describe", node.id, json=body)
+        answer = quorum.answered("POST", "/v1/reassignments/describe", node.id, json=body)
         assert (answer.json()["partitions"], answer.json()["moving"]) == ([], 0)
         assert quorum.request("GET", "/v1/reassignments", node.id).json()["partitions"] == []
 
@@ -123,19 +125,19 @@ def test_text_that_a_stock_node_could_not_replay_is_rejected(
         ("/v1/configs/topic/long/k", {"value": text}),
         (f"/v1/configs/topic/long/{text}", {"value": "v"}),
     ):
-        answer = shared_quorum.request("PUT", path, json=body)
+        answer = shared_quorum.answered("PUT", path, json=body)
         assert answer.status_code == status, answer.text[-300:]
     entry = {"resourceType": "topic", "resourceName": text, "name": "k", "value": "v"}
-    answer = shared_quorum.request("POST", "/v1/append", json={"entries": [entry]})
+    answer = shared_quorum.answered("POST", "/v1/append", json={"entries": [entry]})
     assert answer.status_code == status, answer.text[-300:]
 
 
 def test_oversized_batch_is_rejected_as_a_whole(shared_quorum: LocalQuorum) -> None:
     entry = {"resourceType": "topic", "resourceName": "big", "value": "x" * 30_000}
     entries = [{**entry, "name": f"k{n}"} for n in range(200)]
-    answer = shared_quorum.request("POST", "/v1/append", json={"entries": entries})
+    answer = shared_quorum.answered("POST", "/v1/append", json={"entries": entries})
     assert (answer.status_code, answer.json()["code"]) == (413, ErrorCode.TOO_LARGE)
-    assert shared_quorum.request("GET", "/v1/configs/topic/big/k0").status_code == 404
+    assert shared_quorum.answered("GET", "/v1/configs/topic/big/k0").status_code == 404
 
 
 @pytest.mark.parametrize(
@@ -206,7 +208,7 @@ LEADER_ONLY = [
 
 def test_follower_does_not_forward_requests_to_the_address_in_the_log(make_quorum) -> None:
     with UncontactedListener() as stranger:
-        quorum = make_quorum(2)
+        quorum = make_quorum(2, properties=PATIENT)
         elsewhere = f"http://127.0.0.1:{stranger.port}"
         quorum.nodes[1].overrides["admin.advertised.listener"] = elsewhere
         quorum.form()
@@ -321,10 +323,10 @@ def times_of(node, *roles: str) -> list[float]:
 
 def test_resigned_leader_is_followed_by_its_preferred_successor(make_quorum) -> None:
     quorum = make_quorum(3, formed=True)
-    for _ in range(10):
+    for _ in range(30):
         leader = quorum.leader
         wanted = quorum.followers[-1].id
-        answer = quorum.request("POST", "/v1/resign", json={"successorId": wanted})
+        answer = quorum.answered("POST", "/v1/resign", json={"successorId": wanted})
         assert answer.status_code == 200, answer.text
         wait_until(lambda leader=leader: quorum.wait_leader() != leader.id, "another leads")
         first, seconds = first_campaign(quorum, leader)
@@ -332,5 +334,5 @@ def test_resigned_leader_is_followed_by_its_preferred_successor(make_quorum) -> 
             break  # else the machine was busy, and another one could have been first
     assert first == wanted
     quorum.put("k", "v")
-    answer = quorum.request("POST", "/v1/resign", json={"successorId": 99})
+    answer = quorum.answered("POST", "/v1/resign", json={"successorId": 99})
     assert answer.json()["code"] == ErrorCode.VOTER_NOT_FOUND

@@ -128,7 +128,7 @@ def chatterbox() -> Iterator[int]:
 def test_unreachable_quorum_is_reported_with_the_last_error() -> None:
     (port,) = free_ports(1)
     with (
-        QuorumAdminClient([f"127.0.0.1:{port}"], timeout_ms=300) as admin,
+        QuorumAdminClient([f"127.0.0.1:{port}"], timeout_ms=2000) as admin,
         pytest.raises(NoLeader, match=f"127.0.0.1:{port}: .*refused"),
     ):
         admin.describe_quorum()
@@ -137,7 +137,7 @@ def test_unreachable_quorum_is_reported_with_the_last_error() -> None:
 def test_server_that_is_not_a_node_is_rejected(shared_quorum: LocalQuorum) -> None:
     with chatterbox() as port:
         with (
-            QuorumAdminClient([f"127.0.0.1:{port}"], timeout_ms=300) as admin,
+            QuorumAdminClient([f"127.0.0.1:{port}"], timeout_ms=2000) as admin,
             pytest.raises(NoLeader, match="is not a server of the expected protocol"),
         ):
             admin.describe_quorum()

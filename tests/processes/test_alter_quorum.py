@@ -27,6 +27,7 @@ from quorum_node.protocol.describe import (
 from quorum_node.protocol.errors import ErrorCode as KafkaError
 from support.local_quorum import TOKEN, LocalQuorum, wait_until
 from support.one_request import ask
+from support.patience import PATIENT
 
 TOPIC = "__cluster_metadata"
 
@@ -161,12 +162,12 @@ def test_alter_quorum_survives_a_killed_leader_and_a_changed_target(make_quorum)
 def test_alter_quorum_can_be_cancelled_and_repeated_and_rejects_invalid_targets(
     make_quorum,
 ) -> None:
-    quorum = make_quorum(3, formed=True)
+    quorum = make_quorum(3, formed=True, properties=PATIENT)
     first = alter(quorum, [1, 2, 9])
     again = alter(quorum, [9, 2, 1])
     assert again["votersPosition"] == first["votersPosition"], "the same target writes nothing"
     stale = {"expectedOffset": 0, "expectedEpoch": 1}
-    answer = quorum.request(
+    answer = quorum.answered(
         "POST", "/v1/alter-quorum", json={"targetVoters": [1, 2, 8], "timeoutMs": 2000, **stale}
     )
     assert (answer.status_code, answer.json()["code"]) == (409, ErrorCode.STALE_POSITION)
@@ -175,12 +176,12 @@ def test_alter_quorum_can_be_cancelled_and_repeated_and_rejects_invalid_targets(
     assert cancelled["currentVoters"] == [1, 2, 3]
     assert quorum.describe()["targetVoters"] is None
     for target in ([], [1, 1], [-1], ["x"], [{"id": 1, "uuid": "nonsense"}]):
-        answer = quorum.request("POST", "/v1/alter-quorum", json={"targetVoters": target})
+        answer = quorum.answered("POST", "/v1/alter-quorum", json={"targetVoters": target})
         assert answer.status_code in (400, 422), answer.text
         assert answer.json()["message"]
     headers = {"Authorization": "Bearer wrong"}
     for method, body in (("POST", {"targetVoters": [1]}), ("DELETE", None)):
-        answer = quorum.request(method, "/v1/alter-quorum", json=body, headers=headers)
+        answer = quorum.answered(method, "/v1/alter-quorum", json=body, headers=headers)
         assert (answer.status_code, answer.json()["code"]) == (401, ErrorCode.UNAUTHORIZED)
 
 
@@ -198,7 +199,7 @@ def on_wire(quorum: LocalQuorum, node_id: int, target: list[int] | None, **field
 
 @pytest.mark.requirement("K595-24", "K595-22", "K595-14", "K595-15")
 def test_alter_quorum_works_on_the_kafka_listener(make_quorum) -> None:
-    quorum = make_quorum(3, formed=True)
+    quorum = make_quorum(3, formed=True, properties=PATIENT)
     leader = quorum.leader.id
     follower = next(node.id for node in quorum.followers)
     refused = on_wire(quorum, follower, [1, 2, 9])

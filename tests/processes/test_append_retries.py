@@ -3,6 +3,7 @@
 import pytest
 
 from support.local_quorum import LocalQuorum, wait_until
+from support.patience import PATIENT
 
 pytestmark = [pytest.mark.slow, pytest.mark.requirement("K595-29")]
 
@@ -22,7 +23,7 @@ def values(quorum: LocalQuorum, node_id: int) -> list[str | None]:
 
 
 def test_retry_after_a_timeout_is_idempotent(make_quorum) -> None:
-    quorum = make_quorum(3, formed=True)
+    quorum = make_quorum(3, formed=True, properties=PATIENT)
     quorum.put("a", "old")
     leader, followers = quorum.leader, quorum.followers
     for node in followers:

@@ -13,6 +13,7 @@ from support.attacked_writes import Measured, Writer, attacked, measure
 from support.attacks import ATTACKS
 from support.local_quorum import wait_until
 from support.operated_quorum import OperatedQuorum
+from support.patience import fetch_timeout
 
 MAX_RATIO = 2.0
 LEAST_ROUNDS, MOST_ROUNDS = 3, 9
@@ -24,7 +25,7 @@ CLOSED = 'metadata_quorum_connections_closed_total{limit="controller quorum.prin
 
 @pytest.fixture(scope="module")
 def quorum(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OperatedQuorum]:
-    with OperatedQuorum(tmp_path_factory.mktemp("attacked"), 3) as made:
+    with OperatedQuorum(tmp_path_factory.mktemp("attacked"), 3, **fetch_timeout(6000)) as made:
         made.form()
         yield made
 

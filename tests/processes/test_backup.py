@@ -125,7 +125,7 @@ def test_archiver_can_take_backups_and_a_reader_cannot(
         assert main([*take, "--tls", str(quorum.folder("archiver"))]) == 0
         assert len(backups_in(target)) == 1
         capsys.readouterr()
-        reader = ["--tls", str(quorum.folder("reader")), "--timeout", "1"]
+        reader = ["--tls", str(quorum.folder("reader")), "--timeout", "10"]
         assert main([*take, *reader]) == 1
         assert "CLUSTER_AUTHORIZATION_FAILED" in capsys.readouterr().err
         assert main([*take, "--timeout", "1"]) == 1, "without a certificate"

@@ -55,7 +55,7 @@ def test_three_combined_processes_form_a_quorum_and_a_broker_cluster(
     write(b"before")
     # The active controller is the leader of the partition, too: one kill takes both.
     controller = quorum.leader.id
-    wait_until(lambda: brokers.isr("t", controller) == set(IDS), "all are in sync", 30)
+    wait_until(lambda: brokers.isr("t", controller) == set(IDS), "all are in sync", 60)
     quorum.nodes[controller].kill()
     write(b"without the controller")
     quorum.nodes[controller].start()
@@ -67,8 +67,7 @@ def test_three_combined_processes_form_a_quorum_and_a_broker_cluster(
     quorum.nodes[stopped].start()
     wait_until(lambda: brokers.isr("t", stopped) == set(IDS), "all are in sync at the end", 60)
     for broker_id in IDS:
-        leader = brokers.leader("t", broker_id)
-        assert leader is not None
+        leader = wait_until(lambda: brokers.leader("t", broker_id), "it has a leader")  # noqa: B023
         assert [each for each in written if each not in brokers.read_all(leader, topic)] == []
     assert all("duplicate" not in node.log_text for node in quorum.nodes.values())
 
@@ -80,15 +79,17 @@ def test_combined_processes_with_mutual_tls_replicate_and_elect_leaders(tmp_path
         brokers = CombinedBrokers(quorum)
         brokers.wait_live()
         topic = brokers.create_topic("t", IDS, min_insync_replicas="2")
-        leader = brokers.leader("t", 1)
-        assert leader is not None
-        wait_until(lambda: brokers.isr("t", leader) == set(IDS), "all are in sync", 30)
+        leader = wait_until(lambda: brokers.leader("t", 1), "it has a leader")
+        wait_until(lambda: brokers.isr("t", leader) == set(IDS), "all are in sync", 60)
         assert brokers.produce(leader, topic, [b"before"]).error_code == ErrorCode.NONE
         quorum.nodes[leader].kill()
         (other, _) = (each for each in IDS if each != leader)
-        wait_until(lambda: brokers.leader("t", other) not in (None, leader), "another leads", 60)
-        now = brokers.leader("t", other)
-        assert now is not None
+
+        def another_leader() -> int | None:
+            found = brokers.leader("t", other)
+            return None if found == leader else found
+
+        now = wait_until(another_leader, "another leads", 60)
         assert brokers.produce(now, topic, [b"after"]).error_code == ErrorCode.NONE
         quorum.nodes[leader].start()
         wait_until(lambda: brokers.isr("t", now) == set(IDS), "all are in sync again", 60)

@@ -80,7 +80,7 @@ def topic(brokers: TlsPythonBrokers) -> UUID:
     """Topic t, led by 201 and followed by 202; topic secret, for which no principal has a right."""
     brokers.create_topic("secret", [201])
     made = brokers.create_topic("t", [201, 202], min_insync_replicas="2")
-    wait_until(lambda: brokers.isr("t", 201) == {201, 202}, "both are in sync", 30)
+    wait_until(lambda: brokers.isr("t", 201) == {201, 202}, "both are in sync", 60)
     return made
 
 
@@ -240,10 +240,14 @@ def test_acls_are_described_to_principals_with_describe_on_the_cluster(
         operation=AclOperation.ANY,
         permission_type=1,
     )
-    found = brokers.ask(201, DESCRIBE_ACLS, request)
-    assert isinstance(found, DescribeAclsResponse)
-    principals = {entry.principal for each in found.resources for entry in each.acls}
-    assert principals == {"User:CN=writer", "User:CN=reader-of-t"}
+
+    def principals() -> set[str]:
+        found = brokers.ask(201, DESCRIBE_ACLS, request)
+        assert isinstance(found, DescribeAclsResponse)
+        return {entry.principal for each in found.resources for entry in each.acls}
+
+    wanted = {"User:CN=writer", "User:CN=reader-of-t"}
+    wait_until(lambda: principals() == wanted, "the broker knows the entries")
     with brokers.asking_as("stranger"):
         refused = brokers.ask(201, DESCRIBE_ACLS, request)
     assert isinstance(refused, DescribeAclsResponse)

@@ -119,7 +119,7 @@ def test_process_exits_with_the_exit_code_for_bugs(
             act(quorum, node.admin_url)
         except httpx.HTTPError:
             pass  # it did not live to answer
-        assert process.wait(20) == ExitCode.INTERNAL_ERROR
+        assert process.wait(60) == ExitCode.INTERNAL_ERROR
         assert "an internal error ended the node" in node.log_text
         assert (
             "INTERNAL_ERROR" in node.termination_message

@@ -6,15 +6,21 @@ from pathlib import Path
 from quorum_node.storage.synced_end import FILE_NAME
 from quorum_pipeline.files.log_directory import PARTITION_DIRECTORY, open_log
 from support.local_quorum import LocalQuorum, wait_until
+from support.patience import PATIENT
 
 
 def committed_end(directory: Path) -> int:
     return open_log(directory / PARTITION_DIRECTORY).committed_end_offset() or 0
 
 
+def nothing_more_is_written(quorum: LocalQuorum) -> None:
+    """Wait until all controllers have registered: by themselves they write nothing after that."""
+    wait_until(lambda: quorum.registered().keys() == quorum.nodes.keys(), "all have registered")
+
+
 def test_every_voter_records_the_committed_end_within_two_seconds(make_quorum) -> None:
-    quorum: LocalQuorum = make_quorum(3)
-    quorum.form()
+    quorum: LocalQuorum = make_quorum(3, formed=True, properties=PATIENT)
+    nothing_more_is_written(quorum)
     quorum.put("name", "value")
     end = quorum.describe()["highWatermark"]
 
@@ -32,8 +38,8 @@ def test_every_voter_records_the_committed_end_within_two_seconds(make_quorum) -
 
 def test_commit_that_comes_long_after_the_flush_is_recorded(make_quorum) -> None:
     """Nothing is written afterwards that would cause another record."""
-    patient = {"controller.quorum.fetch.timeout.ms": "15000"}
-    quorum: LocalQuorum = make_quorum(3, formed=True, properties=patient)
+    quorum: LocalQuorum = make_quorum(3, formed=True, properties=PATIENT)
+    nothing_more_is_written(quorum)
     leader, followers = quorum.leader, quorum.followers
     before = quorum.put("name", "value")["endOffset"]
     wait_until(lambda: committed_end(leader.data_dir) >= before, "the value before", 10)

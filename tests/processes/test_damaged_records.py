@@ -15,6 +15,7 @@ from support.accepting import serve_each
 from support.ctl import Ctl
 from support.local_quorum import LocalNode, LocalQuorum, wait_until
 from support.node_metrics import counter
+from support.patience import fetch_timeout
 from support.ports import free_ports
 
 pytestmark = [pytest.mark.slow, pytest.mark.requirement("K595-02")]
@@ -41,7 +42,7 @@ def damage(node: LocalNode, value: bytes) -> None:
 
 def test_leader_with_a_bad_disk_is_reported_and_stops(make_quorum) -> None:
     """A new node fetches the log from its beginning, which the leader reads from its disk."""
-    quorum: LocalQuorum = make_quorum(3, formed=True, properties=SLOW_SCRUB)
+    quorum: LocalQuorum = make_quorum(3, formed=True, properties=SLOW_SCRUB | fetch_timeout(6000))
     for number in range(200):
         quorum.put(f"n{number}", f"value-{number:04}-")
     for node in quorum.nodes.values():  # what a process has appended itself is served from memory

@@ -52,7 +52,10 @@ def test_moved_node_is_found_with_too_few_voters_for_a_quorum(tmp_path: Path) ->
             answer = discover(node)
             assert ports(answer) == old_ports
             assert answer.cluster_id == quorum.cluster_id
-            assert answer.leader_id == quorum.wait_leader()
+            wait_until(
+                lambda node=node: discover(node).leader_id == quorum.wait_leader(),
+                f"node {node.id} knows the leader",
+            )
         one, two, three = (quorum.nodes[n] for n in (1, 2, 3))
         # 2 misses a write, so that of 1 and 2 only 1 can be elected.
         two.kill()

@@ -46,6 +46,10 @@ GROUP_PROPERTIES = {
 }
 
 
+LOADING = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR)
+"""The broker leads the partition of the group, and does not coordinate yet."""
+
+
 @pytest.fixture(scope="module")
 def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PythonBrokers]:
     """One broker on one controller."""
@@ -65,26 +69,32 @@ def coordinator(brokers: PythonBrokers, group: str) -> int:
         assert one.error_code in (0, ErrorCode.COORDINATOR_NOT_AVAILABLE), one
         return None if one.error_code else one.node_id
 
-    return wait_until(found, "a coordinator", 20)
+    return wait_until(found, "a coordinator", 60)
 
 
 def join(brokers: PythonBrokers, group: str, member: str = "") -> JoinGroupResponse:
     body = JoinGroupRequest(
         group_id=group,
-        session_timeout_ms=10_000,
+        session_timeout_ms=60_000,
         rebalance_timeout_ms=20_000,
         member_id=member,
         protocol_type="consumer",
         protocols=(JoinGroupProtocol(name="range", metadata=b"\0\0\0\0\0\0"),),
     )
+    return answer_to_join(brokers, body)
+
+
+def answer_to_join(
+    brokers: PythonBrokers, body: JoinGroupRequest, version: int | None = None
+) -> JoinGroupResponse:
+    """The answer of the coordinator, once it has read its log."""
 
     def answered() -> JoinGroupResponse | None:
-        answer = brokers.ask(BROKER, broker_apis.JOIN_GROUP, body)
+        answer = brokers.ask(BROKER, broker_apis.JOIN_GROUP, body, version)
         assert isinstance(answer, JoinGroupResponse)
-        loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR
-        return None if answer.error_code in loading else answer
+        return None if answer.error_code in LOADING else answer
 
-    return wait_until(answered, "an answer of the coordinator", 20)
+    return wait_until(answered, "an answer of the coordinator", 60)
 
 
 def commit(brokers: PythonBrokers, group: str, member: str, generation: int, offset: int) -> int:
@@ -103,9 +113,19 @@ def commit(brokers: PythonBrokers, group: str, member: str, generation: int, off
             ),
         ),
     )
-    answer = brokers.ask(BROKER, broker_apis.OFFSET_COMMIT, body, version=9)
-    assert isinstance(answer, OffsetCommitResponse)
-    return answer.topics[0].partitions[0].error_code
+    return committed(brokers, body, 9)
+
+
+def committed(brokers: PythonBrokers, body: OffsetCommitRequest, version: int) -> int:
+    """The error code of the coordinator, once it has read its log."""
+
+    def code() -> int | None:
+        answer = brokers.ask(BROKER, broker_apis.OFFSET_COMMIT, body, version)
+        assert isinstance(answer, OffsetCommitResponse)
+        found = answer.topics[0].partitions[0].error_code
+        return None if found in LOADING else found + 1
+
+    return wait_until(code, "an answer of the coordinator", 20) - 1
 
 
 def fetched(brokers: PythonBrokers, group: str) -> int:
@@ -136,13 +156,19 @@ def fetched(brokers: PythonBrokers, group: str) -> int:
 
 
 def described(brokers: PythonBrokers, group: str) -> str:
-    answer = brokers.ask(
-        BROKER, broker_apis.DESCRIBE_GROUPS, DescribeGroupsRequest(groups=(group, group))
-    )
-    assert isinstance(answer, DescribeGroupsResponse)
-    assert len(answer.groups) == 1, "once each"
-    assert answer.groups[0].error_code in (0, ErrorCode.GROUP_ID_NOT_FOUND)
-    return answer.groups[0].group_state
+    """Its state, as of a coordinator that has read its log."""
+    body = DescribeGroupsRequest(groups=(group, group))
+
+    def state() -> str | None:
+        answer = brokers.ask(BROKER, broker_apis.DESCRIBE_GROUPS, body)
+        assert isinstance(answer, DescribeGroupsResponse)
+        assert len(answer.groups) == 1, "once each"
+        if answer.groups[0].error_code in LOADING:
+            return None
+        assert answer.groups[0].error_code in (0, ErrorCode.GROUP_ID_NOT_FOUND)
+        return answer.groups[0].group_state
+
+    return wait_until(state, "an answer of the coordinator", 60)
 
 
 def test_group_consumes_and_its_offsets_survive_a_killed_coordinator(
@@ -183,7 +209,7 @@ def test_group_consumes_and_its_offsets_survive_a_killed_coordinator(
         return None if answer.error_code == ErrorCode.NOT_COORDINATOR else answer.error_code + 1
 
     assert wait_until(heartbeat, "the coordinator is back", 20) == 1
-    wait_until(lambda: described(brokers, group) == "Stable", "its log is read", 20)
+    wait_until(lambda: described(brokers, group) == "Stable", "its log is read", 60)
     assert fetched(brokers, group) == 42
     assert commit(brokers, group, first.member_id, 1, 44) == 0
 
@@ -193,18 +219,16 @@ def test_longest_group_instance_ids_are_accepted(brokers: PythonBrokers, version
     """A member id begins with the name of the instance: together they would be too long for a response or a record."""
     group = f"long-{version}"
     coordinator(brokers, group)
-    join(brokers, group)  # returns when the coordinator is loaded
     body = JoinGroupRequest(
         group_id=f"{group}-{version}",
-        session_timeout_ms=10_000,
+        session_timeout_ms=60_000,
         rebalance_timeout_ms=20_000,
         member_id="",
         group_instance_id="é" * 16_383 + "i",
         protocol_type="consumer",
         protocols=(JoinGroupProtocol(name="range", metadata=b"\0\0\0\0\0\0"),),
     )
-    joined = brokers.ask(BROKER, broker_apis.JOIN_GROUP, body, version)
-    assert isinstance(joined, JoinGroupResponse)
+    joined = answer_to_join(brokers, body, version)
     assert joined.error_code == 0
     assert joined.member_id.startswith("é" * 16_000 + "-")
     sync = SyncGroupRequest(
@@ -239,9 +263,7 @@ def test_offset_commit_accepts_any_retention_time(brokers: PythonBrokers, kept_m
         ),
     )
     coordinator(brokers, "kept")
-    answer = brokers.ask(BROKER, broker_apis.OFFSET_COMMIT, body, 4)
-    assert isinstance(answer, OffsetCommitResponse)
-    assert answer.topics[0].partitions[0].error_code == 0
+    assert committed(brokers, body, 4) == 0
     assert brokers.nodes[BROKER].is_running
 
 

@@ -40,6 +40,7 @@ from quorum_node.schema.schema import Message
 from support.local_quorum import LocalNode, wait_until
 from support.one_request import opened
 from support.operated_quorum import OperatedQuorum
+from support.patience import PATIENT
 from support.request_samples import body_of
 from support.unauthorized_clients import API, WHO, WITHOUT_CONNECTION
 
@@ -58,6 +59,7 @@ FEW_ELECTIONS = 50
 def quorum(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OperatedQuorum]:
     """Formed, and never harmed."""
     limits = {
+        **PATIENT,
         "listener.name.controller.queued.max.request.bytes": str(QUEUED_BYTES),
         "socket.request.max.bytes": str(QUEUED_BYTES // 2),
     }

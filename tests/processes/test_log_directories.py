@@ -150,10 +150,16 @@ def test_process_ends_when_the_last_directory_fails(tmp_path: Path) -> None:
             20,
         )
         disks["a"].shut_down()
-        assert brokers.nodes[201].wait_exit(30) == ExitCode.STORAGE_FAILED
+        assert brokers.nodes[201].wait_exit() == ExitCode.STORAGE_FAILED
         wait_led(brokers, set(range(PARTITIONS)), 202, {202})
         for number, values in sent.items():
-            assert brokers.read_all(202, topic, number) == values
+            wait_until(
+                lambda number=number, values=values: (  # type: ignore[misc]
+                    brokers.read_all(202, topic, number) == values
+                ),
+                "the other one has every acknowledged record",
+                30,
+            )
 
 
 def test_copy_of_a_directory_is_refused_unchanged(tmp_path: Path) -> None:
@@ -166,7 +172,7 @@ def test_copy_of_a_directory_is_refused_unchanged(tmp_path: Path) -> None:
         own = b.read_text()
         b.write_text(a.read_text())
         node.start()
-        assert node.wait_exit(30) == ExitCode.IDENTITY_MISMATCH
+        assert node.wait_exit() == ExitCode.IDENTITY_MISMATCH
         assert f"{b} has the same directory.id as {a}" in node.log_text
         b.write_text(own)
         brokers.start()
@@ -177,7 +183,7 @@ def test_several_directories_are_refused_where_directories_have_no_ids(tmp_path:
     with brokers_with_disks(tmp_path, 1, "", DIRECTORIES_LEVEL - 1) as (brokers, _):
         node = brokers.nodes[201]
         node.start()
-        assert node.wait_exit(30) == ExitCode.BAD_CONFIGURATION
+        assert node.wait_exit() == ExitCode.BAD_CONFIGURATION
         assert "log.dirs has 2 directories, which needs metadata.version 3.7-IV2" in node.log_text
         assert not brokers.directory(201, "a").exists()
 
@@ -197,15 +203,17 @@ def test_of_two_logs_of_a_replica_the_one_that_the_metadata_names_is_used(tmp_pa
         for each in identities:
             write_meta_properties(each.parent, MetaProperties(201, fresh_uuid()))
         node.start()
-        assert node.wait_exit(30) == ExitCode.IDENTITY_MISMATCH
+        assert node.wait_exit() == ExitCode.IDENTITY_MISMATCH
         assert f"two directories of log.dirs have a log of {name}" in node.log_text
         assert (a / name).exists()
         assert (b / name).exists()
         for each, content in zip(identities, before, strict=True):
             each.write_bytes(content)
         brokers.start()
-        wait_until(lambda: brokers.leader("t", 201, number) == 201, "it leads", 20)
-        assert brokers.read_all(201, topic, number) == [b"kept"]
+        wait_until(lambda: brokers.leader("t", 201, number) == 201, "it leads", 60)
+        wait_until(
+            lambda: brokers.read_all(201, topic, number) == [b"kept"], "the record is there", 20
+        )
         assert (a / name).exists()
         assert not (b / name).exists()
         assert [each for each in b.iterdir() if each.name.endswith("-stray")]
@@ -234,7 +242,13 @@ def test_broker_without_others_leads_what_is_in_the_remaining_directory(tmp_path
                 "it leads",
                 20,
             )
-            assert brokers.read_all(201, topic, number) == [b"%d" % number]
+            wait_until(
+                lambda number=number: (  # type: ignore[misc]
+                    brokers.read_all(201, topic, number) == [b"%d" % number]
+                ),
+                "the record is there",
+                20,
+            )
         assert all(brokers.leader("t", 201, number) is None for number in lost)
         later = brokers.create_topic("later", [201])
         assert not brokers.produce(201, later, [b"new"]).error_code
@@ -267,5 +281,11 @@ def test_broker_killed_during_moves_keeps_every_record(tmp_path: Path) -> None:
                     "it leads",
                     20,
                 )
-                assert brokers.read_all(201, topic, number) == sent[number]
+                wait_until(
+                    lambda number=number: (  # type: ignore[misc]
+                        brokers.read_all(201, topic, number) == sent[number]
+                    ),
+                    "every record is there",
+                    20,
+                )
         assert moved

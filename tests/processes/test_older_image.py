@@ -8,11 +8,9 @@ import pytest
 from support.ctl import Ctl
 from support.local_quorum import LocalNode, LocalQuorum, wait_until
 from support.node_metrics import counter
+from support.patience import PATIENT
 
 pytestmark = [pytest.mark.slow, pytest.mark.requirement("K595-06")]
-
-PATIENT = {"controller.quorum.fetch.timeout.ms": "15000"}
-"""A busy machine must not cause an election: only a leader that was acknowledged notices the loss."""
 
 
 def went_back(quorum: LocalQuorum, node: LocalNode) -> int:
@@ -44,6 +42,7 @@ def restart(quorum: LocalQuorum, node: LocalNode, image: Path | None) -> None:
 
 def test_replica_with_an_older_image_of_its_disk_is_reported(make_quorum, tmp_path: Path) -> None:
     quorum: LocalQuorum = make_quorum(3, formed=True, properties=PATIENT)
+    # Only a leader that was acknowledged notices the loss.
     ctl, leader = Ctl(quorum), quorum.leader
     node = quorum.followers[0]
     quorum.put("before", "v")

@@ -19,6 +19,8 @@ def test_nodes_of_the_recovered_quorum_reject_requests_of_the_old_majority(
     quorum = make_quorum(4, initial_voters=3, formed=True)
     quorum.put("shared", "1")
     survivor, second, third, observer = quorum.nodes.values()
+    # Nothing is appended after the survivor is looked at.
+    wait_until(lambda: quorum.registered().keys() == {1, 2, 3, 4}, "all have registered")
     observer.kill()
     quorum.wait_caught_up(1)
     for lost in (second, third):
@@ -39,7 +41,7 @@ def test_nodes_of_the_recovered_quorum_reject_requests_of_the_old_majority(
         "the observer has what the recovered quorum has",
     )
     servers = [f"127.0.0.1:{node.port}" for node in quorum.nodes.values()]
-    with QuorumAdminClient(servers, timeout_ms=4_000) as client:
+    with QuorumAdminClient(servers, timeout_ms=10_000) as client:
         assert client.describe_quorum().leader_epoch == recovered["leaderEpoch"]
 
         survivor.kill()  # out of reach

@@ -10,6 +10,7 @@ from quorum_node.records.identity import parse_uuid
 from support.broker_requests import registration
 from support.local_quorum import LocalQuorum, wait_until
 from support.one_request import ask
+from support.patience import PATIENT
 
 pytestmark = [pytest.mark.slow, pytest.mark.requirement("K631-01")]
 
@@ -33,7 +34,7 @@ def register(quorum: LocalQuorum, broker_id: int, **fields: object) -> int:
 
 
 def test_broker_and_controller_ids_share_one_id_space(make_quorum) -> None:
-    quorum = make_quorum(3, formed=True)
+    quorum = make_quorum(3, formed=True, properties=PATIENT)
     taken = ErrorCode.DUPLICATE_BROKER_REGISTRATION
     for node_id in (1, 2, 3):
         assert register(quorum, node_id) == taken

@@ -9,6 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from quorum_node.api import ErrorCode
 from quorum_node.exit_codes import ExitCode
 from support.local_quorum import LocalNode, LocalQuorum, wait_until
+from support.patience import PATIENT
 from support.quorum_writer import Writer, assert_nothing_lost
 
 BOTH = (0, 1)
@@ -17,7 +18,7 @@ BOTH = (0, 1)
 @pytest.fixture
 def quorum(make_quorum) -> LocalQuorum:
     """Three nodes, voters of both partitions."""
-    made: LocalQuorum = make_quorum(3, quorum_partitions="2")
+    made: LocalQuorum = make_quorum(3, quorum_partitions="2", properties=PATIENT)
     form(made)
     return made
 
@@ -42,13 +43,26 @@ def lead(quorum: LocalQuorum, partition: int, node_id: int) -> None:
 
 def counters(quorum: LocalQuorum, node_id: int, name: str) -> dict[str, float]:
     """Label values to value, of one counter of one node."""
+    (found,) = counters_at_once(quorum, node_id, name)
+    return found
+
+
+def counters_at_once(quorum: LocalQuorum, node_id: int, *names: str) -> list[dict[str, float]]:
+    """Several counters of one node, as in one answer."""
     answer = quorum.answered("GET", "/metrics", node_id)
-    return {
-        "/".join(sample.labels.values()): sample.value
+    samples = [
+        sample
         for family in text_string_to_metric_families(answer.text)
         for sample in family.samples
-        if sample.name == f"metadata_quorum_{name}"
-    }
+    ]
+    return [
+        {
+            "/".join(sample.labels.values()): sample.value
+            for sample in samples
+            if sample.name == f"metadata_quorum_{name}"
+        }
+        for name in names
+    ]
 
 
 @pytest.mark.requirement("K595-31")
@@ -112,8 +126,8 @@ def test_killing_the_leader_of_one_partition_does_not_affect_the_other(quorum: L
     assert first.wait_leader() != 1
     after = second.describe()
     assert (after["leaderId"], after["leaderEpoch"]) == (2, before["leaderEpoch"])
-    # No longer than the detection of a dead leader by timeout; without one, it is not detected at all.
-    assert gap < max(1.0, 3 * gap_before)
+    # Less than the detection of a dead leader by timeout; without one, it is not detected at all.
+    assert gap < max(5.0, 3 * gap_before)
     quorum.nodes[1].start()
     for view, writer in ((first, failing), (second, steady)):
         view.wait_caught_up(1)
@@ -126,10 +140,10 @@ def test_idle_partitions_share_their_fetches(quorum: LocalQuorum) -> None:
     for number in BOTH:
         lead(quorum, number, 1)
     counts = ("peer_requests_total", "peer_request_parts_total")
-    before = [counters(quorum, 2, name)["Fetch"] for name in counts]
+    before = [each["Fetch"] for each in counters_at_once(quorum, 2, *counts)]
 
     def fetched() -> list[float] | None:
-        after = [counters(quorum, 2, name)["Fetch"] for name in counts]
+        after = [each["Fetch"] for each in counters_at_once(quorum, 2, *counts)]
         grown = [now - then for now, then in zip(after, before, strict=True)]
         return grown if grown[1] >= 12 else None
 

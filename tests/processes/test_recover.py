@@ -39,6 +39,14 @@ def held_by(quorum: LocalQuorum, node_id: int) -> Survivor:
     return Survivor(uuid, local["logEndEpoch"], local["logEndOffset"])
 
 
+def registrations(quorum: LocalQuorum, node_id: int) -> int:
+    """How often the controller of a node has registered, by the leader's log."""
+    return sum(
+        record["type"] == "RegisterControllerRecord" and record["fields"]["controllerId"] == node_id
+        for record in quorum.log_records(quorum.leader.id)
+    )
+
+
 def start_recovering(node: LocalNode, accepted: Survivor) -> None:
     node.arguments = ("--recover", str(accepted))
     node.start()
@@ -70,7 +78,10 @@ def test_recovered_survivor_becomes_the_sole_voter_and_grows_back_with_all_its_r
     one = Survivor(parse_uuid(quorum.founder_uuid), 1, 1)
     refused(survivor, one, ExitCode.IDENTITY_MISMATCH, "check the survivor again")
     survivor.arguments = ()
+    earlier = registrations(quorum, 1)
     survivor.start()
+    # After that nothing more is written.
+    wait_until(lambda: registrations(quorum, 1) > earlier, "its controller registers again")
     quorum.wait_caught_up(1)
     accepted = held_by(quorum, 1)
     survivor.kill()

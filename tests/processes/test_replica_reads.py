@@ -21,6 +21,7 @@ from quorum_node.protocol.read_offset import (
 )
 from support.local_quorum import LocalNode, LocalQuorum, wait_until
 from support.one_request import ask
+from support.patience import fetch_timeout
 
 pytestmark = [pytest.mark.slow, pytest.mark.requirement("K650-03")]
 PATH = "/v1/configs/topic/t/k"
@@ -30,9 +31,11 @@ PATH = "/v1/configs/topic/t/k"
 def quorum(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalQuorum]:
     """Voters 1 to 3 and observer 4."""
     root: Path = tmp_path_factory.mktemp("reads")
-    with LocalQuorum(root, 4, initial_voters=3) as made:
+    with LocalQuorum(root, 4, initial_voters=3, properties=fetch_timeout(5000)) as made:
         made.form()
         made.wait_caught_up(4)
+        # Controllers write nothing by themselves after that.
+        wait_until(lambda: made.registered().keys() == {1, 2, 3, 4}, "all have registered")
         yield made
 
 
@@ -144,7 +147,7 @@ def test_read_on_a_follower_survives_a_leader_change(quorum: LocalQuorum) -> Non
     offset = quorum.put("k", "before the kill")["endOffset"]
     leader, follower = quorum.leader, quorum.followers[0]
     leader.kill()
-    answer = quorum.answered("GET", PATH + "?timeoutMs=10000", follower.id, timeout=15.0)
+    answer = quorum.answered("GET", PATH + "?timeoutMs=60000", follower.id, timeout=65.0)
     assert answer.status_code == 200, answer.text
     assert answer.json()["value"] == "before the kill"
     assert answer.json()["offset"] > offset, "the new leader's epoch has begun"

@@ -80,8 +80,12 @@ def test_authenticated_user_without_rights_is_rejected(quorum: SaslQuorum) -> No
         pytest.raises((AuthorizationFailed, RequestRefused, NoLeader)),
     ):
         client.describe_quorum()
-    texts = [node.log_text for node in quorum.nodes.values()]
-    assert any("authorizer: denied" in text and f"User:{READER}" in text for text in texts)
+
+    def is_logged() -> bool:
+        texts = [node.log_text for node in quorum.nodes.values()]
+        return any("authorizer: denied" in text and f"User:{READER}" in text for text in texts)
+
+    wait_until(is_logged, "a node says so")
 
 
 @pytest.mark.parametrize("user", [USER, "nobody"])
@@ -92,7 +96,7 @@ def test_wrong_password_and_unknown_user_get_the_same_error(
     login = login_of(user, "a-wrong-one")
     with (
         QuorumAdminClient(
-            quorum.servers(listener), 5000, tls_of(quorum, listener), login
+            quorum.servers(listener), 20_000, tls_of(quorum, listener), login
         ) as client,
         pytest.raises(AuthenticationFailed) as raised,
     ):
@@ -101,9 +105,14 @@ def test_wrong_password_and_unknown_user_get_the_same_error(
         "SASL_AUTHENTICATION_FAILED: Authentication failed during authentication due to invalid"
         " credentials with SASL mechanism SCRAM-SHA-512"
     )
-    texts = "".join(node.log_text for node in quorum.nodes.values())
-    assert f"is refused at listener {listener}: '{user}' for SCRAM-SHA-512: " in texts
-    assert "a-wrong-one" not in texts
+    line = f"is refused at listener {listener}: '{user}' for SCRAM-SHA-512: "
+    wait_until(lambda: line in texts(quorum), "a node says so")
+    assert "a-wrong-one" not in texts(quorum)
+
+
+def texts(quorum: SaslQuorum) -> str:
+    """What all nodes have logged."""
+    return "".join(node.log_text for node in quorum.nodes.values())
 
 
 def challenge_of(quorum: SaslQuorum, mechanism: ScramMechanism, user: str) -> tuple[bytes, int]:
@@ -142,8 +151,7 @@ def test_unauthenticated_client_is_disconnected(quorum: SaslQuorum) -> None:
         pytest.raises(NoLeader),
     ):
         client.describe_quorum()
-    texts = "".join(node.log_text for node in quorum.nodes.values())
-    assert "before the client has logged in" in texts
+    wait_until(lambda: "before the client has logged in" in texts(quorum), "a node says so")
 
 
 @pytest.mark.requirement("K631-12")
@@ -156,10 +164,11 @@ def test_user_is_never_treated_as_a_node_even_as_super_user(quorum: SaslQuorum) 
     )
     topic = elections.VoteRequestTopic(topic_name="__cluster_metadata", partitions=(part,))
     request = elections.VoteRequest(cluster_id=quorum.cluster_id, topics=(topic,))
-    answer = made.ask(address, apis.VOTE, 0, request, elections.VoteResponse, 5.0)
+    answer = made.ask(address, apis.VOTE, 0, request, elections.VoteResponse, 20.0)
     made.close()
     assert answer.error_code == 31
-    assert "nodes need certificates and can't log in by SASL" in quorum.nodes[1].log_text
+    line = "nodes need certificates and can't log in by SASL"
+    wait_until(lambda: line in quorum.nodes[1].log_text, "the node says so")
 
 
 def set_password(quorum: SaslQuorum, user: str, password: str) -> None:
@@ -176,16 +185,16 @@ def test_password_change_closes_sessions_of_the_old_password(quorum: SaslQuorum)
 
     def asked(connections: Connections) -> bool:
         for address in addresses:
-            connections.ask(address, versions, 0, body, kind, 5.0)
+            connections.ask(address, versions, 0, body, kind, 20.0)
         return True
 
-    def can_log_in() -> bool:
+    def can_log_in(connections: Connections) -> bool:
         try:
-            return asked(made)
-        except AuthenticationFailed:  # a follower has not received the user yet
+            return asked(connections)
+        except AuthenticationFailed:  # a follower has not received the password yet
             return False
 
-    wait_until(can_log_in, "carol is known everywhere")
+    wait_until(lambda: can_log_in(made), "carol is known everywhere")
     set_password(quorum, "carol", "carols-second")
 
     def has_to_log_in_again() -> bool:
@@ -196,7 +205,7 @@ def test_password_change_closes_sessions_of_the_old_password(quorum: SaslQuorum)
 
     wait_until(has_to_log_in_again, "what was opened with the first password has ended")
     with_second = Connections("me", None, login_of("carol", "carols-second"))
-    wait_until(lambda: asked(with_second), "the second password is known")
+    wait_until(lambda: can_log_in(with_second), "the second password is known")
     made.close()
     with_second.close()
 

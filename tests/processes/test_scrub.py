@@ -8,6 +8,7 @@ import pytest
 from quorum_node.exit_codes import ExitCode
 from support.local_quorum import LocalNode, LocalQuorum, wait_until
 from support.node_metrics import counter
+from support.patience import fetch_timeout
 
 pytestmark = [pytest.mark.slow, pytest.mark.requirement("K595-02")]
 
@@ -29,8 +30,7 @@ def flip(path: Path, position: int) -> None:
 def test_bit_rot_in_a_file_stops_the_node_as_a_failed_disk(
     make_quorum, victim: str, name: str
 ) -> None:
-    quorum: LocalQuorum = make_quorum(3)
-    quorum.form()
+    quorum: LocalQuorum = make_quorum(3, formed=True, properties=fetch_timeout(6000))
     for number in range(5):
         quorum.put(f"n{number}", "v")
     leader = quorum.leader

@@ -7,7 +7,7 @@ import pytest
 from support.local_quorum import LocalQuorum
 from support.shortest_timeouts import SHORTEST_MS, as_properties
 
-ROUNDS, ROUND_SECONDS = 4, 3.0
+ROUNDS, ROUND_SECONDS = 12, 3.0
 """A busy machine may hold a node up for longer than these timeouts: the calmest round counts."""
 
 

@@ -20,6 +20,7 @@ from quorum_node.quorumctl.main import main as quorumctl
 from support.client_properties import by_certificate
 from support.generated_certificates import Issued
 from support.local_quorum import LocalNode, wait_until
+from support.patience import PATIENT
 from support.tls_quorum import (
     TlsQuorum,
     certificate_of,
@@ -39,7 +40,7 @@ HELLO = encode_request(
 
 @pytest.fixture(scope="module")
 def quorum(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TlsQuorum]:
-    with TlsQuorum(tmp_path_factory.mktemp("tls"), 3) as made:
+    with TlsQuorum(tmp_path_factory.mktemp("tls"), 3, properties=PATIENT) as made:
         made.form()
         yield made
         made.close()
@@ -117,8 +118,13 @@ def test_peer_without_a_valid_certificate_is_logged_in_one_line(
     assert answered(node.port, client_context(quorum.folder("admin"), ca))
     for _ in range(3):
         assert not answered(node.port, context)
-    wait_until(lambda: warnings(node, since), "the node says so")
-    (line,) = warnings(node, since)
+
+    def refusals() -> list[str]:
+        """A node that is starved by other work on the machine may warn of something else."""
+        return [each for each in warnings(node, since) if "is refused at listener" in each]
+
+    wait_until(refusals, "the node says so")
+    (line,) = refusals()
     assert line.startswith(f"127.0.0.1 is refused at listener CONTROLLER: {why}")
     assert answered(node.port, client_context(quorum.folder("admin"), ca))
 

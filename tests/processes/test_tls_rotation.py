@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from quorum_node.exit_codes import ExitCode
 from support.generated_certificates import Issued
 from support.local_quorum import LocalNode, wait_until
+from support.patience import PATIENT
 from support.tls_quorum import (
     TlsQuorum,
     certificate_of,
@@ -26,7 +27,7 @@ pytestmark = pytest.mark.long
 
 @pytest.fixture
 def quorum(tmp_path: Path) -> Iterator[TlsQuorum]:
-    with TlsQuorum(tmp_path / "quorum", 3) as made:
+    with TlsQuorum(tmp_path / "quorum", 3, properties=PATIENT) as made:
         made.form()
         yield made
         made.close()
@@ -126,7 +127,8 @@ def test_leaf_certificates_are_renewed_under_load_without_a_failed_write(quorum:
     assert writer.failed == []
     assert epoch(quorum) == before, "there was an election"
     assert [node.process for node in quorum.nodes.values()] == processes
-    assert writer.longest_seconds < 1.0
+    # Far less than it takes to notice that a leader is silent.
+    assert writer.longest_seconds < 5.0
 
 
 def test_authority_is_replaced_under_load_and_the_old_one_is_no_longer_trusted(
@@ -175,11 +177,11 @@ def test_mismatched_key_and_certificate_change_nothing_and_are_reported(quorum: 
     assert fingerprint(quorum, node.id) == before
     quorum.put("still", "1")
     assert "continues to use the previous certificate" in node.log_text
-    assert gauge(node, quorum, "certificate_problem") == 1.0
+    wait_until(lambda: gauge(node, quorum, "certificate_problem") == 1.0, "the metric says so")
     quorum.issue_for("member", node.id)
     wait_until(lambda: fingerprint(quorum, node.id) != before, "the corrected pair is used")
     assert quorum.local(node.id)["tls"]["problem"] is None
-    assert gauge(node, quorum, "certificate_problem") == 0.0
+    wait_until(lambda: gauge(node, quorum, "certificate_problem") == 0.0, "the metric says so")
     ends = gauge(node, quorum, "certificate_not_after_seconds")
     assert (
         0

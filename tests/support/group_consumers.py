@@ -27,7 +27,7 @@ class GroupConsumer:
                 "group.id": group,
                 "auto.offset.reset": "earliest",
                 "enable.auto.commit": False,
-                "session.timeout.ms": 10_000,
+                "session.timeout.ms": 45_000,
                 "topic.metadata.refresh.interval.ms": 2000,
                 **given,
             }

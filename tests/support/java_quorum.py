@@ -95,7 +95,7 @@ class JavaQuorum:
             if each.process is not None and each.process.poll() is None:
                 with contextlib.suppress(ProcessLookupError):
                     each.process.kill()
-                    each.process.wait(10)
+                    each.process.wait(60)
         self.client.close()
 
     # -- stock controllers

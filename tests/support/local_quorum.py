@@ -14,13 +14,14 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import httpx
 
 from quorum_node.fresh_uuid import fresh_uuid
 from quorum_node.records.identity import uuid_text
 from support.certified_members import UNCERTIFIED, CertifiedMembers, needs_certificates
+from support.node_process import NodeProcess
 from support.ports import free_ports
 
 T = TypeVar("T")
@@ -45,6 +46,10 @@ _RETRIED = {
 }
 """Errors that a user would retry; repeating a put or a voter change is harmless."""
 
+_NOBODY_LEADS = {"NO_LEADER", "NOT_LEADER", "OWN_EPOCH_NOT_COMMITTED"}
+_LEADERLESS = (409, MISDIRECTED, 503)
+"""Statuses of these errors. Nothing was carried out."""
+
 
 class WaitTimeout(AssertionError):
     """A condition did not come true in time."""
@@ -62,24 +67,6 @@ def wait_until(
         if time.monotonic() > deadline:
             raise WaitTimeout(f"not within {timeout_seconds} s: {what}")
         time.sleep(_POLL_SECONDS)
-
-
-class NodeProcess(Protocol):
-    """What is used of `subprocess.Popen`."""
-
-    pid: int
-
-    def poll(self) -> int | None:
-        """The exit code, None while it runs."""
-
-    def wait(self, timeout: float | None = None) -> int:
-        """The exit code, once it has ended."""
-
-    def send_signal(self, number: signal.Signals) -> None:
-        """Send it, if it still runs."""
-
-    def kill(self) -> None:
-        """SIGKILL."""
 
 
 def _start_cold(prefix: list[str], module: str, arguments: list[str], log: Path) -> NodeProcess:
@@ -230,7 +217,7 @@ class LocalQuorum:
             if node.process is not None and node.process.poll() is None:
                 with contextlib.suppress(ProcessLookupError):
                     node.process.kill()
-                    node.process.wait(10)
+                    node.process.wait(60)
         self.client.close()
 
     scheme = "http"
@@ -357,10 +344,18 @@ class LocalQuorum:
     def answered(
         self, method: str, path: str, node_id: int | None = None, **kwargs: Any
     ) -> httpx.Response:
-        """As `request`, of a quorum in which somebody answers."""
-        answer = self.request(method, path, node_id, **kwargs)
-        assert answer is not None
-        return answer
+        """As `request`, of a quorum in which somebody answers. Without `node_id` it waits for a leader that answers: where there is
+        none, as during an election, nothing was carried out."""
+
+        def led() -> httpx.Response | None:
+            answer = self.request(method, path, node_id, **kwargs)
+            if answer is None and method == "GET":
+                return None  # late on a busy machine; reading again changes nothing
+            assert answer is not None
+            refused = answer.json().get("code") if answer.status_code in _LEADERLESS else None
+            return answer if node_id is not None or refused not in _NOBODY_LEADS else None
+
+        return wait_until(led, f"a leader answers {method} {path}")
 
     def request(
         self, method: str, path: str, node_id: int | None = None, **kwargs: Any
@@ -467,8 +462,8 @@ class LocalQuorum:
         """Every committed record of one node's own log."""
         offset = 0
         while True:
-            answer = self.request("GET", f"/v1/log?fromOffset={offset}&maxRecords=5000", node_id)
-            assert answer is not None
+            path = f"/v1/log?fromOffset={offset}&maxRecords=5000"
+            answer = wait_until(lambda path=path: self.request("GET", path, node_id), "its log")  # type: ignore[misc]
             assert answer.is_success, answer.text
             page = answer.json()
             yield from page["records"]

@@ -106,7 +106,7 @@ class PythonBrokers:
             if node.is_running and node.process is not None:
                 with contextlib.suppress(ProcessLookupError):
                     node.process.kill()
-                    node.process.wait(10)
+                    node.process.wait(60)
 
     @property
     def bootstrap(self) -> str:
@@ -218,22 +218,38 @@ class PythonBrokers:
             ),
             timeout_ms=10_000,
         )
-        answer = self.ask(requested, CREATE_TOPICS, body)
-        assert isinstance(answer, create_topics.CreateTopicsResponse)
-        assert not answer.topics[0].error_code, answer
+        self._create(requested, body)
         for broker_id in told:
             wait_until(
                 lambda broker_id=broker_id: all(  # type: ignore[misc]
                     self.leader(name, broker_id, number) is not None for number in range(partitions)
                 ),
                 f"broker {broker_id} knows {name}, and its leaders serve it",
-                20,
+                60,
             )
         found = self.metadata(told[0], [name])
         assert found is not None
         topic_id = found.topics[0].topic_id
         assert topic_id is not None
         return topic_id
+
+    def _create(self, requested: int, body: create_topics.CreateTopicsRequest) -> None:
+        """Repeated while the controllers elect a leader. An attempt that timed out may have been carried out."""
+        codes: list[int] = []
+
+        def created() -> bool:
+            answer = self.ask(requested, CREATE_TOPICS, body)
+            assert isinstance(answer, create_topics.CreateTopicsResponse)
+            codes.append(answer.topics[0].error_code)
+            repeated = ErrorCode.REQUEST_TIMED_OUT in codes
+            if codes[-1] in (ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT):
+                return False
+            assert not codes[-1] or (repeated and codes[-1] == ErrorCode.TOPIC_ALREADY_EXISTS), (
+                answer
+            )
+            return True
+
+        wait_until(created, f"{body.topics[0].name} is created", 60)
 
     def leader(self, topic: str, told_by: int, partition: int = 0) -> int | None:
         """The live leader of a partition according to a broker. If it is one of these brokers, it must serve the partition already: the metadata of other brokers names it earlier, and it refuses requests until then."""

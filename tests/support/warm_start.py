@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from support import local_quorum, warm_process
-from support.local_quorum import NodeProcess, NodeStart
+from support.local_quorum import NodeStart
+from support.node_process import NodeProcess
 from support.parallel_stages import stage_of
 from support.warm_process import WarmProcess, WarmStart
 

@@ -47,7 +47,7 @@ def program() -> Path:
     return target
 
 
-def check(groups: Iterable[Group], pictures: Path, timeout_seconds: float = 20.0) -> list[Verdict]:
+def check(groups: Iterable[Group], pictures: Path, timeout_seconds: float = 100.0) -> list[Verdict]:
     """A result for every history; `timeout_seconds` for each."""
     pictures.mkdir(parents=True, exist_ok=True)
     request = {

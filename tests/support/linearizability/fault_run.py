@@ -24,7 +24,7 @@ BEFORE, DURING, AFTER = 8, 4, 8
 """Operations that every history has at least before, during (or during the recovery) and after."""
 _LONGEST_FAULT_SECONDS = 0.5
 """How long a fault stays after it has shown its effect, at most."""
-_DRAIN_SECONDS = 10.0
+_DRAIN_SECONDS = 60.0
 
 
 class FaultRun:

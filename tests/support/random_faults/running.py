@@ -7,7 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from uuid import UUID
 
+from quorum_node.protocol.metadata import MetadataTopic
 from support.linearizability.network import require_namespaces
+from support.local_quorum import wait_until
 from support.loop_disk import require_loop_disks
 from support.random_faults import partition_requests
 from support.random_faults.acts import CATALOGUE, MIN_ISR, REFUSED, Doing, NotDone, Stage
@@ -176,9 +178,16 @@ def collect(stage: Stage, producers: Sequence[Loading], history: Round) -> list[
             history.transactions += producer.transactions
     for name, topic in stage.additional.items():
         history.sent.append(Sent(name, (name, 0), [], topic.acknowledged, in_order=False))
-    topics = stage.cluster.topics()
+    names = [*stage.loaded, *stage.additional]
+
+    def known() -> dict[str, MetadataTopic] | None:
+        """On a busy machine it may be that nobody answers in time."""
+        topics = stage.cluster.topics()
+        return topics if all(each in topics for each in names) else None
+
+    topics = wait_until(known, "a broker knows all topics", _READ_S)
     found: list[str] = []
-    for name in [*stage.loaded, *stage.additional]:
+    for name in names:
         topic_id = topics[name].topic_id
         assert topic_id is not None
         for each in topics[name].partitions:
@@ -224,14 +233,22 @@ def _same_end(cluster: Cluster, topic_id: UUID, key: PartitionName) -> dict[int,
 
 
 def _on_disk(cluster: Cluster, key: PartitionName, replicas: dict[int, Content]) -> Iterable[str]:
+    """Differences that stay: a replica may just be moved to another directory, and segments before its start be removed."""
     for broker_id, content in replicas.items():
-        try:
-            folder = cluster.log_folder(broker_id, *key)
-        except FileNotFoundError as error:
-            yield f"broker {broker_id} has no folder {error}"
-            continue
-        for each in differences_on_disk(folder, content):
-            yield f"broker {broker_id}, {key[0]}-{key[1]}: {each}"
+        deadline = time.monotonic() + _READ_S
+        found = _in_files(cluster, key, broker_id, content)
+        while found and time.monotonic() < deadline:
+            time.sleep(_LOOK_S)
+            found = _in_files(cluster, key, broker_id, content)
+        yield from found
+
+
+def _in_files(cluster: Cluster, key: PartitionName, broker_id: int, content: Content) -> list[str]:
+    try:
+        found = differences_on_disk(cluster.log_folder(broker_id, *key), content)
+    except FileNotFoundError as error:
+        return [f"broker {broker_id} has no file {error}"]
+    return [f"broker {broker_id}, {key[0]}-{key[1]}: {each}" for each in found]
 
 
 def _report(plan: Plan, root: Path, action_log: list[str], found: list[str]) -> str:
