@@ -2,7 +2,6 @@
 
 import asyncio
 import math
-import socket
 import struct
 from collections.abc import Callable
 
@@ -29,6 +28,7 @@ from quorum_node.server.observing.metrics import Metrics
 from support.kept_bytes import Wire
 from support.known_user import Known
 from support.listener_settings import listener_settings
+from support.ports import free_ports
 
 ANSWER = ApiVersionsResponse(error_code=0, api_keys=())
 MAX_BYTES = 1 << 20
@@ -186,10 +186,7 @@ def test_each_listener_has_its_own_name_limits_and_counters() -> None:
             callers.append(inbound.caller.listener)
             inbound.reply(ANSWER)
 
-        with socket.socket() as first, socket.socket() as second:
-            for each in (first, second):
-                each.bind(("127.0.0.1", 0))
-            ports = [each.getsockname()[1] for each in (first, second)]
+        ports = free_ports(2)
         settings = (
             listener_settings("CONTROLLER", port=ports[0]),
             listener_settings("TOOLS", port=ports[1], max_request_bytes=1 << 10),
