@@ -175,7 +175,7 @@ def strict_server(folder: Path, *, alerts: bool) -> tuple[socket.socket, threadi
         with contextlib.suppress(OSError):
             while True:
                 connection, _ = listening.accept()
-                with contextlib.suppress(ssl.SSLError), connection:
+                with contextlib.suppress(ssl.SSLError, ConnectionError), connection:
                     context.wrap_socket(connection, server_side=True).close()
 
     thread = threading.Thread(target=serve)
