@@ -4,7 +4,7 @@ import gc
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 pytest.register_assert_rewrite("support")
 
@@ -15,8 +15,8 @@ pytest_plugins = [
     "support.warm_start",
 ]
 
-# How long an example takes says something about the machine, not about the code.
-settings.register_profile("patient", deadline=None)
+# How long an example takes, or is drawn, says something about the machine, not about the code.
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
 
 

@@ -51,8 +51,12 @@ def test_backup_cron_job_is_accepted_and_restored_and_its_job_gets_its_settings(
     end_backup(quorum, "q-backup-now", successful=True)
     wait_reason(quorum, "BackupRecent")
     assert quorum.status()["backup"]["lastSuccessAt"]
-    events = {each["reason"] for each in shared_quorum.env.events("q")}
-    assert "BackupWritten" in events
+    # Posted beside the status, in no order.
+    wait_for(
+        "the event",
+        lambda: "BackupWritten" in {each["reason"] for each in shared_quorum.env.events("q")},
+        timeout_s=_LOOK_S,
+    )
     quorum.patch({"backup": None})
     wait_reason(quorum, "Disabled")
     assert api.find(path) is None

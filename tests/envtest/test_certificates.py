@@ -73,8 +73,10 @@ def test_quorum_of_three_forms_with_certificates_and_loads_a_renewed_leaf(env: E
     pod = pods(quorum)[0]
     address = quorum.api.get(kube.core(env.namespace, "pods", pod))["status"]["podIP"]
     with httpx.Client(verify=False, trust_env=False) as stranger:
-        assert stranger.get(f"http://{address}:8080/readyz").is_success, (
-            "probes need a client certificate"
+        wait_for(
+            "probes need no client certificate",
+            lambda: stranger.get(f"http://{address}:8080/readyz").is_success,
+            timeout_s=MOVE_TIMEOUT_S,
         )
         assert stranger.get(f"http://{address}:8080/v1/node").status_code == 404
         assert stranger.get(f"https://{address}:8443/v1/node").status_code == 401

@@ -7,7 +7,7 @@ import contextlib
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -84,34 +84,28 @@ class Empty:
         run([*self._kubectl, *arguments], timeout_s=60)
 
     def add_quorum(self) -> None:
-        def served() -> bool:
-            found = self.api.find(_DEFINITION) or {}
-            conditions = found.get("status", {}).get("conditions") or []
-            return any(c["type"] == "Established" and c["status"] == "True" for c in conditions)
-
-        wait_for("the definition is served", served, timeout_s=20)
+        self._wait_listed(kube.quorums)  # the condition Established is earlier
         self.api.create(kube.quorums("default"), _QUORUM)
 
     def has_quorum(self) -> bool:
         return self.api.find(kube.quorums("default", "q")) is not None
 
-    def wait_listed(self) -> None:
-        """Until resources of each kind can be listed. The deletion of a definition before that is retried with backoff,
-        as the API server can't list its remaining resources.
-        """
-
+    def _wait_listed(self, *kinds: Callable[[str], str]) -> None:
         def listed() -> bool:
             try:
-                return all(
-                    self.api.list(of("default")) is not None
-                    for of in (kube.quorums, kube.reassignments)
-                )
+                return all(self.api.list(of("default")) is not None for of in kinds)
             except ApiError as error:
-                if error.status == _NOT_READY:
+                if error.status in {404, _NOT_READY}:
                     return False
                 raise
 
         wait_for("resources are listed", listed, timeout_s=60)
+
+    def wait_listed(self) -> None:
+        """Until resources of each kind can be listed. The deletion of a definition before that is retried with backoff,
+        as the API server can't list its remaining resources.
+        """
+        self._wait_listed(kube.quorums, kube.reassignments)
 
     def wait_gone(self) -> None:
         """A definition goes after its last resource, and a namespace after its last object: one with

@@ -42,8 +42,7 @@ class Moves:
         self._proxy = proxy
         self.quorum: ApiServerQuorum = env.create(1)
         (pod,) = self.quorum.pods()
-        described = self.quorum.describe()
-        assert described is not None
+        described = wait_for("a description", self.quorum.describe, timeout_s=_TIMEOUT_S)
         address = (pod["status"]["podIP"], _KAFKA_PORT)
         self.brokers = DatalessBrokers(address, described.document["clusterId"], range(11, 15))
         self.brokers.create("t", *[(11, 12)] * _PARTITIONS)

@@ -129,8 +129,14 @@ def test_confirmed_recovery_grows_a_survivor_back_to_three_voters_with_all_its_r
         name = quorum.pod_of(voter.id, voter.uuid)
         wait_for("all is replicated", lambda: values.held_by(name, early) == early, timeout_s=20)  # noqa: B023
         assert values.held_by(name, late) == [], "records beyond the reported end were not lost"
-    reasons = {each["reason"] for each in env.events("q")}
-    assert {"QuorumLost", "BeginRecovery", "QuorumRegained"} <= reasons
+    wait_for(
+        "the events",  # posted beside the status, in no order
+        lambda: (
+            {"QuorumLost", "BeginRecovery", "QuorumRegained"}
+            <= {each["reason"] for each in env.events("q")}
+        ),
+        timeout_s=30,
+    )
 
     # The confirmation is still in the spec, and no longer matches a replica.
     keys = after.keys

@@ -80,9 +80,9 @@ def test_exceeded_quota_is_reported_and_the_quorum_grows_when_it_is_raised(
     )
     quorum.scale(3)
     wait_refused(quorum, "QuotaExceeded", "StatefulSet/q-2-1")
-    assert told(env, "exceeded quota")
+    wait_for("an event reports it", lambda: told(env, "exceeded quota"), timeout_s=30)
     assert calls_per_s(proxy) < _CALLS_PER_S
-    assert quorum.describe() is not None, "the quorum stopped serving"
+    wait_for("the quorum serves", quorum.describe, timeout_s=30)
     env.api.delete(quota)
     quorum.wait_ready(3, timeout_s=2 * MOVE_TIMEOUT_S)
     wait_for("nothing is refused", lambda: quorum.condition_is("Refused", "False"), timeout_s=30)
@@ -120,7 +120,7 @@ def test_quota_that_rejects_pods_or_claims_of_a_stateful_set_is_reported(
         seen=quorum.summary,
     )
     assert calls_per_s(proxy) < _CALLS_PER_S
-    assert quorum.describe() is not None, "the quorum stopped serving"
+    wait_for("the quorum serves", quorum.describe, timeout_s=30)
     env.api.delete(quota)
     quorum.wait_healthy(3, timeout_s=2 * MOVE_TIMEOUT_S)
     wait_for("nothing is refused", lambda: quorum.condition_is("Refused", "False"), timeout_s=30)
@@ -174,7 +174,7 @@ def test_admission_policy_that_rejects_one_object_does_not_block_others(
         )  # the API server applies a new policy after a moment, and reports nowhere when
         quorum.patch({"tolerations": [{"key": "x", "operator": "Exists"}]})
         wait_refused(quorum, "AdmissionDenied", "StatefulSet/q-2-1")
-        assert told(env, "q-2-1 is frozen")
+        wait_for("an event reports it", lambda: told(env, "q-2-1 is frozen"), timeout_s=30)
 
         def tolerant() -> set[str]:
             return {

@@ -22,6 +22,8 @@ from support.previous_version import OPERATOR_OF_ONE_VERSION, NoHistory, previou
 pytestmark = pytest.mark.envtest
 
 OLD, NEW = "v1alpha1", "v1beta1"
+_TAKES_IT_UP = {404, 429, 500, 503}
+"""What the API server may answer while it takes up a changed definition."""
 _WINDOW = {"start": "0 2 * * sat", "durationMinutes": 60, "timeZone": "UTC"}
 SPEC: Json = {
     "replicas": 5,
@@ -91,8 +93,13 @@ def rewritten(api: Kube, path: str) -> bool:
     """Write the object unchanged; True if it was stored in the other version. Until the API server has applied the changed
     definition it stores nothing, since nothing has changed.
     """
-    found = api.get(path)
-    put: Json = api.call("PUT", path, found)
+    try:
+        found = api.get(path)
+        put: Json = api.call("PUT", path, found)
+    except ApiError as error:
+        if error.status not in _TAKES_IT_UP:
+            raise
+        return False
     return bool(put["metadata"]["resourceVersion"] != found["metadata"]["resourceVersion"])
 
 

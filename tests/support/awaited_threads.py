@@ -1,6 +1,25 @@
 """The threads of log directories, which a test can wait for without giving up its turn of the loop."""
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
 from quorum_node.server.broker.directory_threads import DirectoryThreads
+
+
+def when_waited_for(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
+    """Call `act` whenever somebody begins to wait for the end of a pool of threads: its work is held up until then."""
+    shut_down = ThreadPoolExecutor.shutdown
+
+    def waited(
+        pool: ThreadPoolExecutor, wait: bool = True, *, cancel_futures: bool = False
+    ) -> None:
+        if wait:
+            act()
+        shut_down(pool, wait, cancel_futures=cancel_futures)
+
+    monkeypatch.setattr(ThreadPoolExecutor, "shutdown", waited)
 
 
 class AwaitedThreads(DirectoryThreads):

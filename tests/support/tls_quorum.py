@@ -17,6 +17,8 @@ from support.local_quorum import TOKEN, LocalNode, LocalQuorum
 
 NAMESPACE, NAME = "ns", "demo"
 HOURS = timedelta(hours=1)
+A_RUN = 12 * HOURS
+"""Certificates of modules are made when the tests are collected, and have to last until the run comes to them."""
 POLL_MS = 100
 
 
@@ -36,7 +38,7 @@ def certificate_of(
     issuer: Issued,
     *,
     start: timedelta = -HOURS,
-    end: timedelta = HOURS,
+    end: timedelta = A_RUN,
     hosts: tuple[str, ...] = ("127.0.0.1", "localhost"),
 ) -> Issued:
     """For a member, a broker or a client of the quorum."""

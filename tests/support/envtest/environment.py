@@ -27,7 +27,7 @@ OTHER_NODE_IMAGE = "quorum-node:harness-next"
 """The same program under another name."""
 SIMULATED_NODE_IMAGE = "quorum-node:crowd"
 """No program: its nodes are stand-ins in the harness itself."""
-_REMOVAL_TIMEOUT_S = 30.0
+_REMOVAL_TIMEOUT_S = 120.0
 _LOG_TAIL_LINES = 60
 _POD_TAIL_LINES = 12
 _SETTINGS = {

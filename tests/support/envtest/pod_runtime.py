@@ -122,7 +122,8 @@ class PodRuntime:
                     self.waiting_for = str(missing)
                     self._dirty.set()
                     if isinstance(missing, MountFailed):
-                        await self._report_mount_failure(str(missing))
+                        with contextlib.suppress(ApiError, httpx.HTTPError):
+                            await self._report_mount_failure(str(missing))
                 await asyncio.sleep(_RETRY_S)
 
     def _container(self, spec: Json, variables: dict[str, str]) -> Container:
@@ -152,7 +153,7 @@ class PodRuntime:
         return Container(spec, self.address, folder, prepare, self._dirty.set)
 
     async def _report(self) -> None:
-        path = f"/api/v1/namespaces/{self.namespace}/pods/{self.name}/status"
+        path = f"{_path(self.namespace, self.name)}/status"
         while not self._silent:
             await self._dirty.wait()
             self._dirty.clear()
@@ -160,13 +161,21 @@ class PodRuntime:
             body = {"metadata": {"uid": self.uid}, "status": self._status()}
             try:
                 await self._api.merge(path, body)
-            except ApiError as error:
-                if error.status in (404, 409):
+            except (ApiError, httpx.HTTPError) as error:
+                refused = isinstance(error, ApiError) and error.status in (404, 409)
+                if refused and await self._is_gone():
                     return
-                raise
-            except httpx.HTTPError:
+                # The API server restarts or is busy, or others change the pod again and again.
                 self._dirty.set()
                 await asyncio.sleep(_RETRY_S)
+
+    async def _is_gone(self) -> bool:
+        """Whether the API server has no such pod, or another one of this name."""
+        try:
+            found = await self._api.get(_path(self.namespace, self.name))
+        except (ApiError, httpx.HTTPError):
+            return False
+        return found is None or found["metadata"]["uid"] != self.uid
 
     def _status(self) -> Json:
         ready = bool(self.containers) and all(each.ready for each in self.containers)
@@ -232,6 +241,11 @@ class PodRuntime:
             "ready": False,
             "restartCount": 0,
         }
+
+
+def _path(namespace: str, name: str) -> str:
+    """Of a pod."""
+    return f"/api/v1/namespaces/{namespace}/pods/{name}"
 
 
 def _condition(kind: str, holds: bool) -> Json:

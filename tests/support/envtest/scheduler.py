@@ -64,9 +64,13 @@ class Scheduler:
             await self._refuse(pod, "no node is available for the pod")
             return
         self._assumed[uid] = where
-        for claim in missing:
-            await self._provide(claim, where)
-        await self._bind(pod, where)
+        try:
+            for claim in missing:
+                await self._provide(claim, where)
+            await self._bind(pod, where)
+        except BaseException:
+            del self._assumed[uid]  # it is tried again
+            raise
 
     async def reclaim(self, volume: Json) -> None:
         """A released volume of the class is deleted with its bytes, as its policy says."""

@@ -84,7 +84,8 @@ def _mutate(name: str, seconds: int, corpus: Path, directory: Path) -> None:
     guarded = _guarded(RUNNABLE[name])
     seeds = [path.read_bytes() for path in sorted(corpus.iterdir())]
     until, tried = time.monotonic() + seconds, 0
-    while time.monotonic() < until:
+    # On a busy machine a few seconds may not do for as many inputs as there are seeds.
+    while time.monotonic() < until or tried < len(seeds):
         data = bytearray(rng.choice(seeds))
         for _ in range(rng.randint(0, 4)):
             if data:

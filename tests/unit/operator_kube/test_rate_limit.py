@@ -3,6 +3,7 @@
 import asyncio
 import json
 import time
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -60,10 +61,15 @@ class Answering:
 SMALL = CallLimits(Limit(200.0, 60), Limit(20.0, 10))
 
 
-def run_for(seconds: float, *running: Any) -> None:
+def run_for(seconds: float, *running: Any, until: Callable[[], bool] = lambda: True) -> None:
+    """At least so long, and until this holds."""
+
     async def run() -> None:
         tasks = [asyncio.create_task(each) for each in running]
         await asyncio.sleep(seconds)
+        async with asyncio.timeout(60):
+            while not until():  # noqa: ASYNC110 - the calls have no event
+                await asyncio.sleep(0.05)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -74,7 +80,7 @@ def run_for(seconds: float, *running: Any) -> None:
 def test_endless_caller_is_rate_limited() -> None:
     server = Answering()
     began = time.monotonic()
-    run_for(1.0, server.call_without_end("a"))
+    run_for(1.0, server.call_without_end("a"), until=lambda: server.calls > 10)
     took_s = time.monotonic() - began
     assert 10 < server.calls <= 10 + 20 * took_s + 1
 
@@ -82,7 +88,8 @@ def test_endless_caller_is_rate_limited() -> None:
 def test_total_of_all_callers_is_rate_limited() -> None:
     server = Answering()
     began = time.monotonic()
-    run_for(1.0, *(server.call_without_end(f"r{each}") for each in range(40)))
+    callers = (server.call_without_end(f"r{each}") for each in range(40))
+    run_for(1.0, *callers, until=lambda: server.calls > 60)
     took_s = time.monotonic() - began
     assert 60 < server.calls <= 60 + 200 * took_s + 40
 

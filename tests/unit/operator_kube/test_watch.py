@@ -274,10 +274,11 @@ async def test_watch_that_ends_immediately_is_repeated_with_backoff(
 async def test_cache_becomes_stale_shortly_after_its_watch_ended(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(module, "TRUSTED_S", 2.0)
+    monkeypatch.setattr(module, "TRUSTED_S", 3600.0)
     server = Server(deque([page(pod("x", 1), version=7)]), deque([[Cut], *([503] * 1000)]))
     async with watching(server) as (watch, _):
         await until(lambda: len(server.versions) > 2)
         assert watch.is_current()
+        monkeypatch.setattr(module, "TRUSTED_S", 0.2)
         await until(lambda: not watch.is_current(), timeout_s=30)
         assert names(watch) == ["x"]

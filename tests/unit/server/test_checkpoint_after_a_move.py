@@ -26,6 +26,7 @@ async def test_loop_does_not_wait_for_it(tmp_path: Path, monkeypatch: pytest.Mon
     assert isinstance(data, bytes)
     assert produce(replica, data)
     acts: list[tuple[str, int]] = []
+    stored: list[object] = []
 
     def checkpoint(directory: OpenDataDirectory) -> None:
         acts.append(("checkpoint", threading.get_ident()))
@@ -33,7 +34,7 @@ async def test_loop_does_not_wait_for_it(tmp_path: Path, monkeypatch: pytest.Mon
 
     def delete(directory: LogDirectory, replica: tuple[str, int]) -> None:
         acts.append(("delete", threading.get_ident()))
-        assert read_offsets(tmp_path / "b" / HIGH_WATERMARKS, POSIX) == {("t", 0): 1}
+        stored.append(read_offsets(tmp_path / "b" / HIGH_WATERMARKS, POSIX))
         remove(directory, replica)
 
     store, remove = OpenDataDirectory.checkpoint, LogDirectory.delete
@@ -41,9 +42,11 @@ async def test_loop_does_not_wait_for_it(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(LogDirectory, "delete", delete)
     hosted.replicas.moves.request(replica, b)
     async with asyncio.timeout(20):
-        while not any(act == "delete" for act, _ in acts):  # noqa: ASYNC110 - it has no event
+        while not stored:  # noqa: ASYNC110 - it has no event
             await asyncio.sleep(0.01)
-    assert [act for act, _ in acts] == ["checkpoint", "delete"]
+    assert stored == [{("t", 0): 1}]
+    # On a busy machine the checkpoints of every five seconds are among them.
+    assert {act for act, _ in acts} == {"checkpoint", "delete"}
     assert threading.get_ident() not in {thread for _, thread in acts}
     hosted.replicas.close()
     hosted.directories.close(None)

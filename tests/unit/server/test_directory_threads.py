@@ -5,7 +5,10 @@ import threading
 import time
 from uuid import UUID
 
+import pytest
+
 from quorum_node.server.broker.directory_threads import THREADS, TURN_SECONDS, DirectoryThreads
+from support.awaited_threads import when_waited_for
 
 A, B = UUID(int=1), UUID(int=2)
 
@@ -32,14 +35,15 @@ async def test_slow_results_are_taken_one_in_a_turn_also_after_a_pause_of_the_lo
     threads.close()
 
 
-async def test_end_begins_no_work_of_one_directory_while_it_waits_for_another() -> None:
+async def test_end_begins_no_work_of_one_directory_while_it_waits_for_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     threads = DirectoryThreads()
     closing, begun = threading.Event(), threading.Event()
+    when_waited_for(monkeypatch, closing.set)
     threads.run(A, lambda: closing.wait(60) and begun.wait(0.5), lambda _: None)
     for _ in range(THREADS):
         threads.run(B, lambda: closing.wait(60), lambda _: None)
     threads.run(B, begun.set, lambda _: None)
-    timer = threading.Timer(0.2, closing.set)
-    timer.start()
     threads.close()
     assert not begun.is_set()

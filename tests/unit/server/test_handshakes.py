@@ -24,6 +24,7 @@ from support.generated_certificates import Issued, authority, issue, pem
 from support.tls_folder import look_again
 from support.tls_port import ANSWER, CA, HELLO, Port, at_a_port
 from support.tls_quorum import (
+    A_RUN,
     HOURS,
     certificate_of,
     new_authority,
@@ -73,7 +74,7 @@ def test_caller_has_the_identity_in_its_certificate(
 
 
 def named(name: str, *uris: str) -> Issued:
-    return issue(name, issuer=CA, start=now() - HOURS, end=now() + HOURS, uris=uris)
+    return issue(name, issuer=CA, start=now() - HOURS, end=now() + A_RUN, uris=uris)
 
 
 def test_certificate_of_another_naming_scheme_gets_the_role_of_the_mapping_rules(

@@ -1,7 +1,6 @@
 """Large incomplete requests are read in turns, at a bounded rate."""
 
 import asyncio
-import socket
 import struct
 
 import pytest
@@ -11,6 +10,7 @@ from quorum_node.server.listener.large_reads import BURST_BYTES, BYTES_PER_SECON
 from quorum_node.server.observing.metrics import Metrics
 from support.driven_loop import DrivenLoop
 from support.listener_settings import listener_settings
+from support.ports import free_ports
 
 PIECE_BYTES = 256 << 10
 
@@ -83,9 +83,7 @@ def test_many_large_requests_do_not_block_the_loop() -> None:
     """A real listener: what it takes from sixty connections in one turn of the loop is one piece, once they are large."""
 
     async def play() -> tuple[int, int]:
-        with socket.socket() as found:
-            found.bind(("127.0.0.1", 0))
-            port = found.getsockname()[1]
+        (port,) = free_ports(1)
         settings = listener_settings(port=port, max_request_bytes=8 << 20)
         listener = KafkaListener(
             settings, lambda inbound: None, Metrics(), lambda why, detail, peer: None

@@ -2,7 +2,6 @@
 
 import asyncio
 import math
-import socket
 import struct
 from collections.abc import Callable
 
@@ -29,6 +28,7 @@ from quorum_node.server.observing.metrics import Metrics
 from support.kept_bytes import Wire
 from support.known_user import Known
 from support.listener_settings import listener_settings
+from support.ports import free_ports
 
 ANSWER = ApiVersionsResponse(error_code=0, api_keys=())
 MAX_BYTES = 1 << 20
@@ -186,10 +186,7 @@ def test_each_listener_has_its_own_name_limits_and_counters() -> None:
             callers.append(inbound.caller.listener)
             inbound.reply(ANSWER)
 
-        with socket.socket() as first, socket.socket() as second:
-            for each in (first, second):
-                each.bind(("127.0.0.1", 0))
-            ports = [each.getsockname()[1] for each in (first, second)]
+        ports = free_ports(2)
         settings = (
             listener_settings("CONTROLLER", port=ports[0]),
             listener_settings("TOOLS", port=ports[1], max_request_bytes=1 << 10),
@@ -348,14 +345,16 @@ async def test_answers_that_wait_for_an_earlier_one_are_bounded() -> None:
     env.listener.handler = handle
     connection, wire = env.connect()
     connection.data_received(requests(*range(30)))
+    async with asyncio.timeout(10):
+        while connection.unsent_bytes <= 1 << 20:  # noqa: ASYNC110 - they may be encoded on a thread
+            await asyncio.sleep(0.001)
     for _ in range(100):
         await turns()
     assert len(handled) <= 10
     assert wire.frames() == []
     assert connection.unsent_bytes > 1 << 20
     env.asked[0].reply(ANSWER)
-    await wire.until(lambda: len(handled) == 30)
-    await turns()
+    await wire.until(lambda: len(wire.correlation_ids()) == 30)
     assert wire.correlation_ids() == handled == list(range(30))
     assert connection.unsent_bytes == 0
 

@@ -26,6 +26,7 @@ from quorum_node.server.broker.topic_lookup import Found, look_up
 from quorum_node.storage.errors import StorageFailure
 from quorum_node.storage.file_system import PosixFileSystem
 from quorum_node.storage.leader_epochs import read_checkpoint
+from support.awaited_threads import when_waited_for
 from support.controlled_cluster import ControlledCluster, directory_of
 from support.counted_syncs import CountedSyncs
 from support.data_batches import data_batch
@@ -311,7 +312,7 @@ async def test_logs_that_are_being_opened_count_for_the_choice_of_a_directory(
 
 
 async def test_stop_waits_for_logs_that_are_being_opened_and_begins_no_others(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hosted = HostedReplicas(tmp_path)
     hosted._create("many", ((ME,),) * PARTITIONS, {})
@@ -319,8 +320,7 @@ async def test_stop_waits_for_logs_that_are_being_opened_and_begins_no_others(
     files = Stalled()
     again = HostedReplicas(tmp_path, hosted.cluster, files=files, is_awaited=False)
     again.threads.finish_found()
-    timer = threading.Timer(0.2, files.go_on.set)
-    timer.start()
+    when_waited_for(monkeypatch, files.go_on.set)
     again.close()
     assert 0 < len(again.directory.logs) <= THREADS
     assert not list(again.replicas)

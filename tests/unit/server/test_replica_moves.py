@@ -46,6 +46,8 @@ pytestmark = pytest.mark.requirement("KV3-07")
 
 
 LARGE = 300_000
+SLOW = 4.0 * LARGE
+"""Bytes a second: a move of twenty such records is seen while it lasts, and goes on soon."""
 
 
 class Moves:
@@ -152,7 +154,7 @@ async def test_moved_replica_has_the_same_log_and_serves_on(tmp_path: Path) -> N
 async def test_directory_after_a_move_is_reported(tmp_path: Path) -> None:
     made = Moves(tmp_path)
     made.topic()
-    await asyncio.sleep(0.05)
+    await made.until(lambda: bool(made.hosted.controller.asked))
     _, answered = made.hosted.controller.asked[-1]
     made.move("b")
     await made.done()
@@ -221,6 +223,7 @@ async def test_log_that_is_truncated_during_a_move_is_copied_again(tmp_path: Pat
     follower = made.topic("t", OTHER, ME)
     batches = tuple(data_batch(n, value_bytes=LARGE) for n in range(20))
     fetched(follower, batches)
+    made.hosted.replicas.moves.limit(SLOW)
     made.move("b")
     await made.until(lambda: any(each.size_bytes for each in made.hosted.replicas.moves))
     follower.log.truncate_to(3)
@@ -255,6 +258,7 @@ async def test_failure_of_the_target_ends_the_move_and_the_replica_serves_on(
     replica = made.topic()
     for _ in range(20):
         assert produce(replica, bytes_of(LARGE))
+    made.hosted.replicas.moves.limit(SLOW)
     made.move("b")
     await made.until(lambda: any(each.size_bytes for each in made.hosted.replicas.moves))
     made.files.error = errno.EIO

@@ -110,7 +110,7 @@ class Server:
         writer = self.start("writer", "--max-count", str(count), "--interval-ms", "1")
         reads = ("--reads", str(self.reads), "--interval-ms", "2")
         checker = self.start("checker", *reads)
-        _, writer_errors = writer.communicate(timeout=30)
+        _, writer_errors = writer.communicate(timeout=120)
         assert writer.returncode == 0, writer_errors
         _wait_for_reads(self.reads)
         checker.terminate()
@@ -119,7 +119,7 @@ class Server:
 
 
 def _wait_for_reads(path: Path) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while not path.exists() or len(path.read_text().splitlines()) < 20:
         assert time.monotonic() < deadline, "the checker reads nothing"
         time.sleep(0.02)
