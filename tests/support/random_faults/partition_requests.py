@@ -118,14 +118,19 @@ def reassign(cluster: Cluster, topic: str, partition: int, replicas: Sequence[in
     return ErrorCode(answer.error_code or answer.responses[0].partitions[0].error_code)
 
 
+ANY_REPLICA = -2
+"""Kafka's replica id of a consumer for debugging, which followers answer as well."""
+
+
 def list_offsets(
     cluster: Cluster,
     leader: int,
     asked: Mapping[tuple[str, int], int],
     timestamp: int,
     isolation: int,
+    replica_id: int = -1,
 ) -> dict[tuple[str, int], ListOffsetsPartitionResponse]:
-    """The answers of a leader. `asked`: leader epoch by topic and partition, or -1. Raises one of NO_ANSWER."""
+    """The answers of a leader; with `replica_id` ANY_REPLICA, of any replica. `asked`: leader epoch by topic and partition, or -1. Raises one of NO_ANSWER."""
     topics = tuple(
         ListOffsetsTopic(
             name=name,
@@ -139,7 +144,7 @@ def list_offsets(
         )
         for name in sorted({name for name, _ in asked})
     )
-    body = ListOffsetsRequest(replica_id=-1, isolation_level=isolation, topics=topics)
+    body = ListOffsetsRequest(replica_id=replica_id, isolation_level=isolation, topics=topics)
     answer = cluster.request(leader, broker_apis.LIST_OFFSETS, body, 2.0)
     assert isinstance(answer, ListOffsetsResponse)
     return {

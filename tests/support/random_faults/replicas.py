@@ -23,7 +23,7 @@ from quorum_node.records.batches import TRANSACTIONAL_FLAG, Batch, split_batches
 from quorum_node.storage.broker.stored_records import decoded_records
 from support.random_faults.cluster import Cluster
 from support.random_faults.histories import Content, Entry, PartitionName
-from support.random_faults.partition_requests import list_offsets
+from support.random_faults.partition_requests import ANY_REPLICA, list_offsets
 
 _PRODUCER = Struct(">43xq")
 _ABORT_KEY = b"\0\0\0\0"
@@ -34,9 +34,9 @@ class NotReadable(Exception):
     """A replica answers with an error, or not at all."""
 
 
-def start_offset(cluster: Cluster, leader: int, name: PartitionName) -> int:
-    """Of a leader's log. Raises NotReadable, or one of NO_ANSWER."""
-    answers = list_offsets(cluster, leader, {name: -1}, EARLIEST_TIMESTAMP, 0)
+def start_offset(cluster: Cluster, broker_id: int, name: PartitionName) -> int:
+    """Of a replica's log. Raises NotReadable, or one of NO_ANSWER."""
+    answers = list_offsets(cluster, broker_id, {name: -1}, EARLIEST_TIMESTAMP, 0, ANY_REPLICA)
     if answers[name].error_code:
         raise NotReadable(f"start of the log: {ErrorCode(answers[name].error_code).name}")
     return answers[name].offset
@@ -45,7 +45,7 @@ def start_offset(cluster: Cluster, leader: int, name: PartitionName) -> int:
 def content_of(
     cluster: Cluster, broker_id: int, topic_id: UUID, partition: int, start: int
 ) -> Content:
-    """What a replica serves now, from `start` on, the start of the leader's log. Raises NotReadable, or one of NO_ANSWER."""
+    """What a replica serves now, from `start` on, the start of its own log or of the leader's, whichever is later. Raises NotReadable, or one of NO_ANSWER."""
     first = _fetched(cluster, broker_id, topic_id, partition, start, isolation=0)
     batches: list[Batch] = []
     offset, end = start, first.high_watermark

@@ -211,7 +211,9 @@ def _ends(stage: Stage, history: Round) -> dict[PartitionName, int]:
 
 
 def _same_end(cluster: Cluster, topic_id: UUID, key: PartitionName) -> dict[int, Content]:
-    """Of all replicas. A follower learns the last high watermark with its next fetch, and the first offset of its log as well."""
+    """Of all replicas. A follower learns the last high watermark with its next fetch, and the first offset of its log as well. That
+    of a leader that was deposed during a DeleteRecords may stay later than the new leader's, as with stock brokers.
+    """
     deadline = time.monotonic() + _READ_S
     while True:
         late = time.monotonic() > deadline
@@ -219,7 +221,9 @@ def _same_end(cluster: Cluster, topic_id: UUID, key: PartitionName) -> dict[int,
             leader = partition_of(cluster.topics()[key[0]], key[1]).leader_id
             start = start_offset(cluster, leader, key)
             found = {
-                each: content_of(cluster, each, topic_id, key[1], start)
+                each: content_of(
+                    cluster, each, topic_id, key[1], max(start, start_offset(cluster, each, key))
+                )
                 for each in cluster.plan.brokers
             }
         except (KeyError, NotReadable, *NO_ANSWER):
