@@ -29,7 +29,7 @@ from quorum_node.protocol.fetch import (
 from quorum_node.server.broker.assigned_replicas import AssignedReplicas
 from quorum_node.server.broker.hosted_replica import FetchAnswer, HostedReplica
 from quorum_node.server.broker.produce_api import EndpointTo
-from quorum_node.server.broker.topic_lookup import Found, May, anything, is_unnamed, look_up
+from quorum_node.server.broker.topic_lookup import Found, May, anything, look_up
 from quorum_node.server.broker.wire_errors import code_of
 from quorum_node.server.listener.port import InboundRequest
 from quorum_node.storage.broker.batch_walk import batch_at
@@ -66,18 +66,11 @@ class _Part:
 
     def keep_what_is_used(self, topics: dict[int, FetchTopic]) -> None:
         """Replace topic and partition by copies without other partitions and unknown fields. `topics`: the copies, by id of the original."""
-        topic, asked = self.topic, self.asked
+        topic = self.topic
         self.topic = topics.setdefault(
             id(topic), FetchTopic(topic=topic.topic, topic_id=topic.topic_id, partitions=())
         )
-        self.asked = FetchPartition(
-            partition=asked.partition,
-            current_leader_epoch=asked.current_leader_epoch,
-            fetch_offset=asked.fetch_offset,
-            last_fetched_epoch=asked.last_fetched_epoch,
-            log_start_offset=asked.log_start_offset,
-            partition_max_bytes=asked.partition_max_bytes,
-        )
+        self.asked = replace(self.asked, tagged_fields=())
 
     def answered(self, answer: FetchAnswer) -> None:
         """Store the core's answer, which replaces an earlier one."""
@@ -181,9 +174,10 @@ class FetchApi:
         asked: FetchPartition,
         may: May,
     ) -> _Part:
-        found: Found | ErrorCode = ErrorCode.UNKNOWN_TOPIC_ID
-        if not is_unnamed(topic.topic_id, inbound.request.version, _TOPIC_IDS_SINCE):
-            found = look_up(self._replicas, topic.topic_id, topic.topic, asked.partition, may)
+        by_id = inbound.request.version >= _TOPIC_IDS_SINCE
+        found = look_up(
+            self._replicas, topic.topic_id, topic.topic, asked.partition, may, by_id=by_id
+        )
         if isinstance(found, ErrorCode):
             return _Part(topic, asked, None, found)
         if found.replica is None:

@@ -42,7 +42,7 @@ from quorum_node.server.broker.assigned_replicas import AssignedReplicas
 from quorum_node.server.broker.group_coordinators import GroupCoordinators
 from quorum_node.server.broker.group_errors import group_code
 from quorum_node.server.broker.group_offset_outcomes import Deleted, Stored
-from quorum_node.server.broker.topic_lookup import May, is_unnamed, on_topics
+from quorum_node.server.broker.topic_lookup import May, on_topics
 from quorum_node.server.listener.port import InboundRequest
 from quorum_node.storage.broker.time_of_day import time_of_day_ms
 
@@ -122,6 +122,7 @@ class GroupOffsetsApi:
         collected: Stored,
     ) -> Iterator[None]:
         """Commit a part of the offsets. The parts are stored in their order, also if one of them fails."""
+        by_id = version >= _TOPIC_IDS_SINCE
         topics: dict[int, Topic | ErrorCode] = {}
         offsets: dict[TopicPartition, Committed] = {}
         refused: dict[tuple[int, int], ErrorCode] = {}
@@ -129,11 +130,7 @@ class GroupOffsetsApi:
             yield
             if number not in topics:
                 topic = body.topics[number]
-                topics[number] = (
-                    ErrorCode.UNKNOWN_TOPIC_ID
-                    if is_unnamed(topic.topic_id, version, _TOPIC_IDS_SINCE)
-                    else self._committable(topic.topic_id, topic.name, may)
-                )
+                topics[number] = self._committable(topic.topic_id, topic.name, may, by_id=by_id)
             found, index = topics[number], each.partition_index
             if isinstance(found, ErrorCode) or index not in found.partitions:
                 unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -165,19 +162,20 @@ class GroupOffsetsApi:
     def _is_gone(self, topic: Topic | ErrorCode) -> bool:
         return isinstance(topic, Topic) and self._topics.get(topic.topic_id) is None
 
-    def _topic(self, topic_id: UUID | None, name: str) -> Topic | ErrorCode:
-        if topic_id is not None:
-            return self._topics.get(topic_id) or ErrorCode.UNKNOWN_TOPIC_ID
-        return self._topics.named(name) or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    def _identified(self, topic_id: UUID | None) -> Topic | None:
+        """The topic of an id. An id of zeros is decoded as None."""
+        return None if topic_id is None else self._topics.get(topic_id)
 
-    def _committable(self, topic_id: UUID | None, name: str, may: May) -> Topic | ErrorCode:
+    def _committable(
+        self, topic_id: UUID | None, name: str, may: May, *, by_id: bool
+    ) -> Topic | ErrorCode:
         """The topic, or an error. In requests by name, a caller without the right does not learn whether the topic exists."""
-        found = self._topic(topic_id, name)
-        if found == ErrorCode.UNKNOWN_TOPIC_ID:
-            return found
-        if not may(found.name if isinstance(found, Topic) else name):
+        found = self._identified(topic_id) if by_id else self._topics.named(name)
+        if found is None and by_id:
+            return ErrorCode.UNKNOWN_TOPIC_ID
+        if not may(name if found is None else found.name):
             return ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        return found
+        return found or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     # -- OffsetFetch
 
@@ -308,7 +306,7 @@ class GroupOffsetsApi:
     ) -> Iterator[_Fetched]:
         name = topic.name
         if by_id:
-            found = None if topic.topic_id is None else self._topics.get(topic.topic_id)
+            found = self._identified(topic.topic_id)
             if found is None:
                 code = ErrorCode.UNKNOWN_TOPIC_ID
                 yield from (_Fetched(each, code) for each in topic.partition_indexes)

@@ -36,7 +36,7 @@ from quorum_node.server.broker.batch_validation import BatchValidation
 from quorum_node.server.broker.hosted_replica import HostedReplica
 from quorum_node.server.broker.internal_topics import INTERNAL_TOPICS
 from quorum_node.server.broker.producer_turns import Over, ProducerTurns
-from quorum_node.server.broker.topic_lookup import Found, May, anything, is_unnamed, look_up
+from quorum_node.server.broker.topic_lookup import Found, May, anything, look_up
 from quorum_node.server.broker.transaction_verification import TransactionVerification
 from quorum_node.server.broker.wire_errors import code_of
 from quorum_node.server.listener.port import InboundRequest
@@ -120,6 +120,12 @@ class ProduceApi:
             else:
                 done(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, -1)
 
+    def _look_up(
+        self, inbound: InboundRequest, topic: TopicProduceData, index: int, may: May = anything
+    ) -> Found | ErrorCode:
+        by_id = inbound.request.version >= _TOPIC_IDS_SINCE
+        return look_up(self._replicas, topic.topic_id, topic.name, index, may, by_id=by_id)
+
     def _produce(
         self,
         topic: TopicProduceData,
@@ -129,9 +135,7 @@ class ProduceApi:
         may: May,
         done: Callable[..., None],
     ) -> None:
-        found: Found | ErrorCode = ErrorCode.UNKNOWN_TOPIC_ID
-        if not is_unnamed(topic.topic_id, inbound.request.version, _TOPIC_IDS_SINCE):
-            found = look_up(self._replicas, topic.topic_id, topic.name, each.index, may)
+        found = self._look_up(inbound, topic, each.index, may)
         if isinstance(found, ErrorCode):
             done(found, -1)
             return
@@ -242,7 +246,7 @@ class ProduceApi:
         log_append_time_ms: int = -1,
         record_errors: tuple[RecordError, ...] = (),
     ) -> None:
-        found = look_up(self._replicas, topic.topic_id, topic.name, index)
+        found = self._look_up(collected.inbound, topic, index)
         start_offset, leader = -1, ProducedLeader()
         if isinstance(found, Found):
             if found.replica is not None and not error:

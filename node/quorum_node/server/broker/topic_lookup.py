@@ -40,22 +40,22 @@ class Found:
     replica: HostedReplica | None
 
 
-def is_unnamed(topic_id: UUID | None, version: int, ids_since: int) -> bool:
-    """Whether a request names a topic by an id of zeros, which is decoded as None. It counts as an unknown id."""
-    return topic_id is None and version >= ids_since
-
-
 def look_up(
     replicas: AssignedReplicas,
     topic_id: UUID | None,
     name: str,
     partition_id: int,
     may: May = anything,
+    *,
+    by_id: bool = False,
 ) -> Found | ErrorCode:
-    """The partition, or an error code. In requests by name, a caller without the right does not learn whether the topic exists."""
+    """The partition, or an error code. In requests by name, a caller without the right does not learn whether the topic exists.
+
+    `by_id`: the request names topics by id. An id of zeros, which is decoded as None, is unknown.
+    """
     topics = replicas.image.topics
-    if topic_id is not None:
-        topic = topics.get(topic_id)
+    if by_id:
+        topic = None if topic_id is None else topics.get(topic_id)
         if topic is None:
             return ErrorCode.UNKNOWN_TOPIC_ID
         name = topic.name
