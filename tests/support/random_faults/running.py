@@ -193,7 +193,8 @@ def collect(stage: Stage, producers: Sequence[Loading], history: Round) -> list[
         for each in topics[name].partitions:
             key = name, each.partition_index
             try:
-                history.replicas[key] = _same_end(stage.cluster, topic_id, key)
+                deleted_to = stage.deleted_to.get(key, 0)
+                history.replicas[key] = _same_end(stage.cluster, topic_id, key, deleted_to)
             except (KeyError, NotReadable, *NO_ANSWER) as error:
                 found.append(f"{name}-{each.partition_index} can't be read: {error!r}")
                 continue
@@ -210,9 +211,12 @@ def _ends(stage: Stage, history: Round) -> dict[PartitionName, int]:
     }
 
 
-def _same_end(cluster: Cluster, topic_id: UUID, key: PartitionName) -> dict[int, Content]:
+def _same_end(
+    cluster: Cluster, topic_id: UUID, key: PartitionName, deleted_to: int
+) -> dict[int, Content]:
     """Of all replicas. A follower learns the last high watermark with its next fetch, and the first offset of its log as well. That
-    of a leader that was deposed during a DeleteRecords may stay later than the new leader's, as with stock brokers.
+    of a leader that was deposed during a DeleteRecords may stay later than the new leader's, as with stock brokers, but not later than
+    `deleted_to`, the offset that was asked for.
     """
     deadline = time.monotonic() + _READ_S
     while True:
@@ -220,12 +224,10 @@ def _same_end(cluster: Cluster, topic_id: UUID, key: PartitionName) -> dict[int,
         try:
             leader = partition_of(cluster.topics()[key[0]], key[1]).leader_id
             start = start_offset(cluster, leader, key)
-            found = {
-                each: content_of(
-                    cluster, each, topic_id, key[1], max(start, start_offset(cluster, each, key))
-                )
-                for each in cluster.plan.brokers
-            }
+            found = {}
+            for each in cluster.plan.brokers:
+                own = min(start_offset(cluster, each, key), deleted_to)
+                found[each] = content_of(cluster, each, topic_id, key[1], max(start, own))
         except (KeyError, NotReadable, *NO_ANSWER):
             if late:
                 raise
