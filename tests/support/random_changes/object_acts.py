@@ -63,12 +63,17 @@ def _is_ready(pod: Json) -> bool:
 _ADOPT = re.compile(r"set spec.earlierClaims to \{policy: Adopt, clusterId: ([A-Za-z0-9_-]+)\}")
 
 
-def _adopts(operations: Operations, message: str) -> str:
-    """Goes on with the data, with the very cluster id that the condition prints."""
-    found = _ADOPT.search(message)
+def _adopted(operations: Operations, pattern: re.Pattern[str], message: str) -> str:
+    """Sets spec.earlierClaims to the cluster id in the message, and returns it."""
+    found = pattern.search(message)
     assert found is not None, message
     operations.want(earlierClaims={"policy": "Adopt", "clusterId": found[1]})
-    return f"spec.earlierClaims adopts the cluster {found[1]}"
+    return found[1]
+
+
+def _adopts(operations: Operations, message: str) -> str:
+    """Goes on with the data, with the very cluster id that the condition prints."""
+    return f"spec.earlierClaims adopts the cluster {_adopted(operations, _ADOPT, message)}"
 
 
 _MADE_WITH = re.compile(r"\b(?:data-)?[a-z][-a-z0-9]*-\d+-\d+(?:-0)?: ([A-Za-z0-9_-]+)")
@@ -76,10 +81,7 @@ _MADE_WITH = re.compile(r"\b(?:data-)?[a-z][-a-z0-9]*-\d+-\d+(?:-0)?: ([A-Za-z0-
 
 def _confirms(operations: Operations, message: str) -> str:
     """The id of StatefulSets or claims: the status is what somebody has edited."""
-    found = _MADE_WITH.search(message)
-    assert found is not None, message
-    operations.want(earlierClaims={"policy": "Adopt", "clusterId": found[1]})
-    return f"spec.earlierClaims confirms the cluster {found[1]}"
+    return f"spec.earlierClaims confirms the cluster {_adopted(operations, _MADE_WITH, message)}"
 
 
 CONFLICT = FinalCondition("IdentityMissing", "confirm the right one", _confirms)
