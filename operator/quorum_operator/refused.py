@@ -17,7 +17,8 @@ from quorum_operator.kube.refusal_words import advice_on, reason_in
 from quorum_operator.planner.conditions import TOKEN_REFUSED
 
 _TOO_MANY_REQUESTS = 429
-_BLIPS = 2
+_UNREPORTED_OUTAGES = 2
+"""Number of times in a row that a step fails because the API server is unavailable, without a report."""
 
 
 def is_outage(error: ApiError) -> bool:
@@ -54,7 +55,7 @@ def by_api(subject: str, error: ApiError) -> Refused:
 
 def passing(refused: Refused) -> Refused:
     """The same for an API server that is unavailable: reported only if it is repeated."""
-    return replace(refused, passing=_BLIPS)
+    return replace(refused, passing=_UNREPORTED_OUTAGES)
 
 
 def _reason(error: ApiError) -> str:

@@ -7,6 +7,11 @@ from urllib.parse import urlsplit
 from quorum_node.backups.manifest import BackupError
 
 SCHEME = "s3://"
+NO_ENDPOINT = (
+    "is not a URL of a host, without credentials and with a port up to 65535 if any:"
+    " write for example https://s3.example.com:9000"
+)
+"""End of a message about an endpoint, which is not shown: it may contain credentials."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +67,7 @@ def parse_place(
     if not bucket or not {".", ".."}.isdisjoint(parts):
         raise BackupError(f"{text!r} is not an address: write {SCHEME}BUCKET/PREFIX, without '..'")
     if endpoint is not None and not is_endpoint(endpoint):
-        raise BackupError(
-            "the endpoint is not a URL of a host, without credentials and with a port up to 65535 if any:"
-            " write for example https://s3.example.com:9000"
-        )
+        raise BackupError(f"the endpoint {NO_ENDPOINT}")
     return ObjectAddress(bucket, "/".join(parts), endpoint, region, path_style)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from quorum_node.backups.files import PIECE_BYTES
 from quorum_node.backups.manifest import BackupError
-from quorum_node.backups.object_address import ObjectAddress, is_endpoint
+from quorum_node.backups.object_address import NO_ENDPOINT, ObjectAddress, is_endpoint
 from quorum_node.missing_extra import advice
 
 PART_BYTES = 16 << 20
@@ -222,8 +222,7 @@ def connect(address: ObjectAddress, read_s: float = READ_S) -> ObjectStore:
 
 _WRONG_ENDPOINT = (
     "the endpoint in boto3's environment variables or configuration file (AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL,"
-    " endpoint_url) is not a URL of a host, without credentials and with a port up to 65535 if any: write for example"
-    " https://s3.example.com:9000"
+    f" endpoint_url) {NO_ENDPOINT}"
 )
 _IN_A_HEADER = re.compile("[!-~]+")
 

@@ -81,16 +81,16 @@ class IdentityLeft:
         return confirmed if confirmed in self._to_confirm else None
 
     @cached_property
-    def _to_confirm(self) -> frozenset[str | None]:
+    def _to_confirm(self) -> set[str | None]:
         """The ids of which the user may confirm one: the one of all StatefulSets and processes, which is no matter of
         opinion; without any those of the claims.
         """
         ids = {*self._sets.values(), *self._answers.values()}
         if not ids:
-            ids = {each.claim.marks.cluster_id for each in self.at.own_claims} - {None}
+            ids = {each.claim.marks.cluster_id for each in self.at.own_claims}
         elif len(ids) > 1:
-            return frozenset()
-        return frozenset(ids) - {None}
+            return set()
+        return ids - {None}
 
     @cached_property
     def founding(self) -> Founding | None:

@@ -43,9 +43,8 @@ class TokenFile:
             state = found.st_mtime_ns, found.st_ino, found.st_size
             if state == self._state:
                 return
-            tokens = tokens_in(
-                self._path.read_text("utf-8-sig")
-            )  # editors of Windows write a mark first
+            # Some editors of Windows write a byte order mark first.
+            tokens = tokens_in(self._path.read_text("utf-8-sig"))
         except (OSError, UnicodeDecodeError) as error:
             self._complain(f"can't be read: {error}")
             return

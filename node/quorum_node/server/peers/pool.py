@@ -4,8 +4,8 @@ One pool serves all partitions of the process. Requests of several partitions to
 and the answer is split again. With a single partition, nothing waits for the end of the turn (K595-31).
 
 Requests that may be parked have connections of their own, so that a vote never queues behind a parked fetch, a read that waits for its
-confirmation, or an answer of the active controller after a commit. So have the requests of clients that a broker forwards. A fetch (or read) of one partition does not queue behind
-another one either: it uses an idle connection, and there are at most as many as partitions.
+confirmation, or an answer of the active controller after a commit. So have the requests of clients that a broker forwards. A fetch (or
+read) of one partition does not queue behind another one either: it uses an idle connection, and there are at most as many as partitions.
 
 Every send ends in exactly one callback: a response, a failure (at once when the connection is refused or closed), or a timeout. A closed
 connection indicates that a leader has stopped, so it must be reported at once, and must be distinguishable from a timeout. Handles endpoints,

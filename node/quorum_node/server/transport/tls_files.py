@@ -136,9 +136,8 @@ class TlsFiles:
                 server_context(self.settings, material, self._asked),
                 client_context(self.settings, material),
             )
-        except (
-            OSError
-        ) as error:  # includes ssl.SSLError; others: no file descriptor or no memory is left
+        except OSError as error:
+            # An ssl.SSLError, or no file descriptor or memory is left.
             reason = getattr(error, "reason", None) or error.strerror or str(error)
             text = f"can't be used by OpenSSL ({reason})"
             what = min(self.paths, default=self.name)
