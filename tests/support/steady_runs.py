@@ -1,6 +1,6 @@
 """`make steady`: the short set, again and again beside a process that uses a whole core, and a page with each run.
 
-A run that fails ends it: a failure that a later run hides is a defect. Rows of the same tree are kept, so an interrupted series goes on.
+A run that fails ends it: a failure that a later run hides is a defect. Rows of the same tree are kept, so an interrupted series goes on; after a failure it begins again.
 """
 
 import argparse
@@ -73,12 +73,11 @@ def run(target: str) -> Run:
 
 
 def rows_of(page: Path, tree: str) -> list[str]:
-    """The rows of earlier runs of this tree that passed."""
+    """The rows of an interrupted series of this tree. None after a failure: "in a row" starts anew."""
     if not page.exists() or f"sources {tree}" not in (text := page.read_text()):
         return []
-    return [
-        line for line in text.splitlines() if line.startswith("| `make") and "| passed |" in line
-    ]
+    rows = [line for line in text.splitlines() if line.startswith("| `make")]
+    return rows if all("| passed |" in row for row in rows) else []
 
 
 def write(page: Path, tree: str, rows: list[str]) -> None:

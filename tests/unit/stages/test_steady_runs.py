@@ -12,12 +12,14 @@ def result(target: str, *, passed: bool = True) -> str:
     return Run(target, passed, 12.3, "2026-11-28 04:00", "7 passed in 12.3s").row()
 
 
-def test_passed_runs_of_the_same_tree_are_kept(tmp_path: Path) -> None:
+def test_runs_of_the_same_tree_are_kept_unless_one_failed(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     assert rows_of(page, "abc") == []
-    write(page, "abc", [result("test-local"), result("e2e", passed=False)])
-    assert rows_of(page, "abc") == [result("test-local")]
+    write(page, "abc", [result("test-local"), result("e2e")])
+    assert rows_of(page, "abc") == [result("test-local"), result("e2e")]
     assert rows_of(page, "another") == []
+    write(page, "abc", [result("test-local"), result("e2e", passed=False)])
+    assert rows_of(page, "abc") == []
 
 
 @pytest.mark.parametrize("command", ["echo '= 3 passed in 1.5s ='", "false"])
@@ -46,8 +48,9 @@ def test_series_ends_with_the_first_failure(
     assert steady_runs.main() == 1
     assert began == ["test-local"] * 2
     assert "1 of 2 passed" in page.read_text()
-    assert steady_runs.main() == 1, "the failed run is repeated, the passed one is not"
-    assert len(began) == 3
+    assert steady_runs.main() == 1
+    assert len(began) == 3, "the series begins again"
+    assert "0 of 1 passed" in page.read_text(), "an earlier pass does not count after a failure"
 
 
 def test_busy_core_ends_with_the_series() -> None:
