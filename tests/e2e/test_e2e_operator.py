@@ -3,7 +3,6 @@
 from collections.abc import Callable
 
 import pytest
-import yaml
 
 from support.envtest.kube_api import ApiError
 from support.kind_env import installation, kube, operator_cluster
@@ -12,6 +11,7 @@ from support.kind_env.installation import EXAMPLE
 from support.kind_env.quorum import Described
 from support.kind_env.testbed import STORAGE_CLASS, project_images
 from support.kind_env.waiting import wait_for
+from support.yaml_text import read_yaml
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -171,7 +171,7 @@ def test_plain_manifests_run_a_quorum_like_the_chart(env: KindEnv) -> None:
 
 @pytest.mark.long
 def test_example_runs_on_the_default_storage_class(env: KindEnv) -> None:
-    document = yaml.safe_load(EXAMPLE.read_text())
+    document = read_yaml(EXAMPLE.read_text())
     quorum = env.create_under_load(3, storage=document["spec"]["storage"])
     classes = {each["spec"]["storageClassName"] for each in quorum.claims()}
     assert len(classes) == 1

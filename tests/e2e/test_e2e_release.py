@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import yaml
 
 from release import bills, images, versions
 from support.kind_env import installation, operator_cluster
@@ -21,6 +20,7 @@ from support.kind_env.installation import OPERATOR_NAMESPACE, RELEASE
 from support.kind_env.operator_cluster import OperatorCluster
 from support.kind_env.testbed import programs, run
 from support.source_tree import ROOT
+from support.yaml_text import read_yaml
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(2400)]
 
@@ -135,7 +135,7 @@ def released(
 def test_released_images_and_chart_run_a_quorum_that_repairs_itself(
     released: OperatorCluster, folder: Path, version: str, env: KindEnv
 ) -> None:
-    definition = yaml.safe_load((folder / "metadataquorums.yaml").read_text())
+    definition = read_yaml((folder / "metadataquorums.yaml").read_text())
     assert definition["kind"] == "CustomResourceDefinition"
     (pod,) = installation.operator_pods(released.api)
     assert pod["spec"]["containers"][0]["image"] == f"metadataquorum-operator:{version}"

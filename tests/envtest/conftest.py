@@ -1,4 +1,4 @@
-"""One control plane for the session; each test has a namespace, a proxy and operators of its own."""
+"""One control plane for all tests of this folder on a worker; each test has a namespace, a proxy and operators of its own."""
 
 import gc
 import os
@@ -83,9 +83,9 @@ def pytest_runtest_makereport(
     return report
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def cluster(api_server: ControlPlane) -> Iterator[ApiServerCluster]:
-    """The control plane with our kubelet, for the whole session."""
+    """The control plane with our kubelet, until the last test of this folder."""
     if os.geteuid() != 0:
         pytest.skip("the harness mounts volumes and needs root")
     remove_abandoned(Path(tempfile.gettempdir()))
@@ -95,10 +95,10 @@ def cluster(api_server: ControlPlane) -> Iterator[ApiServerCluster]:
             yield found
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-        gc.collect()  # what httpx dropped is found here, and not at the end of the session
+        gc.collect()  # what httpx dropped is found here, and not in a later test
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def api(api_server: ControlPlane, cluster: ApiServerCluster) -> Iterator[Kube]:
     """An administrator's client; the custom resource definition is there."""
     assert cluster.access.url == api_server.url

@@ -29,6 +29,7 @@ from support.kind_env.quorum import Described
 from support.kind_env.waiting import wait_for
 from support.modelled_issuer import ModelledIssuer
 from support.ports import free_ports
+from support.yaml_text import read_yaml
 
 pytestmark = [pytest.mark.envtest, pytest.mark.long]
 
@@ -118,7 +119,7 @@ class Alerts:
 
 def short_rules(folder: Path) -> Path:
     """The chart's rules, which fire soon."""
-    document = yaml.safe_load(_RULES.read_text())
+    document = read_yaml(_RULES.read_text())
     for group in document["groups"]:
         for rule in group["rules"]:
             rule["for"] = _FOR
@@ -129,7 +130,7 @@ def short_rules(folder: Path) -> Path:
 
 
 def test_each_alert_is_caused_here() -> None:
-    (group,) = yaml.safe_load(_RULES.read_text())["groups"]
+    (group,) = read_yaml(_RULES.read_text())["groups"]
     assert CAUSED_HERE.keys() == {rule["alert"] for rule in group["rules"]}
     assert sum(_STUCK in rule["expr"] for rule in group["rules"]) == 1
 

@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-import yaml
 
 from support import chart
 from support.envtest.kube_api import ApiError, Json
@@ -21,6 +20,7 @@ from support.kind_env import kube
 from support.kind_env.kube import Kube
 from support.kind_env.testbed import TestbedError, programs, run
 from support.kind_env.waiting import wait_for
+from support.yaml_text import read_yaml
 
 pytestmark = pytest.mark.envtest
 
@@ -308,7 +308,7 @@ def test_monitors_and_rules_appear_with_their_definitions_and_not_before(empty: 
     empty.define_monitoring()
     assert empty.monitoring() == {}, "created before the kinds were there"
     empty.install()
-    alerts = yaml.safe_load((chart.CHART / "monitoring" / "alerts.yaml").read_text())
+    alerts = read_yaml((chart.CHART / "monitoring" / "alerts.yaml").read_text())
     found = empty.monitoring()
     assert found.keys() == {chart.RELEASE, f"{chart.RELEASE}-members", f"{chart.RELEASE} rules"}
     (group,) = found[f"{chart.RELEASE} rules"]["groups"]

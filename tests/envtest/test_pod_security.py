@@ -8,7 +8,6 @@ import copy
 from collections.abc import Callable
 
 import pytest
-import yaml
 
 from quorum_operator.crd import MetadataQuorumSpec
 from quorum_operator.desired import stateful_set
@@ -19,6 +18,7 @@ from support.envtest.environment import Env
 from support.envtest.kube_api import ApiError, Json
 from support.kind_env import kube
 from support.kind_env.testbed import programs
+from support.yaml_text import read_yaml
 
 pytestmark = pytest.mark.envtest
 
@@ -85,7 +85,7 @@ def executor() -> Json:
         each["data"]["executor.yaml"]
         for each in chart.of_kind(rendered(*_PIPELINE, _EXECUTORS), "ConfigMap")
     )
-    pod: Json = yaml.safe_load(settings)
+    pod: Json = read_yaml(settings)
     # Spark fills in the image.
     pod["spec"]["containers"][0]["image"] = "quorum-pipeline"
     return pod

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import yaml
 
 from support import chart
 from support.envtest.environment import Env, install_definitions
@@ -18,6 +17,7 @@ from support.kind_env import kube
 from support.kind_env.kube import Kube
 from support.local_quorum import wait_until
 from support.previous_version import OPERATOR_OF_ONE_VERSION, NoHistory, previous_operator
+from support.yaml_text import read_yaml
 
 pytestmark = pytest.mark.envtest
 
@@ -68,7 +68,7 @@ def same(one: Json, other: Json) -> bool:
 def definition(env: Env) -> Iterator[str]:
     """Path of the definition, which is put back as it is checked in."""
     (file,) = [each for each in chart.CRDS if each.stem == "metadataquorums"]
-    document = yaml.safe_load(file.read_text())
+    document = read_yaml(file.read_text())
     path = f"{kube.CRDS}/{document['metadata']['name']}"
     yield path
     install_definitions(env.api)

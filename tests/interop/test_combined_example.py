@@ -8,13 +8,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-import yaml
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from support.kind_env.kafka import EXAMPLE
 from support.local_quorum import NODE_MODULE, wait_until
 from support.ports import free_ports
+from support.yaml_text import read_yaml_all
 
 pytestmark = [pytest.mark.interop, pytest.mark.long, pytest.mark.timeout(300)]
 
@@ -81,7 +81,7 @@ def started(root: Path) -> Iterator[Pods]:
 
 def started_config(folder: Path, pod: str) -> str:
     """What `start.sh` hands to quorum-node, run with a program of the test in its place."""
-    documents = yaml.safe_load_all((EXAMPLE / "combined.yaml").read_text())
+    documents = read_yaml_all((EXAMPLE / "combined.yaml").read_text())
     data = next(each for each in documents if each["kind"] == "ConfigMap")["data"]
     script = data["start.sh"].replace("/etc/kafka-node", str(folder))
     script = script.replace("/tmp/node.properties", str(folder / "made.properties"))

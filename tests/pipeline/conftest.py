@@ -20,7 +20,7 @@ QUICK = {
 STOP_SECONDS = 60.0
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def spark() -> Iterator[SparkSession]:
     session = open_session("tests", "local[2]", QUICK)
     yield session

@@ -106,8 +106,17 @@ def test_defect_is_detected_with_the_fault(fault: str, broken: Break, seed: int)
     assert fault in breaks.faults_for[broken]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("shared", shared_histories(), ids=str)
+def histories_of_both_sets() -> list[pytest.ParameterSet]:
+    """In the short set those that hide most breaks at once. The others play as many histories for a break each."""
+    found = shared_histories()
+    most = max(found, key=lambda each: len(each.breaks))
+    return [
+        pytest.param(each, marks=pytest.mark.slow if each is most else pytest.mark.long)
+        for each in found
+    ]
+
+
+@pytest.mark.parametrize("shared", histories_of_both_sets(), ids=str)
 def test_defect_is_not_detected_without_the_fault(
     shared: Shared, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -163,7 +163,9 @@ def test_digest_covers_every_module_that_affects_a_history(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)]
+)
 def test_interrupted_run_loses_no_result(tmp_path: Path, number: signal.Signals) -> None:
     """A terminal interrupts the workers as well, `kill` the parent alone."""
     document = tmp_path / "document.md"

@@ -72,9 +72,11 @@ def namespace(cluster: Cluster) -> Iterator[str]:
     cluster.kubectl.run("delete", "namespace", name, "--wait=false")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def api_server() -> Iterator[ControlPlane]:
-    """The API alone: no nodes, no pods; ready in seconds. METADATAQUORUM_KUBERNETES=1.36: of this minor version."""
+    """The API alone: no nodes, no pods; ready in seconds. METADATAQUORUM_KUBERNETES=1.36: of this minor version.
+
+    It ends with the folder that uses it: an idle control plane takes a tenth of a core."""
     with ControlPlane(minor=os.environ.get(KUBERNETES_VARIABLE)) as running:
         yield running
 

@@ -39,6 +39,7 @@ STAGES = {
     "e2e": "the whole product on kind",
 }
 MARKED = ("interop", "envtest", "e2e")
+COUNTED_EVERY_S = 1.0
 
 # Pytest starts to count after a second; `make` passes the time at which the command was entered.
 STARTED_VARIABLE = "STAGES_STARTED_AT"
@@ -74,18 +75,20 @@ class StageOrder:
     def __init__(self, config: pytest.Config) -> None:
         self._parallel_stages = hasattr(config, "workerinput")
         self._counted_cpu_s = 0.0
+        self._counted_at = 0.0
 
     def pytest_collection_finish(self) -> None:
-        self._counted_cpu_s = spent_cpu_s()
+        self._counted_cpu_s, self._counted_at = spent_cpu_s(), time.monotonic()
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """The last report of a test has the CPU that was spent since the test before; workers hand it over with the report.
-        To count it for each report would itself take seconds of CPU in a run."""
+        """The last report of a test has the CPU that was spent since it was last counted; workers hand it over with the report.
+        To count it beside running servers takes milliseconds, so it is not done for every short test."""
         report = yield
-        if report.when == "teardown":
+        if report.when == "teardown" and time.monotonic() - self._counted_at >= COUNTED_EVERY_S:
             spent = spent_cpu_s()
             report.cpu_s, self._counted_cpu_s = spent - self._counted_cpu_s, spent  # type: ignore[attr-defined]
+            self._counted_at = time.monotonic()
         return report
 
     @pytest.hookimpl(tryfirst=True)

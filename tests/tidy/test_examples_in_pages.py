@@ -10,6 +10,7 @@ import yaml
 
 from quorum_operator.crd import KIND, MetadataQuorumSpec
 from support import source_tree as tree
+from support.yaml_text import read_yaml_all
 
 BLOCK = re.compile(r"```ya?ml\n(.*?)```", re.DOTALL)
 INCARNATION = re.compile(r"\bdemo-\d+-(\d+)\b")
@@ -36,7 +37,7 @@ def specs() -> Iterator[tuple[str, dict[str, Any]]]:
     """The specs of quorums in all pages; a part of one is completed with the required fields."""
     for path in PAGES:
         for block in BLOCK.findall(path.read_text()):
-            for document in yaml.safe_load_all(block):
+            for document in read_yaml_all(block):
                 if not isinstance(document, dict) or "spec" not in document:
                     continue
                 if document.get("kind", KIND) == KIND:

@@ -12,7 +12,6 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-import yaml
 from testbed import programs
 
 from support.envtest.kube_api import ApiError, Json
@@ -20,6 +19,7 @@ from support.generated_certificates import Issued, key_pem, pem
 from support.kind_env import kube
 from support.kind_env.kube import Kube
 from support.kind_env.waiting import wait_for
+from support.yaml_text import read_yaml
 
 _GROUP = "/apis/cert-manager.io/v1"
 _ISSUER = "internal"
@@ -30,7 +30,7 @@ _STOP_TIMEOUT_S = 30.0
 def install_definitions(api: Kube) -> None:
     """Install cert-manager's definitions of its resources."""
     for file in programs.certificate_definitions():
-        definition = yaml.safe_load(file.read_text())
+        definition = read_yaml(file.read_text())
         api.apply(f"{kube.CRDS}/{definition['metadata']['name']}", definition)
     for plural in ("certificates", "certificaterequests", "issuers"):
         wait_for(f"{plural} are served", partial(_served, api, plural), timeout_s=60)

@@ -11,6 +11,7 @@ import yaml
 from support.envtest.kube_api import ApiError, Json
 from support.kind_env import kube
 from support.kind_env.kube import Kube
+from support.yaml_text import read_yaml
 
 _LASTS_S = 4 * 3600
 
@@ -26,7 +27,7 @@ def kubeconfig_of_account(api: Kube, administrators: Path, namespace: str, name:
             raise
     wanted = {"spec": {"expirationSeconds": _LASTS_S}}
     token = api.create(f"{path}/token", wanted)["status"]["token"]
-    document: Json = yaml.safe_load(administrators.read_text())
+    document: Json = read_yaml(administrators.read_text())
     for user in document["users"]:
         user["user"] = {"token": token}
     return yaml.safe_dump(document)

@@ -6,8 +6,6 @@ Owns their creation and removal. All tests of a session share the cluster.
 from dataclasses import dataclass
 from pathlib import Path
 
-import yaml
-
 from support import chart
 from support.envtest.cluster import ApiServerCluster
 from support.envtest.direct_access import kubeconfig_of_account
@@ -21,6 +19,7 @@ from support.kind_env.kube import Kube
 from support.kind_env.load import Load
 from support.kind_env.waiting import wait_for
 from support.workload.evaluation import Verdict
+from support.yaml_text import read_yaml
 
 NODE_IMAGE = "quorum-node:harness"
 OTHER_NODE_IMAGE = "quorum-node:harness-next"
@@ -62,7 +61,7 @@ def install_definitions(api: Kube) -> None:
     """Install the resource definitions and the operator's rights from the plain manifests."""
     definitions = []
     for file in chart.CRDS:
-        definition = yaml.safe_load(file.read_text())
+        definition = read_yaml(file.read_text())
         definitions.append(f"{kube.CRDS}/{definition['metadata']['name']}")
         api.apply(definitions[-1], definition)
     for found in chart.of_kind(chart.plain(), "Namespace", *_RIGHTS):

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any, Self, TypeAlias
 
 import httpx
-import yaml
+
+from support.yaml_text import read_yaml
 
 Json: TypeAlias = dict[str, Any]
 
@@ -42,7 +43,7 @@ class Access:
     @classmethod
     def from_kubeconfig(cls, path: Path) -> Self:
         """Read the current context, with a client certificate or a bearer token."""
-        document = yaml.safe_load(path.read_text())
+        document = read_yaml(path.read_text())
         wanted = document.get("current-context") or document["contexts"][0]["name"]
         context = _named(document["contexts"], wanted)["context"]
         cluster = _named(document["clusters"], context["cluster"])["cluster"]

@@ -10,6 +10,7 @@ from support.kind_env.kube import Kube
 from support.kind_env.quorum import ADMIN_PORT, SECURE_ADMIN_PORT, Quorum
 from support.kind_env.testbed import REPOSITORY, STORAGE_CLASS, programs, run
 from support.kind_env.waiting import wait_for
+from support.yaml_text import read_yaml, read_yaml_all
 
 CHART = REPOSITORY / "helm" / "metadataquorum"
 MANIFESTS = REPOSITORY / "manifests" / "install.yaml"
@@ -61,7 +62,7 @@ def delete_manifests(kubeconfig: Path, operator_image: str) -> None:
 
 
 def _manifests(operator_image: str, watched: str) -> list[Json]:
-    documents: list[Json] = list(yaml.safe_load_all(MANIFESTS.read_text()))
+    documents: list[Json] = list(read_yaml_all(MANIFESTS.read_text()))
     (deployment,) = (each for each in documents if each["kind"] == "Deployment")
     container = deployment["spec"]["template"]["spec"]["containers"][0]
     container["image"] = operator_image
@@ -95,7 +96,7 @@ def deployment_is_current(api: Kube, path: str) -> bool:
 
 def example() -> Json:
     """The resource in examples/quorum.yaml, on disks that can fail instead of the default storage class."""
-    document: Json = yaml.safe_load(EXAMPLE.read_text())
+    document: Json = read_yaml(EXAMPLE.read_text())
     document["spec"]["storage"]["storageClassName"] = STORAGE_CLASS
     return document
 

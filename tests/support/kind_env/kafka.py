@@ -8,8 +8,6 @@ import io
 import zipfile
 from pathlib import Path
 
-import yaml
-
 from support import stock_kafka
 from support.client_properties import by_password
 from support.envtest.kube_api import Json
@@ -26,6 +24,7 @@ from support.kind_env.testbed import (
     run,
 )
 from support.kind_env.waiting import wait_for
+from support.yaml_text import read_yaml, read_yaml_all
 
 EXAMPLE = REPOSITORY / "examples" / "kafka"
 NAME = "kafka"
@@ -238,7 +237,7 @@ class KafkaBrokers:
 
 def identities() -> Json:
     """`spec.tls` of the example's quorum: certificates for the brokers."""
-    quorum: Json = yaml.safe_load((EXAMPLE / "quorum.yaml").read_text())
+    quorum: Json = read_yaml((EXAMPLE / "quorum.yaml").read_text())
     tls: Json = quorum["spec"]["tls"]
     return tls
 
@@ -251,7 +250,7 @@ def documents(
     for name in files:
         text = (EXAMPLE / name).read_text().replace(f"{_EXAMPLE_QUORUM}-", f"{quorum}-")
         text = text.replace(f"/quorum: {_EXAMPLE_QUORUM}\n", f"/quorum: {quorum}\n")
-        found += yaml.safe_load_all(text.replace(f"O={_EXAMPLE_QUORUM}.", f"O={quorum}."))
+        found += read_yaml_all(text.replace(f"O={_EXAMPLE_QUORUM}.", f"O={quorum}."))
     for document in found:
         if document["kind"] == "StatefulSet":
             document["spec"]["template"]["spec"]["containers"][0]["image"] = image

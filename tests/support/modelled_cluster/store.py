@@ -19,7 +19,7 @@ from quorum_operator.kube.errors import (
     Invalid,
     NotFound,
 )
-from support.in_memory_kube_api import copied
+from support.in_memory_kube_api import as_stored, copied
 
 Object = dict[str, Any]
 Admission = Callable[[str, str, Object, Object | None], None]
@@ -97,7 +97,7 @@ class Store:
             raise AlreadyExists(
                 409, "AlreadyExists", f'{plural} "{body["metadata"]["name"]}" already exists'
             )
-        made: Object = copied(body)
+        made: Object = as_stored(body)
         _encode(made)
         self._admit("create", plural, made, None)
         self._serial += 1
@@ -129,7 +129,7 @@ class Store:
         for key in ("uid", "resourceVersion"):
             if meta.get(key) not in (None, before["metadata"][key]):
                 raise Conflict(409, "Conflict", f"{path}: {key} of the object has changed")
-        made: Object = copied(body)
+        made: Object = as_stored(body)
         _encode(made)
         fixed = ("name", "namespace", "uid", "creationTimestamp", "generation", "deletionTimestamp")
         kept = {key: before["metadata"][key] for key in fixed if key in before["metadata"]}
@@ -193,7 +193,7 @@ class Store:
                 if at.get(last) != each["value"]:
                     raise Conflict(422, "Invalid", f"{path}: the test of the patch failed")
             else:
-                at[last] = copied(each.get("value"))
+                at[last] = as_stored(each.get("value"))
         return self.replace(path, made)
 
     def delete(
@@ -300,7 +300,7 @@ def merged(old: Object, new: Object) -> Object:
             there = result.get(key)
             result[key] = merged(there if isinstance(there, dict) else {}, value)
         else:
-            result[key] = copied(value)
+            result[key] = as_stored(value)
     return result
 
 

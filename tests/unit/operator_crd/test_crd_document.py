@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from quorum_operator.config_crd import CONFIG_KEYS
 from quorum_operator.crd import MetadataQuorumSpec
@@ -19,6 +18,7 @@ from quorum_operator.reassignment_crd import (
     PartitionReassignmentStatus,
     PartitionTarget,
 )
+from support.yaml_text import read_yaml
 
 CHECKED_IN = Path(__file__).parents[3] / "crds"
 ETCD_LIMIT_BYTES = 3 << 19
@@ -32,7 +32,7 @@ all_definitions = pytest.mark.parametrize("made", DEFINITIONS.values(), ids=DEFI
 def test_checked_in_crd_equals_the_generated_one(made: Definition) -> None:
     file = CHECKED_IN / f"{made.plural}.yaml"
     assert file.read_text() == render(made), "run `make crds`"
-    assert yaml.safe_load(file.read_text()) == build(made)
+    assert read_yaml(file.read_text()) == build(made)
 
 
 def test_crd_directory_contains_no_other_file() -> None:
@@ -132,8 +132,8 @@ def test_reassignment_has_the_documented_defaults() -> None:
 
 
 def test_reassignment_example_is_valid() -> None:
-    example = yaml.safe_load((CHECKED_IN.parent / "examples/kafka/reassignment.yaml").read_text())
+    example = read_yaml((CHECKED_IN.parent / "examples/kafka/reassignment.yaml").read_text())
     spec = PartitionReassignmentSpec.model_validate(example["spec"])
     assert spec.model_dump(by_alias=True, exclude_defaults=True) == example["spec"]
-    quorum = yaml.safe_load((CHECKED_IN.parent / "examples/quorum.yaml").read_text())
+    quorum = read_yaml((CHECKED_IN.parent / "examples/quorum.yaml").read_text())
     assert spec.quorum == quorum["metadata"]["name"]

@@ -5,12 +5,12 @@ rejected with a reason.
 from pathlib import Path
 
 import pytest
-import yaml
 
 from quorum_operator.desired import names
 from quorum_operator.settings import from_environment
 from support import chart
 from support.chart import Json
+from support.yaml_text import read_yaml
 
 KEPT = {"helm.sh/resource-policy": "keep"}
 LEASE_RIGHTS = {("coordination.k8s.io", "leases", verb) for verb in ("get", "patch", "create")}
@@ -49,7 +49,7 @@ def test_crds_are_kept_by_default(helm: Path) -> None:
     definitions = chart.of_kind(chart.render(helm), "CustomResourceDefinition")
     for definition, file in zip(definitions, chart.CRDS, strict=True):
         assert definition["metadata"].pop("annotations") == KEPT
-        assert definition == yaml.safe_load(file.read_text())
+        assert definition == read_yaml(file.read_text())
     without = chart.render(helm, "crds.install=false")
     assert chart.of_kind(without, "CustomResourceDefinition") == []
 

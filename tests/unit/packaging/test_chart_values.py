@@ -11,8 +11,9 @@ import pytest
 import yaml
 
 from support import chart
+from support.yaml_text import read_yaml
 
-VALUES: dict[str, Any] = yaml.safe_load((chart.CHART / "values.yaml").read_text())
+VALUES: dict[str, Any] = read_yaml((chart.CHART / "values.yaml").read_text())
 FREE = (
     "resources",
     "annotations",

@@ -13,9 +13,10 @@ import yaml
 from support import chart, declared_metrics
 from support.promtool import promtool
 from support.source_tree import ROOT
+from support.yaml_text import read_yaml
 
 MONITORING = chart.CHART / "monitoring"
-RULES: list[dict[str, Any]] = yaml.safe_load((MONITORING / "alerts.yaml").read_text())["groups"][0][
+RULES: list[dict[str, Any]] = read_yaml((MONITORING / "alerts.yaml").read_text())["groups"][0][
     "rules"
 ]
 RUNBOOKS = ROOT / "docs/how-to/runbooks"

@@ -4,12 +4,12 @@ from argparse import ArgumentParser
 from pathlib import Path
 
 import pytest
-import yaml
 
 from quorum_operator.desired import names
 from quorum_pipeline.commands import archive
 from support import chart
 from support.chart import Json
+from support.yaml_text import read_yaml
 
 NAME = f"{chart.RELEASE}-pipeline"
 BOOTSTRAP = "demo-bootstrap.default.svc:9093"
@@ -44,7 +44,7 @@ def settings_of(documents: list[Json]) -> dict[str, str]:
 
 
 def executor_of(documents: list[Json]) -> Json:
-    found: Json = yaml.safe_load(chart.the(documents, "ConfigMap")["data"]["executor.yaml"])
+    found: Json = read_yaml(chart.the(documents, "ConfigMap")["data"]["executor.yaml"])
     return found
 
 

@@ -4,7 +4,6 @@ import re
 from typing import Any
 
 import pytest
-import yaml
 
 from quorum_operator.crd import GROUP, PLURAL
 from quorum_operator.desired.names import ADMIN_PORT
@@ -13,6 +12,7 @@ from quorum_operator.reassignment_crd import REASSIGNMENT_PLURAL
 from quorum_operator.settings import Settings, from_environment
 from support import chart
 from support.chart import Json
+from support.yaml_text import read_yaml
 
 PLAIN = chart.plain()
 ROLES = chart.of_kind(PLAIN, "Role", "ClusterRole")
@@ -41,7 +41,7 @@ def test_every_copy_of_the_crds_equals_the_generated_ones() -> None:
         assert copy.read_text() == file.read_text(), "make crds"
     assert len(list((chart.CHART / "files").iterdir())) == len(chart.CRDS) == 2
     copies = chart.of_kind(PLAIN, "CustomResourceDefinition")
-    generated = [yaml.safe_load(file.read_text()) for file in chart.CRDS]
+    generated = [read_yaml(file.read_text()) for file in chart.CRDS]
     assert copies == generated, "make manifests"
 
 

@@ -11,12 +11,13 @@ from quorum_node.configuration.node_config import check_config
 from quorum_node.configuration.properties import read_pairs
 from support.kind_env.kafka import EXAMPLE
 from support.kind_env.python_kafka import python_documents
+from support.yaml_text import read_yaml_all
 
 CLUSTER_ID = "a-cluster"
 
 
 def documents(name: str) -> list[dict[str, Any]]:
-    return list(yaml.safe_load_all((EXAMPLE / name).read_text()))
+    return list(read_yaml_all((EXAMPLE / name).read_text()))
 
 
 def of_kind(kind: str, name: str = "python-brokers.yaml") -> dict[str, Any]:

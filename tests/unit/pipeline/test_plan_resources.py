@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from quorum_node.records import metadata as md
 from quorum_operator.crd import GROUP, VERSION
@@ -17,6 +16,7 @@ from quorum_operator.reassignment_crd import (
 from quorum_pipeline.__main__ import main
 from quorum_pipeline.placement import resource
 from support.written_log import TOPIC_ID, LogWriter, broker, partition
+from support.yaml_text import read_yaml, read_yaml_all
 
 KUBECTL_NOTE_BYTES = 256 << 10
 """What the annotations of an object may have together; `kubectl apply` keeps a copy of it there."""
@@ -25,7 +25,7 @@ Placed = list[resource.Placed]
 
 
 def read(texts: list[str]) -> list[dict[str, Any]]:
-    return [yaml.safe_load(text) for text in texts]
+    return [read_yaml(text) for text in texts]
 
 
 def placed_in(documents: list[dict[str, Any]]) -> Placed:
@@ -88,14 +88,14 @@ def test_command_writes_the_documents(tmp_path: Path, capsys: pytest.CaptureFixt
     assert main([*command, "--output", str(stock)]) == 0
     command += ["--output", str(out), "--rollback", str(back)]
     assert main([*command, "--resource", "even", "--quorum", "q"]) == 0
-    (document,) = yaml.safe_load_all(out.read_text())
+    (document,) = read_yaml_all(out.read_text())
     assert document["metadata"]["name"] == "even"
     same = [
         (each["topic"], each["partition"], tuple(each["replicas"]))
         for each in json.loads(stock.read_text())["partitions"]
     ]
     assert placed_in([document]) == same
-    (document,) = yaml.safe_load_all(back.read_text())
+    (document,) = read_yaml_all(back.read_text())
     assert document["metadata"]["name"] == "even-rollback"
     assert placed_in([document]) == [("orders", number, (1, 2)) for _, number, _ in same]
     capsys.readouterr()
@@ -116,5 +116,5 @@ def test_empty_plan_is_stated_in_its_file(tmp_path: Path) -> None:
     out = tmp_path / "plan.yaml"
     command = ["plan", "--log", str(tmp_path), "--output", str(out)]
     assert main([*command, "--resource", "even", "--quorum", "q"]) == 0
-    assert list(yaml.safe_load_all(out.read_text())) in ([], [None])
+    assert list(read_yaml_all(out.read_text())) in ([], [None])
     assert "Nothing has to move" in out.read_text()

@@ -179,14 +179,14 @@ def test_rounds_count_for_their_source_tree(tmp_path: Path) -> None:
 
 def test_rounds_of_several_processes_are_all_kept(tmp_path: Path) -> None:
     file = tmp_path / "rounds.json"
-    with ProcessPoolExecutor(4, get_context("spawn")) as pool:
-        list(pool.map(_add_ten, [file] * 4, range(4)))
+    with ProcessPoolExecutor(2, get_context("spawn")) as pool:
+        list(pool.map(_add_twenty, [file] * 2, range(2)))
     assert list(PassedRounds(file, "tree").passed()) == list(range(40))
 
 
-def _add_ten(file: Path, first: int) -> None:
-    for number in range(10):
-        PassedRounds(file, "tree").add(first + 4 * number, PassedRound(1.0, 1, ()))
+def _add_twenty(file: Path, first: int) -> None:
+    for number in range(20):
+        PassedRounds(file, "tree").add(first + 2 * number, PassedRound(1.0, 1, ()))
 
 
 def test_source_tree_is_identified_by_its_files(tmp_path: Path) -> None:
