@@ -248,6 +248,39 @@ async def test_replica_that_is_stopped_meanwhile_is_deleted(tmp_path: Path) -> N
     hosted.close()
 
 
+async def test_logs_that_a_thread_has_opened_already_count_once(tmp_path: Path) -> None:
+    """New replicas go to the directory with fewer logs, also before the results of the threads are taken."""
+    hosted = HostedReplicas(tmp_path / "a", second=tmp_path / "b")
+    a, b = hosted.directories.online_ids
+    hosted.cluster.change(ME, log_dirs=(a, b))
+    hosted.replicas.apply(hosted.cluster.image)
+    hosted._create("t", ((ME,),), {}, is_awaited=False)
+    while not hosted.threads._ended.qsize():
+        time.sleep(0.001)  # noqa: ASYNC251 - within the turn in which the log is opened
+    occupied = Occupied(hosted)
+    hosted._create("u", ((ME,),) * 2, {}, is_awaited=False)
+    occupied.go_on()
+    hosted.threads.finish()
+    assert Counter(each.directory_id for each in hosted.replicas) == {a: 2, b: 1}
+    hosted.close()
+
+
+async def test_log_of_a_replica_that_is_stopped_meanwhile_does_not_count(tmp_path: Path) -> None:
+    hosted = HostedReplicas(tmp_path / "a", second=tmp_path / "b")
+    a, b = hosted.directories.online_ids
+    hosted.cluster.change(ME, log_dirs=(a, b))
+    hosted.replicas.apply(hosted.cluster.image)
+    assert hosted.create("t").directory_id == a
+    occupied = Occupied(hosted)
+    hosted._create("u", ((ME,),), {}, is_awaited=False)
+    hosted.delete("u")
+    occupied.go_on()
+    hosted.threads.finish()
+    await asyncio.sleep(0)  # a turn of the loop creates few logs
+    assert hosted.create("v").directory_id == b
+    hosted.close()
+
+
 async def test_topic_that_is_created_again_meanwhile_has_a_log_of_its_own(tmp_path: Path) -> None:
     hosted = HostedReplicas(tmp_path)
     occupied = Occupied(hosted)

@@ -6,6 +6,7 @@ Source: the replication design V3, "Broker"; KIP-631; KIP-516.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from uuid import UUID
@@ -78,6 +79,8 @@ class AssignedReplicas:
         self._replicas: dict[PartitionKey, HostedReplica] = {}
         self._offline: set[PartitionKey] = set()
         self._found: dict[tuple[str, int], UUID] = {}
+        self._log_counts = Counter[UUID]()
+        """By directory: logs of replicas, logs that are being opened, and logs that were found at the start."""
         self._preferred: dict[tuple[str, int], UUID] = {}
         self._to_forget: list[PartitionKey] = []
         self._image = ClusterImage()
@@ -166,6 +169,7 @@ class AssignedReplicas:
     def _open_all(self, found: Found, image: ClusterImage) -> None:
         """Nothing but the logs of this broker is left in the directories."""
         self._found = dict(found)
+        self._log_counts = Counter(self._found.values())
         self.apply(image)
         self._timers.begin()
 
@@ -215,6 +219,7 @@ class AssignedReplicas:
             self._timers.syncs.forget(key)
             replica = self._replicas.pop(key, None)
             if replica is not None:
+                self._log_counts[replica.directory_id] -= 1
                 self._stops.add(replica)
         self._stops.begin()
         for assigned in changes.changed:
@@ -276,7 +281,7 @@ class AssignedReplicas:
     def _open(self, assigned: AssignedPartition, image: ClusterImage) -> None:
         """Begin to open or create the log, unless the replica is offline. `_log_opened` follows."""
         key, name = assigned.key, assigned.topic_name
-        log_counts = self._openings.added_to(self._directories.log_counts)
+        log_counts = {each: self._log_counts[each] for each in self._directories.online_ids}
         # Without any directory online the process is about to end. `_log_opened`, `_log_deleted` and `_replica_stopped` go on with what waits.
         is_waiting = self._deletions.is_running(name, key.partition_id)
         is_waiting |= self._openings.is_running(name, key.partition_id)
@@ -305,6 +310,7 @@ class AssignedReplicas:
             self._note_offline(key, place)
             return
         settings = self._values.log_settings(image.configs, name)
+        self._log_counts[place] += found is None
         self._openings.begin(directory, key, name, settings, exists=found is not None)
 
     def _stop_opening(self, key: PartitionKey, image: TopicsImage) -> None:
@@ -317,6 +323,7 @@ class AssignedReplicas:
         key, name, directory_id = opening.key, opening.topic_name, opening.directory_id
         directory = self._directories.get(directory_id)
         if opening.is_stopped:
+            self._log_counts[directory_id] -= 1
             if directory is None:
                 self._log_deleted(name, key.partition_id)
             else:
@@ -355,7 +362,9 @@ class AssignedReplicas:
         self._offline.add(key)
         self._assignments.placed(key, directory_id)
 
-    def _moved(self, replica: HostedReplica) -> None:
+    def _moved(self, replica: HostedReplica, before: UUID) -> None:
+        self._log_counts[before] -= 1
+        self._log_counts[replica.directory_id] += 1
         self._assignments.moved(replica.key, replica.directory_id)
 
     def _directory_failed(self, directory_id: UUID) -> None:

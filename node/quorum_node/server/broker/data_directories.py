@@ -87,11 +87,6 @@ class DataDirectories:
         return {**self._not_opened, **failed}
 
     @property
-    def log_counts(self) -> dict[UUID, int]:
-        """Number of open logs in each online directory."""
-        return {each.directory_id: each.log_count for each in self.online}
-
-    @property
     def previous_broker_epoch(self) -> int:
         """The epoch of the previous run if it closed every directory cleanly, else -1, as a stock broker determines it.
 

@@ -248,11 +248,6 @@ class OpenDataDirectory:
         self._directory.fail(failure)
         self._told(failure)
 
-    @property
-    def log_count(self) -> int:
-        """See `DataDirectory`."""
-        return len(self._directory.logs)
-
     def volume_bytes(self) -> tuple[int, int]:
         """See `DataDirectory`."""
         try:

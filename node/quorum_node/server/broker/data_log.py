@@ -189,10 +189,6 @@ class DataDirectory(Protocol):
     def fail(self, failure: StorageFailure | DiskFull) -> None:
         """Take the directory offline: no log in it can be read or written any more."""
 
-    @property
-    def log_count(self) -> int:
-        """Number of open logs."""
-
     def volume_bytes(self) -> tuple[int, int]:
         """Total and usable bytes of the volume; -1 where unknown."""
 

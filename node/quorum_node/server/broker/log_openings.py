@@ -10,8 +10,7 @@ What `LogDirectory.open_log` syncs when it creates a log has to be durable befor
 A stock broker syncs partition.metadata on a thread or at the first append, and the directory of the log with the first flush of a segment.
 """
 
-from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from uuid import UUID
@@ -45,7 +44,6 @@ class LogOpenings:
         self._threads = threads
         self._ended = ended
         self._running: dict[tuple[str, int], Opening] = {}
-        self._counts = Counter[UUID]()
 
     def __len__(self) -> int:
         return len(self._running)
@@ -62,7 +60,6 @@ class LogOpenings:
         """Open or create a log in this directory. None of the replica is being opened or deleted. `exists`: it is likely to exist."""
         opening = Opening(key, topic_name, directory.directory_id)
         self._running[topic_name, key.partition_id] = opening
-        self._counts[directory.directory_id] += 1
         work = partial(directory.open, topic_name, key.topic_id, key.partition_id, settings)
         ended = partial(self._opened, opening)
         self._threads.run(directory.directory_id, work, ended, computes=exists)
@@ -77,11 +74,6 @@ class LogOpenings:
         if opening is not None and opening.key == key:
             opening.stop()
 
-    def added_to(self, log_counts: Mapping[UUID, int]) -> dict[UUID, int]:
-        """The numbers of logs in directories, with those that are being opened."""
-        return {key: count + self._counts[key] for key, count in log_counts.items()}
-
     def _opened(self, opening: Opening, result: DataLog | Failure) -> None:
         del self._running[opening.topic_name, opening.key.partition_id]
-        self._counts[opening.directory_id] -= 1
         self._ended(opening, result)

@@ -40,13 +40,14 @@ class Move:
 
 
 class ReplicaMoves:
-    """`replica_of`: the present replica of a key, None if there is none. `moved`: called after the exchange of the logs."""
+    """`replica_of`: the present replica of a key, None if there is none. `moved`: called after the exchange of the logs, with the
+    directory in which the replica was."""
 
     def __init__(
         self,
         directories: DataDirectories,
         replica_of: Callable[[PartitionKey], HostedReplica | None],
-        moved: Callable[[HostedReplica], None],
+        moved: Callable[[HostedReplica, UUID], None],
         deletions: LogDeletions,
         events: BrokerEvents,
     ) -> None:
@@ -198,9 +199,10 @@ class ReplicaMoves:
         log.save_epochs(replica.core.epoch_starts)  # also of a leader epoch without records
         log.write_epochs()
         log.keep_high_watermark(replica.core.high_watermark)
+        before = replica.directory_id
         replica.moved_to(directory.directory_id, log)
         self._targets.pop(key, None)
-        self._moved(replica)
+        self._moved(replica, before)
         self._events.moved(f"{name}-{number}", directory.path)
         return True
 
