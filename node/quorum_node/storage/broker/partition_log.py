@@ -223,8 +223,8 @@ class PartitionLog(LogProducers):
                 self._reload_producers(self.end_offset)
             else:
                 segment.cut_back()
-        except (OSError, StorageFailure) as second:
-            return self._stop.fail(StorageFailure(f"{failure}; and then: {second}"))
+        except (OSError, StorageFailure, DiskFull) as second:
+            return self._stop.fail_again(failure, second)
         return failure
 
     def _segment_for(self, batch: Batch) -> DataSegment:
