@@ -330,18 +330,19 @@ class LogDirectory:
         Nor does a directory with a log that may have an unchecked or unsynced end: the next start would trust it.
         """
         with self._lock:
-            if not cleanly or self.failure is not None:
-                for log in self.logs.values():
-                    log.close(cleanly=False)
-                return
-            for log in self.logs.values():
-                log.close()
-            self.write_recovery_points()
-            if not self._ends_are_proved():
-                return
-            text = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
-            with self._failing("write the marker of a clean stop"):
-                replace_file(self.path / CLEAN_STOP_FILE, text.encode(), self._files)
+            logs = tuple(self.logs.values())
+        # Without the lock: a sync of a log that is running is waited for, and takes the lock if it fails.
+        is_clean = cleanly and self.failure is None
+        for log in logs:
+            log.close(cleanly=is_clean)
+        if not is_clean:
+            return
+        self.write_recovery_points()
+        if not self._ends_are_proved():
+            return
+        text = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
+        with self._failing("write the marker of a clean stop"):
+            replace_file(self.path / CLEAN_STOP_FILE, text.encode(), self._files)
 
     def _ends_are_proved(self) -> bool:
         """Whether all logs are synced, those included that were not opened: after a crash they are not recovered."""
