@@ -284,3 +284,63 @@ def test_cost_of_finding_due_logs_is_linear_in_the_number_of_logs(
     cleaner = Cleaner(directory, lambda: 5_000, Throttle(None))
     assert len(cleaned_by(cleaner, directory)) == count
     assert len(measured) == 2 * count, "once to order them, once before it is compacted"
+
+
+def test_old_segments_are_removed_while_the_rest_of_a_large_log_is_compacted(
+    tmp_path: Path,
+) -> None:
+    """Otherwise a compaction would need as much free space as the log has, for hours."""
+    directory = opened(tmp_path)
+    settings = replace(COMPACTS, file_delete_delay_ms=0)
+    log = directory.open_log(("t", 0), UUID(int=5), settings)
+    for number in range(60):
+        records = [Record(b"%d" % number, b"v" * 30)]
+        log.append([data_batch(log.end_offset, records=records)])
+        log.append([data_batch(log.end_offset, records=records)])
+    waiting: list[int] = []
+
+    class Watched(Throttle):
+        def __call__(self, size_bytes: int) -> None:
+            super().__call__(size_bytes)
+            waiting.append(len(list(log.directory.glob("*.log.deleted"))))
+
+    before = len(log.segments)
+    (cleaned,) = cleaned_by(Cleaner(directory, lambda: 5_000, Watched(None)), directory)
+    assert cleaned.after_bytes < cleaned.before_bytes
+    assert before > 20
+    assert max(waiting) <= 1, "those of the previous group are gone"
+    assert {each.offset for each in records_of(log)} >= set(range(1, 120, 2))
+
+
+@pytest.mark.parametrize("closes", [False, True])
+def test_compaction_of_a_log_that_loses_segments_meanwhile_begins_again(
+    tmp_path: Path, closes: bool
+) -> None:
+    """A marker in one of them may have ended a transaction of which there are records."""
+    directory = opened(tmp_path)
+    log = directory.open_log(("t", 0), UUID(int=5), replace(COMPACTS, file_delete_delay_ms=0))
+    fill(log, 60)
+    calls = 0
+
+    class Retaining(Throttle):
+        def __call__(self, size_bytes: int) -> None:
+            nonlocal calls
+            calls += 1
+            if calls == 70:  # in the second pass
+                if closes:
+                    directory.delete(("t", 0))
+                else:
+                    log.delete_segments(log.segments[: len(log.segments) - 2])
+
+    cleaner = Cleaner(directory, lambda: 5_000, Retaining(None))
+    high_watermarks = {("t", 0): log.end_offset}
+    reported: list[Cleaned | LeftOut] = []
+    cleaner.clean_due(high_watermarks, reported.append)
+    assert calls >= 70
+    assert reported == []
+    assert directory.failure is None
+    assert not (tmp_path / "cleaner-offset-checkpoint").exists()
+    if not closes:
+        assert [each.offset for each in records_of(log)][-1] == 59
+        fill(log, 60)
+        assert cleaned_by(cleaner, directory)

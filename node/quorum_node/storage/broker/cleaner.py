@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from quorum_node.storage.broker.compaction import (
     DEFAULT_MAP_BYTES,
     CleanablePart,
+    Overtaken,
     Uncleanable,
     cleanable_part,
     compact,
@@ -152,8 +153,7 @@ class Cleaner:
             part = self._due_part(replica, log, high_watermarks[replica])
             if part is None:
                 continue
-            with log.held:
-                outcome = self._clean(replica, log, part)
+            outcome = self._clean(replica, log, part)
             if isinstance(outcome, LeftOut):
                 self._left_out[replica] = log
             if outcome is not None:
@@ -175,11 +175,16 @@ class Cleaner:
 
         try:
             end_offset = compact(
-                log, part, self._clock_ms(), map_bytes=self._map_bytes, throttle=throttle
+                log,
+                part,
+                self._clock_ms(),
+                map_bytes=self._map_bytes,
+                throttle=throttle,
+                replaced=lambda: log.remove_deleted(self._clock_ms()),
             )
         except Uncleanable as error:
             return None if is_another() else LeftOut(replica, str(error))
-        except _Gone:
+        except (_Gone, Overtaken):
             return None
         except (StorageFailure, DiskFull):
             if log.held.is_closed:

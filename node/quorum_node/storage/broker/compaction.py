@@ -45,6 +45,10 @@ class Uncleanable(Exception):
     """The log can't be compacted. No data is lost, it only grows."""
 
 
+class Overtaken(Exception):
+    """The log was closed meanwhile, or segments were removed. The next round begins again: an end of a transaction may be missing."""
+
+
 @dataclass(frozen=True, slots=True)
 class CleanablePart:
     """The dirty part from `start_offset` to `end_offset` (exclusive), which can be cleaned."""
@@ -135,20 +139,27 @@ def compact(
     *,
     map_bytes: int = DEFAULT_MAP_BYTES,
     throttle: Callable[[int], None] = lambda _: None,
+    replaced: Callable[[], None] = lambda: None,
 ) -> int:
     """Clean `part` as far as the memory for keys allows; returns the first dirty offset.
 
-    `throttle` is called with the bytes that were read and written. It may wait, or raise to abort.
-    Raises StorageFailure, DiskFull, and Uncleanable if a batch is unreadable or damaged.
+    `throttle` is called with the bytes that were read and written. It may wait, or raise to abort. `replaced` is called after each group of
+    segments, when no file is in use: a large log takes hours, and the old segments would need as much space until then.
+    Raises Overtaken, StorageFailure, DiskFull, and Uncleanable if a batch is unreadable or damaged.
     """
     cuts = log.cuts
     try:
-        known = _newest_of_keys(log, part, map_bytes, throttle)
+        with log.held:
+            _check_present(log, ())
+            known = _newest_of_keys(log, part, map_bytes, throttle)
         if known.end_offset <= part.start_offset:
             return part.start_offset
         passed = PassedTransactions()
         for group in _groups(log, known.end_offset):
-            _Pass(log, known, passed, now_ms, throttle).replace(group, cuts)
+            with log.held:
+                _check_present(log, group)
+                _Pass(log, known, passed, now_ms, throttle).replace(group, cuts)
+            replaced()
         return known.end_offset
     except (UnknownCodec, CorruptBatch, DamagedLog) as error:
         raise Uncleanable(
@@ -156,6 +167,12 @@ def compact(
         ) from error
     except OSError as error:
         raise classify(error, f"compact {log.directory}") from error
+
+
+def _check_present(log: PartitionLog, segments: Sequence[DataSegment]) -> None:
+    """Whether their files are open. They stay so while they are held. Raises Overtaken."""
+    if log.held.is_closed or not set(segments) <= set(log.segments):
+        raise Overtaken
 
 
 def _newest_of_keys(
