@@ -58,6 +58,10 @@ class Interrupted(PosixFileSystem):
         self._run("pread")
         return super().pread(fd, size, position)
 
+    def ftruncate(self, fd: int, size: int) -> None:
+        super().ftruncate(fd, size)
+        self._run("ftruncate")
+
     def pwrite(self, fd: int, data: bytes | memoryview, position: int) -> int:
         self._run("pwrite")
         return super().pwrite(fd, data, position)
@@ -207,6 +211,30 @@ def test_segment_is_not_closed_during_a_read(tmp_path: Path) -> None:
     assert log.start_offset > 0
     log.remove_deleted(10_000)
     assert not list(tmp_path.glob("*.deleted"))
+
+
+@pytest.mark.parametrize("offset", [72, 76, 79])
+def test_read_that_begins_during_a_truncation_finds_no_damage(tmp_path: Path, offset: int) -> None:
+    """The thread of a move to another log directory reads the end of the log, while its loop follows another leader."""
+    files, reported, found = Interrupted(), list[object](), list[bytes]()
+    log = PartitionLog.open(
+        tmp_path,
+        LogSettings(index_interval_bytes=300),
+        files=files,
+        on_failure=reported.append,
+    )
+    for each in range(80):
+        log.append([data_batch(each)])
+    assert log.read(offset, 1), (
+        "the position of the next batch is known, without a search from the start"
+    )
+    files.during = lambda call, _path: call == "ftruncate"
+    files.beside = lambda: found.append(log.read(offset, 1 << 20))
+    log.truncate_to(40)
+    files.ended()
+    assert (found, reported) == ([b""], [])
+    log.append([data_batch(40, epoch=1)])
+    assert log.read(40, 1)
 
 
 class SlowRemoval(PosixFileSystem):

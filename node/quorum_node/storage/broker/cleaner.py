@@ -166,7 +166,7 @@ class Cleaner:
         before_bytes, cuts = log.size_bytes, log.cuts
 
         def is_another() -> bool:
-            return log.held.is_closed or log.cuts != cuts
+            return log.held.is_closed or not log.is_uncut(cuts)
 
         def throttle(size_bytes: int) -> None:
             self._throttle(size_bytes)
