@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from quorum_node.records.batches import Record
 from quorum_node.storage.broker.compaction import cleanable_part, compact
 from quorum_node.storage.broker.index_files import OffsetIndex
 from quorum_node.storage.broker.log_settings import LogSettings
 from quorum_node.storage.broker.partition_log import PartitionLog
 from quorum_node.storage.errors import StorageFailure
 from quorum_node.storage.file_system import POSIX, FileSystem, PosixFileSystem
-from support.data_batches import data_batch
+from support.data_batches import data_batch, end_of_transaction
 
 SMALL = LogSettings(segment_bytes=2_000, index_interval_bytes=100, file_delete_delay_ms=0)
 _LONGEST_SECONDS = 0.5
@@ -49,6 +50,10 @@ class Interrupted(PosixFileSystem):
         self.threads.append(threading.Thread(target=guarded))
         self.threads[-1].start()
         self.threads[-1].join(_LONGEST_SECONDS)
+
+    def open(self, path: Path, flags: int, mode: int = 0o640) -> int:
+        self._run("open", path)
+        return super().open(path, flags, mode)
 
     def rename(self, source: Path, target: Path) -> None:
         super().rename(source, target)
@@ -211,6 +216,26 @@ def test_segment_is_not_closed_during_a_read(tmp_path: Path) -> None:
     assert log.start_offset > 0
     log.remove_deleted(10_000)
     assert not list(tmp_path.glob("*.deleted"))
+
+
+def test_transaction_index_is_synced_during_a_compaction(tmp_path: Path) -> None:
+    """It is opened by its name, which the compaction changes."""
+    files, reported = Interrupted(), list[object]()
+    log = PartitionLog.open(tmp_path, SMALL, files=files, on_failure=reported.append)
+    records = [Record(b"k", b"v")]
+    for offset in range(0, 12, 2):
+        batch = data_batch(offset, records=records, producer_id=7, transactional=True, sequence=0)
+        log.append([batch])
+        log.append([end_of_transaction(offset + 1, 7, abort=True)])
+        log.roll()
+    merged = log.segments[1].aborted.path
+    assert merged.exists()
+    files.during = lambda call, path: (call, path) == ("open", merged)
+    part = cleanable_part(log, 0, log.end_offset, 5_000)
+    files.beside = lambda: compact(log, part, 5_000)
+    log.flush()
+    files.ended()
+    assert reported == []
 
 
 @pytest.mark.parametrize("offset", [72, 76, 79])
