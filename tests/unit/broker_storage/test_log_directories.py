@@ -326,3 +326,21 @@ def test_stop_during_a_sync_that_fails_comes_to_an_end(tmp_path: Path) -> None:
     assert not any(each.is_alive() for each in threads)
     assert len(failures) == 1
     assert not (tmp_path / ".kafka_cleanshutdown").exists()
+
+
+@pytest.mark.parametrize("opens", [False, True])
+def test_process_that_ends_before_it_registers_keeps_the_epoch_of_the_clean_stop(
+    tmp_path: Path, opens: bool
+) -> None:
+    """It had changed nothing. Otherwise no replica would be eligible after two restarts of all brokers without a controller."""
+    first = opened(tmp_path)
+    first.open_log(REPLICA, TOPIC, LogSettings()).append([data_batch(0)])
+    first.close(broker_epoch=77)
+    second = opened(tmp_path)
+    if opens:
+        second.open_log(REPLICA, TOPIC, LogSettings())
+    second.close(broker_epoch=-1)
+    third = opened(tmp_path)
+    assert (third.was_closed, third.closed_epoch) == (True, None if opens else 77)
+    third.close(-1, cleanly=False)
+    assert opened(tmp_path).closed_epoch is None

@@ -99,6 +99,7 @@ class LogDirectory:
         self._going: list[tuple[int, Path]] = []
         meta = self._identity(node_id, cluster_id, new_id)
         self.directory_id = meta.directory_id
+        self._is_used = False
         self.was_closed, self.closed_epoch = self._take_clean_stop()
         self.high_watermarks = self._offsets(checkpoints.HIGH_WATERMARKS)
         """Checkpoints as of the end of the last process."""
@@ -163,7 +164,7 @@ class LogDirectory:
             self.fail(error)
             raise
         with self._lock:
-            self.logs[replica] = log
+            self.logs[replica], self._is_used = log, True
         self.note_cut(replica, log)
         return log
 
@@ -327,8 +328,11 @@ class LogDirectory:
     def close(self, broker_epoch: int, *, cleanly: bool = True) -> None:
         """Stop cleanly: flush everything and write the marker. A failed directory gets no marker.
 
-        Nor does a directory with a log that may have an unchecked or unsynced end: the next start would trust it.
+        Nor does a directory with a log that may have an unchecked or unsynced end: the next start would trust it. `broker_epoch`: negative if
+        this process has not registered. If it has opened no log either, the epoch of the process before it still holds.
         """
+        if broker_epoch < 0 and not self._is_used and self.closed_epoch is not None:
+            broker_epoch = self.closed_epoch
         with self._lock:
             logs = tuple(self.logs.values())
         # Without the lock: a sync of a log that is running is waited for, and takes the lock if it fails.
