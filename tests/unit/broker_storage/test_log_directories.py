@@ -344,3 +344,35 @@ def test_process_that_ends_before_it_registers_keeps_the_epoch_of_the_clean_stop
     assert (third.was_closed, third.closed_epoch) == (True, None if opens else 77)
     third.close(-1, cleanly=False)
     assert opened(tmp_path).closed_epoch is None
+
+
+class CountedReads(PosixFileSystem):
+    """How much of files was read."""
+
+    size_bytes_read = 0
+
+    def pread(self, fd: int, size: int, position: int) -> bytes:
+        data = super().pread(fd, size, position)
+        self.size_bytes_read += len(data)
+        return data
+
+
+def test_copy_that_takes_the_place_of_a_log_is_not_read_again_after_an_unclean_start(
+    tmp_path: Path,
+) -> None:
+    """It is opened in the loop, and a segment of many batches would hold it for seconds."""
+    opened(tmp_path).close(-1, cleanly=False)
+    files = CountedReads()
+    directory = LogDirectory(tmp_path, node_id=1, cluster_id="c", files=files)
+    assert not directory.was_closed
+    copy = directory.open_future(REPLICA, TOPIC, LogSettings())
+    copy.append([data_batch(number, value_bytes=20_000) for number in range(100)])
+    directory.promote(REPLICA, copy)
+    files.size_bytes_read = 0
+    log = directory.open_log(REPLICA, TOPIC, LogSettings())
+    assert log.end_offset == 100
+    assert files.size_bytes_read < 100_000
+    log.append([data_batch(100)])
+    directory.close(broker_epoch=5, cleanly=False)
+    again = LogDirectory(tmp_path, node_id=1, cluster_id="c")
+    assert again.open_log(REPLICA, TOPIC, LogSettings()).end_offset == 101

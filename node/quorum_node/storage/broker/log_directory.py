@@ -100,6 +100,8 @@ class LogDirectory:
         meta = self._identity(node_id, cluster_id, new_id)
         self.directory_id = meta.directory_id
         self._is_used = False
+        self._promoted: dict[TopicPartition, PartitionLog] = {}
+        """Logs that were just closed completely, so that they need no check when they are opened."""
         self.was_closed, self.closed_epoch = self._take_clean_stop()
         self.high_watermarks = self._offsets(checkpoints.HIGH_WATERMARKS)
         """Checkpoints as of the end of the last process."""
@@ -150,7 +152,7 @@ class LogDirectory:
                     Known(
                         self._recovery_points.get(replica, 0),
                         self._log_starts.get(replica, 0),
-                        self.was_closed,
+                        self.was_closed or replica in self._promoted,
                         self.cleaned.get(replica, 0),
                     ),
                     files=self._files,
@@ -165,6 +167,9 @@ class LogDirectory:
             raise
         with self._lock:
             self.logs[replica], self._is_used = log, True
+            closed = self._promoted.pop(replica, None)
+        if closed is not None:
+            log.take_producers(closed.producer_table)
         self.note_cut(replica, log)
         return log
 
@@ -222,6 +227,7 @@ class LogDirectory:
         with self._failing(f"rename {log.directory}"):
             self._files.rename(log.directory, folder)
             sync_directory(self.path, self._files)
+        self._promoted[replica] = log
 
     def drop_future(self, log: PartitionLog) -> None:
         """Remove the log of `open_future`. Nothing is removed from a failed directory."""
