@@ -278,6 +278,8 @@ class HostedReplica:
             return
         if not self._must_sync(self.core.end_offset):
             self.take(Written(self.core.end_offset))
+            # A follower has waited for it with its next fetch.
+            self._port.may_fetch(self)
             return
         self.take(Written(self.log.synced_offset))
         self._port.sync(self)
