@@ -126,6 +126,21 @@ async def test_fetch_follows_the_sync_of_the_only_replica_that_is_fetched(
     hosted.close()
 
 
+@pytest.mark.parametrize("replicas", [(ME,), (OTHER, ME)], ids=["leader", "follower"])
+async def test_completed_segment_is_synced(tmp_path: Path, replicas: tuple[int, ...]) -> None:
+    hosted = HostedReplicas(tmp_path)
+    replica = hosted.create("t", replicas)
+    replica.log.configure(LogSettings(segment_bytes=300))
+    for offset in range(6):
+        if replicas == (ME,):
+            assert Produced(replica).answer == (BrokerError.NONE, offset), "it does not wait"
+        else:
+            replica.take(BatchesFetched(position_of(replica), (data_batch(offset),), 0, 0))
+            assert position_of(replica).fetch_offset == offset + 1
+    await until(lambda: replica.log.synced_offset >= 3)
+    hosted.close()
+
+
 async def test_failed_sync_takes_the_directory_offline_for_good(
     tmp_path: Path, files: StalledSyncs
 ) -> None:
