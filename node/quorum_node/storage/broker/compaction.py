@@ -46,7 +46,7 @@ class Uncleanable(Exception):
 
 
 class Overtaken(Exception):
-    """The log was closed meanwhile, or segments were removed. The next round begins again: an end of a transaction may be missing."""
+    """The log was closed or truncated meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,15 +150,19 @@ def compact(
     cuts = log.cuts
     try:
         with log.held:
-            _check_present(log, ())
+            _present(log, (), cuts)
             known = _newest_of_keys(log, part, map_bytes, throttle)
         if known.end_offset <= part.start_offset:
             return part.start_offset
         passed = PassedTransactions()
         for group in _groups(log, known.end_offset):
             with log.held:
-                _check_present(log, group)
-                _Pass(log, known, passed, now_ms, throttle).replace(group, cuts)
+                present = _present(log, group, cuts)
+                if len(present) < len(group):
+                    # Ends of transactions went with them: what follows is like the beginning of a log.
+                    passed = PassedTransactions()
+                if present:
+                    _Pass(log, known, passed, now_ms, throttle).replace(present, cuts)
             replaced()
         return known.end_offset
     except (UnknownCodec, CorruptBatch, DamagedLog) as error:
@@ -169,10 +173,13 @@ def compact(
         raise classify(error, f"compact {log.directory}") from error
 
 
-def _check_present(log: PartitionLog, segments: Sequence[DataSegment]) -> None:
-    """Whether their files are open. They stay so while they are held. Raises Overtaken."""
-    if log.held.is_closed or not set(segments) <= set(log.segments):
+def _present(
+    log: PartitionLog, segments: Sequence[DataSegment], cuts: int
+) -> Sequence[DataSegment]:
+    """Those that retention has not removed. Their files are open, and stay so while they are held. Raises Overtaken."""
+    if log.held.is_closed or not log.is_uncut(cuts):
         raise Overtaken
+    return [each for each in segments if each in log.segments]
 
 
 def _newest_of_keys(
