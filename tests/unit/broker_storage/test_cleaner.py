@@ -350,6 +350,25 @@ def test_log_that_is_truncated_during_its_compaction_is_compacted_again(tmp_path
     assert cleaned_by(Cleaner(directory, lambda: 5_000, Throttle(None)), directory)
 
 
+def test_log_that_is_truncated_when_its_turn_comes_is_left(tmp_path: Path) -> None:
+    """The high watermark was looked up before: by now, records below it may not be committed."""
+    directory = opened(tmp_path)
+    log = directory.open_log(("t", 0), UUID(int=5), COMPACTS)
+    fill(log, 60)
+
+    class Truncating(dict[tuple[str, int], int]):
+        def __getitem__(self, replica: tuple[str, int]) -> int:
+            log.truncate_to(20)
+            fill(log, 60)
+            return 60
+
+    reported: list[Cleaned | LeftOut] = []
+    cleaner = Cleaner(directory, lambda: 5_000, Throttle(None))
+    cleaner.clean_due(Truncating({("t", 0): 60}), reported.append)
+    assert reported == []
+    assert [each.offset for each in records_of(log)] == list(range(80))
+
+
 def test_records_stay_if_retention_removes_the_end_of_an_aborted_transaction_before_them(
     tmp_path: Path,
 ) -> None:

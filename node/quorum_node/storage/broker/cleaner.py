@@ -145,25 +145,27 @@ class Cleaner:
     ) -> None:
         """One round: compact every log that is due, the one with the largest dirty ratio first.
 
+        `high_watermarks` is looked up again for each log when its turn comes, which may be hours later.
         `told` is called on this thread after each log. Raises Stopped, StorageFailure or DiskFull.
         """
         self._throttle.begin()
         for replica, log in self._due(high_watermarks):
             # Check again: it may have been truncated or closed while other logs were compacted.
+            cuts = log.cuts  # before the high watermark, which a truncation lowers
             part = self._due_part(replica, log, high_watermarks[replica])
             if part is None:
                 continue
-            outcome = self._clean(replica, log, part)
+            outcome = self._clean(replica, log, part, cuts)
             if isinstance(outcome, LeftOut):
                 self._left_out[replica] = log
             if outcome is not None:
                 told(outcome)
 
     def _clean(
-        self, replica: TopicPartition, log: PartitionLog, part: CleanablePart
+        self, replica: TopicPartition, log: PartitionLog, part: CleanablePart, cuts: int
     ) -> Cleaned | LeftOut | None:
-        """None if nothing was compacted: the log was closed or truncated meanwhile."""
-        before_bytes, cuts = log.size_bytes, log.cuts
+        """None if nothing was compacted: the log was closed or truncated meanwhile. `cuts`: of the log before `part` was determined."""
+        before_bytes = log.size_bytes
 
         def is_another() -> bool:
             return log.held.is_closed or not log.is_uncut(cuts)
@@ -178,6 +180,7 @@ class Cleaner:
                 log,
                 part,
                 self._clock_ms(),
+                cuts=cuts,
                 map_bytes=self._map_bytes,
                 throttle=throttle,
                 replaced=lambda: log.remove_deleted(self._clock_ms()),

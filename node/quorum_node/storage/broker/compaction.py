@@ -137,17 +137,19 @@ def compact(
     part: CleanablePart,
     now_ms: int,
     *,
+    cuts: int | None = None,
     map_bytes: int = DEFAULT_MAP_BYTES,
     throttle: Callable[[int], None] = lambda _: None,
     replaced: Callable[[], None] = lambda: None,
 ) -> int:
     """Clean `part` as far as the memory for keys allows; returns the first dirty offset.
 
-    `throttle` is called with the bytes that were read and written. It may wait, or raise to abort. `replaced` is called after each group of
+    `cuts`: of the log before `part` was determined; None: now. `throttle` is called with the bytes that were read and written. It may wait, or raise to abort. `replaced` is called after each group of
     segments, when no file is in use: a large log takes hours, and the old segments would need as much space until then.
     Raises Overtaken, StorageFailure, DiskFull, and Uncleanable if a batch is unreadable or damaged.
     """
-    cuts = log.cuts
+    if cuts is None:
+        cuts = log.cuts
     try:
         with log.held:
             _present(log, (), cuts)
