@@ -74,13 +74,16 @@ def assignment_changes(
 def strays(broker_id: int, found: Iterable[FoundLog], image: TopicsImage) -> list[FoundLog]:
     """Stray logs: of no topic, of a deleted topic, or assigned to other brokers.
 
-    A directory without a topic id is stray whatever its name: its creation was not completed durably.
+    A directory without a topic id is stray whatever its name: its creation was not completed durably. So is the copy of a directory that has
+    the id of a topic with another name.
     """
-    return [
-        each
-        for each in found
-        if each.topic_id is None or not _has(broker_id, image.get(each.topic_id), each.partition_id)
-    ]
+    return [each for each in found if not _is_own(broker_id, each, image)]
+
+
+def _is_own(broker_id: int, log: FoundLog, image: TopicsImage) -> bool:
+    topic = None if log.topic_id is None else image.get(log.topic_id)
+    is_named = topic is not None and topic.name == log.topic_name
+    return is_named and _has(broker_id, topic, log.partition_id)
 
 
 def _replicas(broker_id: int, topic: Topic) -> Iterator[tuple[PartitionKey, Partition]]:

@@ -12,6 +12,7 @@ from crc32c import crc32c
 
 from quorum_node.broker.errors import BrokerError
 from quorum_node.broker.produced_batch import BatchLimits
+from quorum_node.broker.wrapped import wrapped
 from quorum_node.records.batches import (
     COMPRESSION_MASK,
     CRC_COVERS_FROM,
@@ -25,7 +26,6 @@ APPEND_TIME_FLAG = 0x08
 """Attribute of a batch: its maximum timestamp, set by a broker, is the time of all records."""
 NO_TIMESTAMP = -1
 _LENGTH_AT, _CRC_AT, _ATTRIBUTES_AT, _MAX_TIMESTAMP_AT = 8, 17, 21, 35
-_INT64_END = 1 << 63
 _INT16, _INT32, _UINT32, _INT64 = Struct(">h"), Struct(">i"), Struct(">I"), Struct(">q")
 
 
@@ -77,9 +77,10 @@ def check_records(
 def _times(base_ms: int, deltas_ms: list[int]) -> list[int]:
     """Time of each record; sums wrap around as in a stock broker."""
     times = [base_ms + each for each in deltas_ms]
-    if min(times) >= -_INT64_END and max(times) < _INT64_END:
+    first, last = min(times), max(times)
+    if wrapped(first) == first and wrapped(last) == last:
         return times
-    return [(each + _INT64_END) % (2 * _INT64_END) - _INT64_END for each in times]
+    return [wrapped(each) for each in times]
 
 
 def _out_of_range(

@@ -120,6 +120,7 @@ def test_stray_replicas_are_identified_by_topic_id_and_assignment() -> None:
         FoundLog("a", 0, UUID(int=5)),
         FoundLog("b", 0, b),
         FoundLog("a", 0, None),
+        FoundLog("a-copy", 0, a),
     ]
     assert strays(1, found, cluster.image.topics) == found[1:]
     assert strays(1, found, EMPTY) == found

@@ -2,6 +2,7 @@
 
 import os
 import threading
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
@@ -19,7 +20,7 @@ from quorum_node.storage.broker.log_directory import LogDirectory
 from quorum_node.storage.broker.log_settings import LogSettings
 from quorum_node.storage.broker.partition_log import PartitionLog
 from quorum_node.storage.broker.stored_records import StoredRecord, stored_records
-from support.data_batches import data_batch
+from support.data_batches import data_batch, end_of_transaction
 
 COMPACTS = LogSettings(segment_bytes=500, compacts=True, deletes=False)
 
@@ -284,3 +285,133 @@ def test_cost_of_finding_due_logs_is_linear_in_the_number_of_logs(
     cleaner = Cleaner(directory, lambda: 5_000, Throttle(None))
     assert len(cleaned_by(cleaner, directory)) == count
     assert len(measured) == 2 * count, "once to order them, once before it is compacted"
+
+
+def test_old_segments_are_removed_while_the_rest_of_a_large_log_is_compacted(
+    tmp_path: Path,
+) -> None:
+    """Otherwise a compaction would need as much free space as the log has, for hours."""
+    directory = opened(tmp_path)
+    settings = replace(COMPACTS, file_delete_delay_ms=0)
+    log = directory.open_log(("t", 0), UUID(int=5), settings)
+    for number in range(60):
+        records = [Record(b"%d" % number, b"v" * 30)]
+        log.append([data_batch(log.end_offset, records=records)])
+        log.append([data_batch(log.end_offset, records=records)])
+    waiting: list[int] = []
+
+    class Watched(Throttle):
+        def __call__(self, size_bytes: int) -> None:
+            super().__call__(size_bytes)
+            waiting.append(len(list(log.directory.glob("*.log.deleted"))))
+
+    before = len(log.segments)
+    (cleaned,) = cleaned_by(Cleaner(directory, lambda: 5_000, Watched(None)), directory)
+    assert cleaned.after_bytes < cleaned.before_bytes
+    assert before > 20
+    assert max(waiting) <= 1, "those of the previous group are gone"
+    assert {each.offset for each in records_of(log)} >= set(range(1, 120, 2))
+
+
+def _during_the_second_pass(directory: LogDirectory, act: Callable[[], object]) -> list[object]:
+    """What a round reports whose only log changes while it is compacted."""
+    calls = 0
+
+    class Interrupting(Throttle):
+        def __call__(self, size_bytes: int) -> None:
+            nonlocal calls
+            calls += 1
+            if calls == 70:
+                act()
+
+    reported: list[object] = []
+    ends = {name: log.end_offset for name, log in directory.logs.items()}
+    Cleaner(directory, lambda: 5_000, Interrupting(None)).clean_due(ends, reported.append)
+    assert calls >= 70
+    assert directory.failure is None
+    return reported
+
+
+def test_log_that_is_deleted_during_its_compaction_is_left(tmp_path: Path) -> None:
+    directory = opened(tmp_path)
+    log = directory.open_log(("t", 0), UUID(int=5), replace(COMPACTS, file_delete_delay_ms=0))
+    fill(log, 60)
+    assert not _during_the_second_pass(directory, lambda: directory.delete(("t", 0)))
+    assert not (tmp_path / "cleaner-offset-checkpoint").exists()
+
+
+def test_log_that_is_truncated_during_its_compaction_is_compacted_again(tmp_path: Path) -> None:
+    directory = opened(tmp_path)
+    log = directory.open_log(("t", 0), UUID(int=5), replace(COMPACTS, file_delete_delay_ms=0))
+    fill(log, 60)
+    assert not _during_the_second_pass(directory, lambda: log.truncate_to(40))
+    assert not (tmp_path / "cleaner-offset-checkpoint").exists()
+    fill(log, 60)
+    assert cleaned_by(Cleaner(directory, lambda: 5_000, Throttle(None)), directory)
+
+
+def test_log_that_is_truncated_when_its_turn_comes_is_left(tmp_path: Path) -> None:
+    """The high watermark was looked up before: by now, records below it may not be committed."""
+    directory = opened(tmp_path)
+    log = directory.open_log(("t", 0), UUID(int=5), COMPACTS)
+    fill(log, 60)
+
+    class Truncating(dict[tuple[str, int], int]):
+        def __getitem__(self, replica: tuple[str, int]) -> int:
+            log.truncate_to(20)
+            fill(log, 60)
+            return 60
+
+    reported: list[Cleaned | LeftOut] = []
+    cleaner = Cleaner(directory, lambda: 5_000, Throttle(None))
+    cleaner.clean_due(Truncating({("t", 0): 60}), reported.append)
+    assert reported == []
+    assert [each.offset for each in records_of(log)] == list(range(80))
+
+
+def test_records_stay_if_retention_removes_the_end_of_an_aborted_transaction_before_them(
+    tmp_path: Path,
+) -> None:
+    """Between two groups of segments: the producer's later records are not those of the aborted transaction."""
+    directory = opened(tmp_path)
+    log = directory.open_log(("t", 0), UUID(int=5), replace(COMPACTS, file_delete_delay_ms=0))
+    sequence = 0
+
+    def write(key: bytes) -> None:
+        nonlocal sequence
+        log.append(
+            [
+                data_batch(
+                    log.end_offset,
+                    records=[Record(key, b"v" * 30)],
+                    producer_id=7,
+                    transactional=True,
+                    sequence=sequence,
+                )
+            ]
+        )
+        sequence += 1
+
+    for number in range(12):
+        write(b"aborted %d" % number)
+    log.append([end_of_transaction(log.end_offset, 7, abort=True)])
+    log.roll()
+    kept = [b"kept %d" % number for number in range(12)]
+    for key in kept:
+        write(key)
+    log.append([end_of_transaction(log.end_offset, 7, abort=False)])
+    log.roll()
+    fill(log, 1)
+    aborted = [each for each in log.segments if each.base_offset < 13]
+    assert len(aborted) >= 3
+
+    class Retaining(Throttle):
+        def __call__(self, size_bytes: int) -> None:
+            if aborted[0] in log.segments and any(log.directory.glob("*.cleaned")):
+                log.delete_segments(aborted)
+
+    cleaner = Cleaner(directory, lambda: 5_000, Retaining(None))
+    cleaner.clean_due({("t", 0): log.end_offset})
+    assert log.start_offset == 13
+    found = [each.key for each in records_of(log)]
+    assert [key for key in kept if key not in found] == []

@@ -1,7 +1,9 @@
 """Directories of a broker: identity, checkpoints, clean stop, replicas that go, disks that fail."""
 
+import errno
 import json
 import os
+import threading
 from pathlib import Path
 from uuid import UUID
 
@@ -10,7 +12,7 @@ import pytest
 from quorum_node.storage.broker.log_directory import STRAY_DELAY_MS, LogDirectory
 from quorum_node.storage.broker.log_settings import LogSettings
 from quorum_node.storage.broker.replica_folder import parse_folder_name
-from quorum_node.storage.errors import StorageFailure, WrongDirectory
+from quorum_node.storage.errors import DiskFull, StorageFailure, WrongDirectory
 from quorum_node.storage.file_system import PosixFileSystem
 from support.data_batches import data_batch
 from support.disk_cuts import every_cut
@@ -133,7 +135,7 @@ def test_failed_directory_takes_all_its_replicas_offline(tmp_path: Path) -> None
     failed, other = (
         LogDirectory(path, node_id=1, cluster_id="c", files=files) for path in (dead, healthy)
     )
-    reported: list[StorageFailure] = []
+    reported: list[StorageFailure | DiskFull] = []
     failed.watch(reported.append)
     logs = [failed.open_log(("t", number), TOPIC, LogSettings()) for number in range(2)]
     kept = other.open_log(("t", 2), TOPIC, LogSettings())
@@ -275,3 +277,102 @@ def test_stray_replica_is_kept_for_the_whole_delay_after_a_restart(tmp_path: Pat
     assert again.remove_due() == 0
     now_ms += 1
     assert again.remove_due() == 1
+
+
+class DiskThatDies(PosixFileSystem):
+    """A sync hangs, and then fails."""
+
+    def __init__(self) -> None:
+        self.hangs, self.ends = threading.Event(), threading.Event()
+        self.is_dying = False
+
+    def fdatasync(self, fd: int) -> None:
+        if self.is_dying:
+            self.hangs.set()
+            assert self.ends.wait(30)
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        super().fdatasync(fd)
+
+
+def test_stop_during_a_sync_that_fails_comes_to_an_end(tmp_path: Path) -> None:
+    """The stop waits for the sync, which reports its failure to the directory."""
+    files = DiskThatDies()
+    directory = LogDirectory(tmp_path, node_id=1, cluster_id="c", files=files)
+    log = directory.open_log(REPLICA, TOPIC, LogSettings())
+    log.append([data_batch(0)])
+    failures: list[Exception] = []
+    directory.watch(failures.append)
+    begun = threading.Event()
+
+    def sync() -> None:
+        with pytest.raises(StorageFailure):
+            log.flush()
+
+    def stop() -> None:
+        begun.set()
+        with pytest.raises(StorageFailure, match="EIO"):
+            directory.close(broker_epoch=5)
+
+    files.is_dying = True
+    threads = [threading.Thread(target=each, daemon=True) for each in (sync, stop)]
+    threads[0].start()
+    assert files.hangs.wait(30)
+    threads[1].start()
+    assert begun.wait(30)
+    threads[1].join(0.2)  # it is given the time to reach the log
+    files.ends.set()
+    for each in threads:
+        each.join(10)
+    assert not any(each.is_alive() for each in threads)
+    assert len(failures) == 1
+    assert not (tmp_path / ".kafka_cleanshutdown").exists()
+
+
+@pytest.mark.parametrize("opens", [False, True])
+def test_process_that_ends_before_it_registers_keeps_the_epoch_of_the_clean_stop(
+    tmp_path: Path, opens: bool
+) -> None:
+    """It had changed nothing. Otherwise no replica would be eligible after two restarts of all brokers without a controller."""
+    first = opened(tmp_path)
+    first.open_log(REPLICA, TOPIC, LogSettings()).append([data_batch(0)])
+    first.close(broker_epoch=77)
+    second = opened(tmp_path)
+    if opens:
+        second.open_log(REPLICA, TOPIC, LogSettings())
+    second.close(broker_epoch=-1)
+    third = opened(tmp_path)
+    assert (third.was_closed, third.closed_epoch) == (True, None if opens else 77)
+    third.close(-1, cleanly=False)
+    assert opened(tmp_path).closed_epoch is None
+
+
+class CountedReads(PosixFileSystem):
+    """How much of files was read."""
+
+    size_bytes_read = 0
+
+    def pread(self, fd: int, size: int, position: int) -> bytes:
+        data = super().pread(fd, size, position)
+        self.size_bytes_read += len(data)
+        return data
+
+
+def test_copy_that_takes_the_place_of_a_log_is_not_read_again_after_an_unclean_start(
+    tmp_path: Path,
+) -> None:
+    """It is opened in the loop, and a segment of many batches would hold it for seconds."""
+    opened(tmp_path).close(-1, cleanly=False)
+    files = CountedReads()
+    directory = LogDirectory(tmp_path, node_id=1, cluster_id="c", files=files)
+    assert not directory.was_closed
+    copy = directory.open_future(REPLICA, TOPIC, LogSettings())
+    copy.append([data_batch(number, value_bytes=20_000) for number in range(100)])
+    directory.promote(REPLICA, copy)
+    files.size_bytes_read = 0
+    log = directory.open_log(REPLICA, TOPIC, LogSettings())
+    assert log.end_offset == 100
+    assert files.size_bytes_read < 100_000
+    log.append([data_batch(100)])
+    directory.close(broker_epoch=5, cleanly=False)
+    again = LogDirectory(tmp_path, node_id=1, cluster_id="c")
+    assert again.open_log(REPLICA, TOPIC, LogSettings()).end_offset == 101

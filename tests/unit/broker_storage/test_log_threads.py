@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from quorum_node.records.batches import Record
 from quorum_node.storage.broker.compaction import cleanable_part, compact
 from quorum_node.storage.broker.index_files import OffsetIndex
 from quorum_node.storage.broker.log_settings import LogSettings
 from quorum_node.storage.broker.partition_log import PartitionLog
 from quorum_node.storage.errors import StorageFailure
 from quorum_node.storage.file_system import POSIX, FileSystem, PosixFileSystem
-from support.data_batches import data_batch
+from support.data_batches import data_batch, end_of_transaction
 
 SMALL = LogSettings(segment_bytes=2_000, index_interval_bytes=100, file_delete_delay_ms=0)
 _LONGEST_SECONDS = 0.5
@@ -50,6 +51,10 @@ class Interrupted(PosixFileSystem):
         self.threads[-1].start()
         self.threads[-1].join(_LONGEST_SECONDS)
 
+    def open(self, path: Path, flags: int, mode: int = 0o640) -> int:
+        self._run("open", path)
+        return super().open(path, flags, mode)
+
     def rename(self, source: Path, target: Path) -> None:
         super().rename(source, target)
         self._run("rename", source)
@@ -57,6 +62,10 @@ class Interrupted(PosixFileSystem):
     def pread(self, fd: int, size: int, position: int) -> bytes:
         self._run("pread")
         return super().pread(fd, size, position)
+
+    def ftruncate(self, fd: int, size: int) -> None:
+        super().ftruncate(fd, size)
+        self._run("ftruncate")
 
     def pwrite(self, fd: int, data: bytes | memoryview, position: int) -> int:
         self._run("pwrite")
@@ -207,6 +216,50 @@ def test_segment_is_not_closed_during_a_read(tmp_path: Path) -> None:
     assert log.start_offset > 0
     log.remove_deleted(10_000)
     assert not list(tmp_path.glob("*.deleted"))
+
+
+def test_transaction_index_is_synced_during_a_compaction(tmp_path: Path) -> None:
+    """It is opened by its name, which the compaction changes."""
+    files, reported = Interrupted(), list[object]()
+    log = PartitionLog.open(tmp_path, SMALL, files=files, on_failure=reported.append)
+    records = [Record(b"k", b"v")]
+    for offset in range(0, 12, 2):
+        batch = data_batch(offset, records=records, producer_id=7, transactional=True, sequence=0)
+        log.append([batch])
+        log.append([end_of_transaction(offset + 1, 7, abort=True)])
+        log.roll()
+    merged = log.segments[1].aborted.path
+    assert merged.exists()
+    files.during = lambda call, path: (call, path) == ("open", merged)
+    part = cleanable_part(log, 0, log.end_offset, 5_000)
+    files.beside = lambda: compact(log, part, 5_000)
+    log.flush()
+    files.ended()
+    assert reported == []
+
+
+@pytest.mark.parametrize("offset", [72, 76, 79])
+def test_read_that_begins_during_a_truncation_finds_no_damage(tmp_path: Path, offset: int) -> None:
+    """The thread of a move to another log directory reads the end of the log, while its loop follows another leader."""
+    files, reported, found = Interrupted(), list[object](), list[bytes]()
+    log = PartitionLog.open(
+        tmp_path,
+        LogSettings(index_interval_bytes=300),
+        files=files,
+        on_failure=reported.append,
+    )
+    for each in range(80):
+        log.append([data_batch(each)])
+    assert log.read(offset, 1), (
+        "the position of the next batch is known, without a search from the start"
+    )
+    files.during = lambda call, _path: call == "ftruncate"
+    files.beside = lambda: found.append(log.read(offset, 1 << 20))
+    log.truncate_to(40)
+    files.ended()
+    assert (found, reported) == ([b""], [])
+    log.append([data_batch(40, epoch=1)])
+    assert log.read(40, 1)
 
 
 class SlowRemoval(PosixFileSystem):

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from quorum_node.image.resource_types import TOPIC
 from quorum_node.protocol.broker_apis import BROKER_APIS, DELETE_RECORDS
 from quorum_node.protocol.delete_records import (
     TO_HIGH_WATERMARK,
@@ -15,6 +16,8 @@ from quorum_node.protocol.delete_records import (
 )
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.protocol.frames import SIZE_BYTES, decode_request, decode_response, encode_request
+from quorum_node.records.batches import Record
+from quorum_node.records.metadata import ConfigRecord
 from quorum_node.security.caller import ANONYMOUS
 from quorum_node.server.broker.delete_records_api import DeleteRecordsApi
 from quorum_node.server.listener.port import InboundRequest
@@ -29,10 +32,16 @@ TIMEOUT_SECONDS = 5
 class Deletion:
     """All records of a topic of two replicas are to be deleted. This broker leads, and has deleted its own."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, policy: str = "delete") -> None:
         self.hosted = HostedReplicas(root)
         self.leader = self.hosted.create("t", (ME, OTHER))
-        data = data_batch(0).data
+        cluster = self.hosted.cluster
+        record = ConfigRecord(
+            resource_type=TOPIC, resource_name="t", name="cleanup.policy", value=policy
+        )
+        cluster.replay([record])
+        self.hosted.replicas.apply(cluster.image)
+        data = data_batch(0, records=[Record(b"k", b"v")]).data
         assert isinstance(data, bytes)
         assert produce(self.leader, data)
         self.end_offset = self.leader.core.end_offset
@@ -92,4 +101,22 @@ async def test_replica_on_a_broker_that_has_ended_is_no_error_at_the_timeout(
     s.hosted.replicas.apply(s.hosted.cluster.image)
     await asyncio.sleep(TIMEOUT_SECONDS + 1)
     assert s.answer() == (ErrorCode.NONE, s.end_offset)
+    s.hosted.close()
+
+
+@pytest.mark.parametrize("policy", ["", "delete", "compact,delete"])
+async def test_records_can_be_deleted_unless_the_topic_is_only_compacted(
+    tmp_path: Path, policy: str
+) -> None:
+    """Without any policy, as stock controllers allow, nothing but such a request deletes records."""
+    s = Deletion(tmp_path, policy)
+    s.fetched(start_offset=s.end_offset)
+    await asyncio.sleep(0)
+    assert s.answer() == (ErrorCode.NONE, s.end_offset)
+    s.hosted.close()
+
+
+async def test_records_of_a_compacted_topic_can_not_be_deleted(tmp_path: Path) -> None:
+    s = Deletion(tmp_path, "compact")
+    assert s.answer() == (ErrorCode.POLICY_VIOLATION, -1)
     s.hosted.close()

@@ -260,3 +260,22 @@ async def test_few_fetches_of_a_connection_wait(tmp_path: Path) -> None:
     assert not ask(connections[0]).answered
     assert len(api._waiting) == 1, "nothing is kept of the others"
     hosted.close()
+
+
+async def test_request_for_more_partitions_than_there_are_is_refused(tmp_path: Path) -> None:
+    """It would hold the loop for half a second. Some may be missing: a client has not heard yet that their topic was deleted."""
+    hosted = HostedReplicas(tmp_path)
+    hosted.create("t")
+    (topic,) = asked(hosted, DATA_FETCH.max_version).topics
+    (partition,) = topic.partitions
+    for count, code in ((1_001, ErrorCode.NONE), (1_002, ErrorCode.INVALID_REQUEST)):
+        partitions = tuple(replace(partition, partition=number) for number in range(count))
+        body = FetchRequest(
+            max_wait_ms=0, min_bytes=1, topics=(replace(topic, partitions=partitions),)
+        )
+        answer = fetch(hosted, body=body)
+        assert answer.error_code == code
+        found = [each.error_code for topic in answer.responses for each in topic.partitions]
+        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert found == ([] if code else [ErrorCode.NONE, *[unknown] * 1_000])
+    hosted.close()

@@ -7,9 +7,17 @@ from pathlib import Path
 
 import pytest
 
+from quorum_node.broker.batch import Batch
 from quorum_node.broker.errors import BrokerError
 from quorum_node.broker.events import BatchesFetched
 from quorum_node.image.configs import ConfigsImage
+from quorum_node.protocol.fetch import (
+    FetchRequest,
+    FetchResponse,
+    FetchResponsePartition,
+    FetchResponseTopic,
+)
+from quorum_node.server.broker.hosted_replica import HostedReplica
 from quorum_node.server.broker.topic_values import TopicValues
 from quorum_node.storage.broker.log_settings import LogSettings
 from support.data_batches import data_batch
@@ -24,6 +32,16 @@ def files() -> Iterator[StalledSyncs]:
     made = StalledSyncs()
     yield made
     made.go_on()
+
+
+def fetched(follower: HostedReplica, batch: Batch) -> FetchResponse:
+    """The leader's answer with one batch."""
+    assert isinstance(batch.data, bytes)
+    partition = FetchResponsePartition(
+        partition_index=0, error_code=0, high_watermark=0, records=batch.data
+    )
+    topic = FetchResponseTopic(topic_id=follower.key.topic_id, partitions=(partition,))
+    return FetchResponse(error_code=0, responses=(topic,))
 
 
 async def until(check: Callable[[], bool]) -> None:
@@ -84,6 +102,42 @@ async def test_follower_fetches_on_when_its_log_is_synced(
     files.go_on()
     await until(lambda: follower.core.fetch_position is not None)
     assert position_of(follower).fetch_offset == follower.log.synced_offset == 1
+    hosted.close()
+
+
+async def test_fetch_follows_the_sync_of_the_only_replica_that_is_fetched(
+    tmp_path: Path, files: StalledSyncs
+) -> None:
+    """Nothing else wakes the fetcher of this leader."""
+    hosted = HostedReplicas(tmp_path, files=files)
+    follower = hosted.create("t", (OTHER, ME), **{"flush.messages": "1"})
+    await until(lambda: len(hosted.peers.asked) == 1)
+    (_, answered) = hosted.peers.asked[0]
+    files.stall()
+    answered(fetched(follower, data_batch(0)))
+    await until(files.begun.is_set)
+    await asyncio.sleep(0.05)
+    assert len(hosted.peers.asked) == 1, "not before the record is synced"
+    files.go_on()
+    await until(lambda: len(hosted.peers.asked) == 2)
+    (request, _) = hosted.peers.asked[1]
+    assert isinstance(request, FetchRequest)
+    assert request.topics[0].partitions[0].fetch_offset == 1
+    hosted.close()
+
+
+@pytest.mark.parametrize("replicas", [(ME,), (OTHER, ME)], ids=["leader", "follower"])
+async def test_completed_segment_is_synced(tmp_path: Path, replicas: tuple[int, ...]) -> None:
+    hosted = HostedReplicas(tmp_path)
+    replica = hosted.create("t", replicas)
+    replica.log.configure(LogSettings(segment_bytes=300))
+    for offset in range(6):
+        if replicas == (ME,):
+            assert Produced(replica).answer == (BrokerError.NONE, offset), "it does not wait"
+        else:
+            replica.take(BatchesFetched(position_of(replica), (data_batch(offset),), 0, 0))
+            assert position_of(replica).fetch_offset == offset + 1
+    await until(lambda: replica.log.synced_offset >= 3)
     hosted.close()
 
 

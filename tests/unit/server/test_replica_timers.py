@@ -9,9 +9,11 @@ from uuid import UUID
 
 import pytest
 
+from quorum_node.server.broker.data_directories import DataDirectories
 from quorum_node.server.broker.data_directory import OpenDataDirectory
 from quorum_node.server.broker.directory_threads import TURN_SECONDS
 from quorum_node.server.broker.hosted_replica import HostedReplica
+from quorum_node.server.broker.topic_values import BACKOFF_MS
 from quorum_node.storage.broker.log_directory import LogDirectory
 from quorum_node.storage.broker.log_settings import LogSettings
 from quorum_node.storage.broker.offset_checkpoint import (
@@ -99,4 +101,35 @@ async def test_retention_of_many_replicas_is_done_in_turns(
     await asyncio.sleep(302)
     assert len(at) == 20
     assert max(map(at.count, at)) <= 3
+    hosted.close()
+
+
+@pytest.mark.virtual_time
+async def test_compaction_that_takes_long_goes_by_the_present_high_watermarks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A log whose turn comes later may be truncated meanwhile, or may belong to another topic of the same name."""
+    rounds: list[Mapping[TopicPartition, int]] = []
+    has_begun = threading.Event()
+
+    def compact(
+        directories: object, high_watermarks: Mapping[TopicPartition, int], *_: object
+    ) -> None:
+        rounds.append(high_watermarks)
+        has_begun.set()
+
+    monkeypatch.setattr(DataDirectories, "compact", compact)
+    hosted = HostedReplicas(tmp_path)
+    leader = hosted.create("t", **{"cleanup.policy": "compact"})
+    hosted.create("other")
+    data = data_batch(0).data
+    assert isinstance(data, bytes)
+    produce(leader, data)
+    await asyncio.sleep(BACKOFF_MS / 1000 + 1)
+    assert has_begun.wait(60)
+    assert dict(rounds[0]) == {("t", 0): 1}
+    produce(leader, data)
+    assert dict(rounds[0]) == {("t", 0): 2}
+    hosted.delete("t")
+    assert dict(rounds[0]) == {("t", 0): 0}, "a later topic of this name has another log"
     hosted.close()

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from dataclasses import replace
+from functools import partial
 
 from quorum_node.broker.batch import Batch
 from quorum_node.broker.errors import BrokerError
@@ -12,6 +13,7 @@ from quorum_node.schema.primitives import encode_varint
 from quorum_node.server.broker.batch_validation import (
     MOST_HEADERS_ON_LOOP,
     MOST_RECORDS_ON_LOOP,
+    MOST_SECONDS_A_TURN,
     BatchValidation,
     validated,
 )
@@ -76,3 +78,32 @@ def test_compressed_batch_of_equal_records_is_rejected_at_the_second_one() -> No
     assert isinstance(found, Refusal)
     assert found.error is BrokerError.UNKNOWN_SERVER_ERROR
     assert "offset deltas" in found.text
+
+
+def _note(done: list[int], number: int, _: Batch | Refusal) -> None:
+    done.append(number)
+
+
+async def test_batches_of_a_long_turn_are_validated_in_the_thread() -> None:
+    """As of a request with many partitions: each batch alone is small. The order within a partition stays."""
+    seconds = 0.0
+
+    def clock() -> float:
+        nonlocal seconds
+        seconds += MOST_SECONDS_A_TURN / 4.5
+        return seconds
+
+    validation = BatchValidation(lambda: NOW_MS, clock)
+    data = batch(produced((0, None, b"v"), base_ms=NOW_MS))
+    for _ in range(2):
+        done: list[int] = []
+        for number in range(20):
+            validation.validate(number % 10, data, LIMITS, partial(_note, done, number))
+        assert done == [0, 1, 2, 3, 4], "in this turn"
+        async with asyncio.timeout(20):
+            while len(done) < 20:  # noqa: ASYNC110 - the thread has no event
+                await asyncio.sleep(0.001)
+        for partition in range(10):
+            assert [each for each in done if each % 10 == partition] == [partition, partition + 10]
+    validation.close()
+    validation.join()

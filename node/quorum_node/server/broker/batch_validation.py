@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from time import perf_counter
 
 from quorum_node.broker.batch import Batch
 from quorum_node.broker.errors import BrokerError
@@ -30,6 +31,8 @@ MOST_RECORDS_ON_LOOP = 2_000
 """Validating this number of records takes a few milliseconds."""
 MOST_BYTES_ON_LOOP = 1 << 20
 MOST_HEADERS_ON_LOOP = 4_000
+MOST_SECONDS_A_TURN = 0.02
+"""Time for the batches of one turn of the loop. A request can have batches for thousands of partitions."""
 _OUT_OF_ORDER = Refusal(
     BrokerError.UNKNOWN_SERVER_ERROR, "the offset deltas of compressed records are not 0, 1, 2 ..."
 )
@@ -99,10 +102,15 @@ def _within(limits: BatchLimits, batch: Batch) -> Batch | Refusal:
 
 
 class BatchValidation:
-    """Validates batches on the loop or on one thread. `now_ms`: returns milliseconds since 1970."""
+    """Validates batches on the loop or on one thread. `now_ms`: returns milliseconds since 1970. `clock`: in seconds."""
 
-    def __init__(self, now_ms: Callable[[], int]) -> None:
+    def __init__(
+        self, now_ms: Callable[[], int], clock: Callable[[], float] = perf_counter
+    ) -> None:
         self._now_ms = now_ms
+        self._clock = clock
+        self._spent_seconds = 0.0
+        """On the loop in its present turn."""
         self._waiting: dict[Hashable, deque[tuple[Batch, BatchLimits, Validated]]] = {}
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="batches")
         self._closed = False
@@ -135,10 +143,20 @@ class BatchValidation:
         """The result, or None if the batch has to be validated on the thread."""
         if batch.end_offset - batch.base_offset > MOST_RECORDS_ON_LOOP:
             return None
+        if self._spent_seconds > MOST_SECONDS_A_TURN:
+            return None
+        begun = self._clock()
         try:
             return validated(batch, limits, self._now_ms(), MOST_BYTES_ON_LOOP)
         except (ContentTooLarge, ManyHeaders):
             return None
+        finally:
+            if not self._spent_seconds:
+                asyncio.get_running_loop().call_soon(self._turn_ended)
+            self._spent_seconds += self._clock() - begun
+
+    def _turn_ended(self) -> None:
+        self._spent_seconds = 0.0
 
     def _in_thread(
         self, partition: Hashable, batch: Batch, limits: BatchLimits, then: Validated

@@ -5,7 +5,7 @@ compaction does not acknowledge records to clients. Source: Kafka's documentatio
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 from quorum_node.server.broker.data_directories import DataDirectories
@@ -14,8 +14,8 @@ from quorum_node.server.broker.events import BrokerEvents
 from quorum_node.server.broker.topic_values import CleanerValues
 from quorum_node.storage.errors import DiskFull
 
-HighWatermarks = dict[tuple[str, int], int]
-"""The high watermark of each log that may be compacted, by topic and partition."""
+HighWatermarks = Mapping[tuple[str, int], int]
+"""The high watermark of each log that may be compacted, by topic and partition. A look-up, on any thread, gives the present one."""
 
 
 class Cleaning:
@@ -31,7 +31,7 @@ class Cleaning:
         self._closed = False
 
     def look(self, values: CleanerValues, logs: Callable[[], HighWatermarks]) -> None:
-        """Start a round if one is due. `logs`: returns the high watermarks of the logs that may be compacted."""
+        """Start a round if one is due. `logs`: returns the logs that may be compacted now, with their high watermarks."""
         is_due = self._loop.time() - self._ended_at >= values.backoff_ms / 1000
         if not values.is_enabled or not is_due or self._round is not None or self._closed:
             return

@@ -133,11 +133,13 @@ class OpenLog:
         """See `DataLog`."""
         return self._log.opened(self._high_watermark)
 
-    def append(self, batches: Iterable[Batch]) -> None:
+    def append(self, batches: Iterable[Batch]) -> bool:
         """See `DataLog`."""
         with self._watch:
             self.write_epochs()
+            active = self._log.segments[-1]
             self._log.append(tuple(batches))
+            return self._log.segments[-1] is not active
 
     def sync(self) -> None:
         """See `DataLog`."""

@@ -84,8 +84,11 @@ class DataLog(Protocol):
     def opened(self) -> OpenedLog:
         """The state of the log when it was opened."""
 
-    def append(self, batches: Iterable[Batch]) -> None:
-        """Append batches with assigned offsets. They can be read when this returns; they may reach the disk later."""
+    def append(self, batches: Iterable[Batch]) -> bool:
+        """Append batches with assigned offsets. They can be read when this returns; they may reach the disk later.
+
+        Returns whether a segment was completed.
+        """
 
     def sync(self) -> None:
         """Make everything durable that was appended before the call. Runs on another thread, beside the other methods.

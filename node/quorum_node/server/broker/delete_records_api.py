@@ -102,7 +102,8 @@ class DeleteRecordsApi:
         replica = found.replica
         if replica is None or not replica.is_leader:
             return _Part(index, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        if not replica.log.settings.deletes:
+        settings = replica.log.settings
+        if settings.compacts and not settings.deletes:
             return _Part(index, ErrorCode.POLICY_VIOLATION)
         high_watermark = replica.core.high_watermark
         offset = high_watermark if asked.offset == TO_HIGH_WATERMARK else asked.offset

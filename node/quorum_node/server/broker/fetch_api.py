@@ -44,6 +44,8 @@ MAX_WAITING_OF_CONNECTION = 4
 _FOLLOWERS_SERVE_SINCE = 11
 """First version in which a follower may serve a consumer (KIP-392)."""
 _TOPIC_IDS_SINCE = 13
+_MOST_UNKNOWN = 1_000
+"""Partitions of a request that may not exist, as of topics that were just deleted. Each costs 10 µs, and a request may have 50,000."""
 _WHOLE = (0, -1)
 """Session epochs of requests that name all their partitions: the first one of a session, and one without a session."""
 _READ_COMMITTED = 1
@@ -157,6 +159,9 @@ class FetchApi:
             for topic in body.topics
             for each in topic.partitions
         }
+        if len(asked) > self._replicas.image.topics.partition_count + _MOST_UNKNOWN:
+            inbound.reply(FetchResponse(error_code=ErrorCode.INVALID_REQUEST, responses=()))
+            return
         parts = [self._ask(inbound, body, topic, each, may) for topic, each in asked.values()]
         waiting = _Waiting(inbound, body, parts)
         if self._is_due(waiting):

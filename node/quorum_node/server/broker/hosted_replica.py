@@ -278,6 +278,8 @@ class HostedReplica:
             return
         if not self._must_sync(self.core.end_offset):
             self.take(Written(self.core.end_offset))
+            # A follower has waited for it with its next fetch.
+            self._port.may_fetch(self)
             return
         self.take(Written(self.log.synced_offset))
         self._port.sync(self)
@@ -410,12 +412,13 @@ class HostedReplica:
                 each._replace(data=place(each.data, each.base_offset, each.leader_epoch))  # type: ignore[arg-type]
                 for each in batches
             )
-        self.log.append(batches)
+        is_complete = self.log.append(batches)
         end_offset = batches[-1].end_offset
-        if self._must_sync(end_offset):
-            # They count as written when they are synced, so that acks=1 and acks=all wait for it.
+        must_sync = self._must_sync(end_offset)
+        if must_sync or is_complete:
             self._port.sync(self)
-        else:
+        # Others count as written when they are synced, so that acks=1 and acks=all wait for it.
+        if not must_sync:
             self._events.append(Written(end_offset))
 
     def _must_sync(self, end_offset: int) -> bool:

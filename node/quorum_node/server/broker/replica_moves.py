@@ -26,7 +26,11 @@ from quorum_node.storage.errors import DiskFull, StorageFailure
 _T = TypeVar("_T")
 _PAUSE_SECONDS = 0.1
 _LAST_BYTES = 1 << 20
-"""At most about this much is copied in the turn of the loop in which the logs are exchanged."""
+"""If about so much is left, what is copied is made durable, and the exchange of the logs is tried."""
+_LAST_PIECES = 16
+"""At most this many pieces, 4 MiB, are copied in the turn of the loop in which the logs are exchanged. More than `_LAST_BYTES`, as producers
+write on until then, during the syncs of the copy and of the mark: a log that is written faster would never be moved.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +195,10 @@ class ReplicaMoves:
         if not self._is_wanted(replica, directory) or copy.is_void:
             return False
         # Also what waits for a sync of the present log: the copy is synced before it takes its place.
-        if copy.advance(replica.core.end_offset) and copy.advance(replica.core.end_offset):
+        for _ in range(_LAST_PIECES):
+            if not copy.advance(replica.core.end_offset):
+                break
+        else:
             return False
         copy.promote()
         name, number, key = replica.topic_name, replica.key.partition_id, replica.key

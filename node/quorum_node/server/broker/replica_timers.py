@@ -65,6 +65,31 @@ class _Round:
                 yield
 
 
+class _PresentHighWatermarks(Mapping[tuple[str, int], int]):
+    """Of the logs that are to be compacted now. They may change later: a round of compaction may take hours, and the log may be truncated
+    meanwhile, or its topic created again. Uncommitted records would be taken for committed ones with the high watermark of the beginning.
+    """
+
+    def __init__(self, replicas: Mapping[PartitionKey, HostedReplica]) -> None:
+        self._replicas = replicas
+        self._keys = {
+            (each.topic_name, each.key.partition_id): each.key
+            for each in replicas.values()
+            if each.log.settings.compacts
+        }
+
+    def __getitem__(self, replica: tuple[str, int]) -> int:
+        """0 if the replica was removed meanwhile: nothing of its log is compacted."""
+        found = self._replicas.get(self._keys[replica])
+        return 0 if found is None else found.core.high_watermark
+
+    def __iter__(self) -> Iterator[tuple[str, int]]:
+        return iter(self._keys)
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+
 class ReplicaTimers:
     """Created in the loop. `replicas`: the present ones, whenever it is read."""
 
@@ -156,11 +181,7 @@ class ReplicaTimers:
             each.log.keep_high_watermark(each.core.high_watermark)
 
     def _compacting(self) -> HighWatermarks:
-        return {
-            (each.topic_name, each.key.partition_id): each.core.high_watermark
-            for each in self._replicas.values()
-            if each.log.settings.compacts
-        }
+        return _PresentHighWatermarks(self._replicas)
 
     def _maintained(self, done: "asyncio.Future[None]") -> None:
         self._maintenance = None

@@ -216,7 +216,8 @@ class NodeProcess:
     async def run(self) -> ExitCode:
         """Serve until the replica halts. Raises ConfigError when a listener can't be bound."""
         limits = (*(each.limits for each in self._config.listeners), self._config.admin.limits)
-        allow_connections(sum(each.max_connections for each in limits))
+        has_logs = self._config.broker is not None
+        allow_connections(sum(each.max_connections for each in limits), has_logs=has_logs)
         await self._open_listeners()
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, self._shutdown)

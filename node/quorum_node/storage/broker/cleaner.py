@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from quorum_node.storage.broker.compaction import (
     DEFAULT_MAP_BYTES,
     CleanablePart,
+    Overtaken,
     Uncleanable,
     cleanable_part,
     compact,
@@ -144,29 +145,30 @@ class Cleaner:
     ) -> None:
         """One round: compact every log that is due, the one with the largest dirty ratio first.
 
+        `high_watermarks` is looked up again for each log when its turn comes, which may be hours later.
         `told` is called on this thread after each log. Raises Stopped, StorageFailure or DiskFull.
         """
         self._throttle.begin()
         for replica, log in self._due(high_watermarks):
             # Check again: it may have been truncated or closed while other logs were compacted.
+            cuts = log.cuts  # before the high watermark, which a truncation lowers
             part = self._due_part(replica, log, high_watermarks[replica])
             if part is None:
                 continue
-            with log.held:
-                outcome = self._clean(replica, log, part)
+            outcome = self._clean(replica, log, part, cuts)
             if isinstance(outcome, LeftOut):
                 self._left_out[replica] = log
             if outcome is not None:
                 told(outcome)
 
     def _clean(
-        self, replica: TopicPartition, log: PartitionLog, part: CleanablePart
+        self, replica: TopicPartition, log: PartitionLog, part: CleanablePart, cuts: int
     ) -> Cleaned | LeftOut | None:
-        """None if nothing was compacted: the log was closed or truncated meanwhile."""
-        before_bytes, cuts = log.size_bytes, log.cuts
+        """None if nothing was compacted: the log was closed or truncated meanwhile. `cuts`: of the log before `part` was determined."""
+        before_bytes = log.size_bytes
 
         def is_another() -> bool:
-            return log.held.is_closed or log.cuts != cuts
+            return log.held.is_closed or not log.is_uncut(cuts)
 
         def throttle(size_bytes: int) -> None:
             self._throttle(size_bytes)
@@ -175,11 +177,17 @@ class Cleaner:
 
         try:
             end_offset = compact(
-                log, part, self._clock_ms(), map_bytes=self._map_bytes, throttle=throttle
+                log,
+                part,
+                self._clock_ms(),
+                cuts=cuts,
+                map_bytes=self._map_bytes,
+                throttle=throttle,
+                replaced=lambda: log.remove_deleted(self._clock_ms()),
             )
         except Uncleanable as error:
             return None if is_another() else LeftOut(replica, str(error))
-        except _Gone:
+        except (_Gone, Overtaken):
             return None
         except (StorageFailure, DiskFull):
             if log.held.is_closed:

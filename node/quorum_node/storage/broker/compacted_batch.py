@@ -8,6 +8,7 @@ Source: Kafka's documentation, "Record Batch"; KIP-534 (delete horizon in the ba
 
 from collections.abc import Callable, Sequence
 
+from quorum_node.broker.wrapped import wrapped
 from quorum_node.records.batches import COMPRESSION_MASK, framed
 from quorum_node.schema.primitives import encode_varint, read_varint
 from quorum_node.storage.broker.batch_walk import FileBatch
@@ -71,7 +72,7 @@ def _moved(record: StoredRecord, base_ms: int) -> bytes:
     """The record, with its timestamp relative to another base."""
     _, body = read_varint(record.body, 0)
     _, behind = read_varint(record.body, body + 1)
-    delta = encode_varint(record.timestamp_ms - base_ms)
+    delta = encode_varint(wrapped(record.timestamp_ms - base_ms))
     moved = record.body[body : body + 1] + delta + record.body[behind:]
     return encode_varint(len(moved)) + moved
 

@@ -45,6 +45,10 @@ class Uncleanable(Exception):
     """The log can't be compacted. No data is lost, it only grows."""
 
 
+class Overtaken(Exception):
+    """The log was closed or truncated meanwhile."""
+
+
 @dataclass(frozen=True, slots=True)
 class CleanablePart:
     """The dirty part from `start_offset` to `end_offset` (exclusive), which can be cleaned."""
@@ -133,22 +137,35 @@ def compact(
     part: CleanablePart,
     now_ms: int,
     *,
+    cuts: int | None = None,
     map_bytes: int = DEFAULT_MAP_BYTES,
     throttle: Callable[[int], None] = lambda _: None,
+    replaced: Callable[[], None] = lambda: None,
 ) -> int:
     """Clean `part` as far as the memory for keys allows; returns the first dirty offset.
 
-    `throttle` is called with the bytes that were read and written. It may wait, or raise to abort.
-    Raises StorageFailure, DiskFull, and Uncleanable if a batch is unreadable or damaged.
+    `cuts`: of the log before `part` was determined; None: now. `throttle` is called with the bytes that were read and written. It may wait, or raise to abort. `replaced` is called after each group of
+    segments, when no file is in use: a large log takes hours, and the old segments would need as much space until then.
+    Raises Overtaken, StorageFailure, DiskFull, and Uncleanable if a batch is unreadable or damaged.
     """
-    cuts = log.cuts
+    if cuts is None:
+        cuts = log.cuts
     try:
-        known = _newest_of_keys(log, part, map_bytes, throttle)
+        with log.held:
+            _present(log, (), cuts)
+            known = _newest_of_keys(log, part, map_bytes, throttle)
         if known.end_offset <= part.start_offset:
             return part.start_offset
         passed = PassedTransactions()
         for group in _groups(log, known.end_offset):
-            _Pass(log, known, passed, now_ms, throttle).replace(group, cuts)
+            with log.held:
+                present = _present(log, group, cuts)
+                if len(present) < len(group):
+                    # Ends of transactions went with them: what follows is like the beginning of a log.
+                    passed = PassedTransactions()
+                if present:
+                    _Pass(log, known, passed, now_ms, throttle).replace(present, cuts)
+            replaced()
         return known.end_offset
     except (UnknownCodec, CorruptBatch, DamagedLog) as error:
         raise Uncleanable(
@@ -156,6 +173,15 @@ def compact(
         ) from error
     except OSError as error:
         raise classify(error, f"compact {log.directory}") from error
+
+
+def _present(
+    log: PartitionLog, segments: Sequence[DataSegment], cuts: int
+) -> Sequence[DataSegment]:
+    """Those that retention has not removed. Their files are open, and stay so while they are held. Raises Overtaken."""
+    if log.held.is_closed or not log.is_uncut(cuts):
+        raise Overtaken
+    return [each for each in segments if each in log.segments]
 
 
 def _newest_of_keys(

@@ -168,15 +168,16 @@ class DataSegment:
         last_offset = batch.end_offset - 1
         if batch.max_timestamp_ms > self.max_timestamp_ms:
             self.max_timestamp_ms, self.max_timestamp_offset = batch.max_timestamp_ms, last_offset
-        if not self.size_bytes:
+        position, self.size_bytes = self.size_bytes, self.size_bytes + batch.size_bytes
+        self.end_offset = batch.end_offset
+        if not position:
             self.first_timestamp_ms = batch.max_timestamp_ms
+        # Last, as it may fail: the batch is truncated then, and with it what is in the indexes.
         if self._bytes_since_entry > self._index_interval_bytes:
-            self.offsets.add(last_offset, self.size_bytes)
+            self.offsets.add(last_offset, position)
             self.times.add(self.max_timestamp_ms, self.max_timestamp_offset)
             self._bytes_since_entry = 0
         self._bytes_since_entry += batch.size_bytes
-        self.size_bytes += batch.size_bytes
-        self.end_offset = batch.end_offset
 
     def cut_back(self) -> None:
         """Remove the remains of a failed append."""

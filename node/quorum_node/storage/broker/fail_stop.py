@@ -45,6 +45,14 @@ class FailStop:
                 self._on_failure(failure)
         return failure
 
+    def fail_again(
+        self, first: DiskFull, second: OSError | StorageFailure | DiskFull
+    ) -> StorageFailure | DiskFull:
+        """As `fail`: what a full disk interrupted could not be undone, because of `second`."""
+        reason = classify(second, "undo it") if isinstance(second, OSError) else second
+        text = f"{first}; and then: {reason}"
+        return self.fail(DiskFull(text) if isinstance(reason, DiskFull) else StorageFailure(text))
+
     def guarded(self, action: Callable[[], T], *, full_is_final: bool = True) -> T:
         """The result of `action`. Raises StorageFailure or DiskFull."""
         try:

@@ -136,17 +136,21 @@ class _IndexFile:
             return None
 
     def _resize(self, count: int) -> None:
-        """Truncate the file to its entries; an empty index keeps its file."""
+        """Truncate the file to its entries; an empty index keeps its file.
+
+        Nothing is written: on a full disk that would fail, although space becomes free. A failed write can have left more in the file.
+        """
         with self._tail_lock:
-            self.write()
             tail = self._tail
-            if count == tail.on_disk and count:
+            if count == self.count and count:
                 return
             last = self._entry(tail, count - 1)
-            self._tail, self.last = _Tail(count, bytearray()), last
+            on_disk = min(count, tail.on_disk)
+            pending = tail.pending[: (count - on_disk) * self.entry.size]
+            self._tail, self.last = _Tail(on_disk, pending), last
             fd = self._open(os.O_RDWR | os.O_CREAT)
             try:
-                self._files.ftruncate(fd, count * self.entry.size)
+                self._files.ftruncate(fd, on_disk * self.entry.size)
             finally:
                 self._files.close(fd)
             self._unsynced = True

@@ -99,6 +99,9 @@ class LogDirectory:
         self._going: list[tuple[int, Path]] = []
         meta = self._identity(node_id, cluster_id, new_id)
         self.directory_id = meta.directory_id
+        self._is_used = False
+        self._promoted: dict[TopicPartition, PartitionLog] = {}
+        """Logs that were just closed completely, so that they need no check when they are opened."""
         self.was_closed, self.closed_epoch = self._take_clean_stop()
         self.high_watermarks = self._offsets(checkpoints.HIGH_WATERMARKS)
         """Checkpoints as of the end of the last process."""
@@ -149,7 +152,7 @@ class LogDirectory:
                     Known(
                         self._recovery_points.get(replica, 0),
                         self._log_starts.get(replica, 0),
-                        self.was_closed,
+                        self.was_closed or replica in self._promoted,
                         self.cleaned.get(replica, 0),
                     ),
                     files=self._files,
@@ -163,7 +166,10 @@ class LogDirectory:
             self.fail(error)
             raise
         with self._lock:
-            self.logs[replica] = log
+            self.logs[replica], self._is_used = log, True
+            closed = self._promoted.pop(replica, None)
+        if closed is not None:
+            log.take_producers(closed.producer_table)
         self.note_cut(replica, log)
         return log
 
@@ -221,6 +227,7 @@ class LogDirectory:
         with self._failing(f"rename {log.directory}"):
             self._files.rename(log.directory, folder)
             sync_directory(self.path, self._files)
+        self._promoted[replica] = log
 
     def drop_future(self, log: PartitionLog) -> None:
         """Remove the log of `open_future`. Nothing is removed from a failed directory."""
@@ -327,21 +334,25 @@ class LogDirectory:
     def close(self, broker_epoch: int, *, cleanly: bool = True) -> None:
         """Stop cleanly: flush everything and write the marker. A failed directory gets no marker.
 
-        Nor does a directory with a log that may have an unchecked or unsynced end: the next start would trust it.
+        Nor does a directory with a log that may have an unchecked or unsynced end: the next start would trust it. `broker_epoch`: negative if
+        this process has not registered. If it has opened no log either, the epoch of the process before it still holds.
         """
+        if broker_epoch < 0 and not self._is_used and self.closed_epoch is not None:
+            broker_epoch = self.closed_epoch
         with self._lock:
-            if not cleanly or self.failure is not None:
-                for log in self.logs.values():
-                    log.close(cleanly=False)
-                return
-            for log in self.logs.values():
-                log.close()
-            self.write_recovery_points()
-            if not self._ends_are_proved():
-                return
-            text = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
-            with self._failing("write the marker of a clean stop"):
-                replace_file(self.path / CLEAN_STOP_FILE, text.encode(), self._files)
+            logs = tuple(self.logs.values())
+        # Without the lock: a sync of a log that is running is waited for, and takes the lock if it fails.
+        is_clean = cleanly and self.failure is None
+        for log in logs:
+            log.close(cleanly=is_clean)
+        if not is_clean:
+            return
+        self.write_recovery_points()
+        if not self._ends_are_proved():
+            return
+        text = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
+        with self._failing("write the marker of a clean stop"):
+            replace_file(self.path / CLEAN_STOP_FILE, text.encode(), self._files)
 
     def _ends_are_proved(self) -> bool:
         """Whether all logs are synced, those included that were not opened: after a crash they are not recovered."""

@@ -29,6 +29,16 @@ class LogProducers(SegmentList):
         with self._lock:
             return self._producers.entries()
 
+    @property
+    def producer_table(self) -> ProducerTable:
+        """Their state itself. Of a closed log it is not changed any more."""
+        return self._producers
+
+    def take_producers(self, table: ProducerTable) -> None:
+        """Replace what is in a snapshot by the state from which it was made, with more than the last batch of each producer."""
+        with self._lock:
+            self._producers = table
+
     def first_unstable_offset(self, high_watermark: int) -> int | None:
         """See `ProducerTable.first_unstable_offset`: the end for readers with isolation level read_committed."""
         with self._lock:

@@ -132,6 +132,10 @@ class PartitionLog(LogProducers):
         start, end = self.start_offset, self.end_offset
         return OpenedLog(start, end, high_watermark, self._epochs.starts, self.producers())
 
+    def is_uncut(self, cuts: int) -> bool:
+        """Whether no truncation overlaps with what began at this number of `cuts`. During one the number is odd."""
+        return cuts == self.cuts and not cuts % 2
+
     # -- appending
 
     def append(self, batches: Sequence[Batch]) -> None:
@@ -223,8 +227,8 @@ class PartitionLog(LogProducers):
                 self._reload_producers(self.end_offset)
             else:
                 segment.cut_back()
-        except (OSError, StorageFailure) as second:
-            return self._stop.fail(StorageFailure(f"{failure}; and then: {second}"))
+        except (OSError, StorageFailure, DiskFull) as second:
+            return self._stop.fail_again(failure, second)
         return failure
 
     def _segment_for(self, batch: Batch) -> DataSegment:
@@ -256,9 +260,9 @@ class PartitionLog(LogProducers):
         if not self._segments[-1].size_bytes:
             # Offsets were skipped after an empty segment.
             self._set_aside(self._segments[-1:])
-            self._adopt((*self._segments[:-1], segment))
+            self._segments = (*self._segments[:-1], segment)
         else:
-            self._adopt((*self._segments, segment))
+            self._segments = (*self._segments, segment)
         return segment
 
     def _new_segment(self, base_offset: int) -> DataSegment:
@@ -291,9 +295,9 @@ class PartitionLog(LogProducers):
                         break
                     content = segment.read(offset, max_bytes, limit)
                     if content:
-                        return content if cuts == self.cuts else b""
+                        return content if self.is_uncut(cuts) else b""
         except DamagedLog as error:
-            if cuts == self.cuts:
+            if self.is_uncut(cuts):
                 raise self._stop.fail(error) from error
         except OSError as error:
             raise self._stop.fail(classify(error, f"read {self.directory}")) from error
@@ -343,7 +347,7 @@ class PartitionLog(LogProducers):
         self.cuts += 1
         keep = max(sum(each.base_offset < end_offset for each in self._segments), 1)
         going = self._segments[keep:]
-        self._adopt(self._segments[:keep])
+        self._segments = self._segments[:keep]
         self._set_aside(tuple(reversed(going)))
         self._segments[-1].truncate_to(end_offset)
         # Otherwise the bytes could reappear after an epoch that begins here. The indexes are built anew after a crash.
@@ -355,10 +359,9 @@ class PartitionLog(LogProducers):
 
     def _drop_all(self, offset: int) -> None:
         self.cuts += 1
-        going = self._segments
-        self._set_aside(tuple(reversed(going)))
+        self._set_aside(tuple(reversed(self._segments)))
         self._snapshots.drop(lambda _: True)
-        self._adopt((self._new_segment(offset),))
+        self._segments = (self._new_segment(offset),)
         sync_directory(self.directory, self._files)
         self.cuts += 1
 
@@ -402,7 +405,7 @@ class PartitionLog(LogProducers):
                 return False
             assert staying, "the active segment can't be deleted"
             self.delete_records_below(max(self.start_offset, staying[0].base_offset))
-            self._adopt(staying)
+            self._segments = staying
             self._stop.guarded(lambda: self._set_aside(going))
             first = staying[0].base_offset
             self._stop.guarded(lambda: self._snapshots.drop(lambda offset: offset < first))
@@ -428,7 +431,7 @@ class PartitionLog(LogProducers):
                     new.rename(SWAP_SUFFIX, "")
                     first = self._segments.index(old[0])
                     later = self._segments[first + len(old) :]
-                    self._adopt((*self._segments[:first], new, *later))
+                    self._segments = (*self._segments[:first], new, *later)
                     self._snapshots.drop({each.base_offset for each in old[1:]}.__contains__)
                 sync_directory(self.directory, self._files)
 
@@ -446,9 +449,6 @@ class PartitionLog(LogProducers):
             due = [] if self.held.are_held else self._removals.take_due(now_ms)
         # Without the lock: appends, and with them the loop, would wait for the file system.
         self._stop.guarded(lambda: self._removals.remove(due))
-
-    def _adopt(self, segments: tuple[DataSegment, ...]) -> None:
-        self._segments = segments
 
     def flush(self) -> int:
         """Sync everything that was appended before the call; returns the recovery point. Raises StorageFailure.

@@ -7,6 +7,7 @@ documentation, "Record Batch".
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from quorum_node.broker.wrapped import wrapped
 from quorum_node.records.batches import (
     COMPRESSION_MASK,
     HEADER_BYTES,
@@ -78,7 +79,7 @@ def stored_records(data: bytes) -> Iterator[StoredRecord]:
             value_size, position = read_varint(raw, position)
             if position + max(value_size, 0) > end:
                 raise MalformedRecord(f"value of {value_size} bytes")
-            timestamp = header.base_timestamp_ms + timestamp_delta
+            timestamp = wrapped(header.base_timestamp_ms + timestamp_delta)
             yield StoredRecord(
                 header.base_offset + offset_delta,
                 timestamp if append_time is None else append_time,

@@ -40,7 +40,7 @@ def searched(log: PartitionLog, search: Search) -> Search:
     cuts = log.cuts
     with log.held:
         while True:
-            if log.cuts != cuts or log.held.is_closed:
+            if not log.is_uncut(cuts) or log.held.is_closed:
                 raise VoidSearch
             try:
                 log.searched(lambda: next(search))

@@ -1,10 +1,11 @@
 """`.txnindex` of a segment: transactions that a marker in it aborted.
 
-Owns the file, which exists only if there are such transactions. Source: a stock broker's
-`AbortedTxn`.
+Owns the file, which exists only if there are such transactions. It can be synced on any thread, also during a
+rename. Source: a stock broker's `AbortedTxn`.
 """
 
 import os
+import threading
 from collections.abc import Iterable
 from pathlib import Path
 from struct import Struct
@@ -33,13 +34,15 @@ class AbortedTransaction(NamedTuple):
 class TransactionIndex:
     """Entries ascend by the offset of the marker."""
 
-    __slots__ = ("_aborted", "_files", "_unsynced", "path")
+    __slots__ = ("_aborted", "_files", "_name_lock", "_unsynced", "path")
     SUFFIX = ".txnindex"
 
     def __init__(self, files: FileSystem, path: Path) -> None:
         self._files = files
         self.path = path
         self._aborted: list[AbortedTransaction] = []
+        self._name_lock = threading.Lock()
+        """Held while the file is renamed, and while `sync` opens it by its name."""
         self._unsynced = False
 
     @property
@@ -49,9 +52,10 @@ class TransactionIndex:
 
     def rename(self, target: Path) -> None:
         """Rename the file, if it exists. Raises OSError."""
-        if self._files.exists(self.path):
-            self._files.rename(self.path, target)
-        self.path = target
+        with self._name_lock:
+            if self._files.exists(self.path):
+                self._files.rename(self.path, target)
+            self.path = target
 
     def adopt(self, base_offset: int) -> bool:
         """Load the file, if it exists; False if it is inconsistent."""
@@ -96,7 +100,8 @@ class TransactionIndex:
         if not self._unsynced:
             return
         self._unsynced = False
-        fd = self._files.open(self.path, os.O_RDWR)
+        with self._name_lock:
+            fd = self._files.open(self.path, os.O_RDWR)
         try:
             sync_data(fd, self._files)
         finally:
