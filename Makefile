@@ -77,6 +77,10 @@ e2e: venv ## end-to-end tests on kind
 steady: programs ## test-local ten times and e2e three times beside a busy core; ends at the first failure (ARGS="--local 2 --kind 1"); writes docs/evidence/steady-runs.md
 	@PYTHONPATH=tests $(PY) -m support.steady_runs $(ARGS)
 
+.PHONY: properties
+properties: venv ## tests of properties with other examples than the short set has, which are others in each run; a failure says how to repeat it
+	@$(PYTEST) $(SIDE_BY_SIDE) --hypothesis-profile=searching -m "hypothesis and not long and not interop and not envtest" tests $(ARGS)
+
 .PHONY: random-changes
 random-changes: venv ## rounds of random acts on kind: SEEDS="7 12..20"; ARGS="--acts fail-disk,kill-9": only these; ARGS=--again: passed rounds too; ARGS="--clusters 3": at once
 	@PYTHONPATH=tests $(PY) -m support.random_changes $(or $(SEEDS),1..300) $(ARGS)

@@ -4,7 +4,6 @@ import gc
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import HealthCheck, settings
 
 pytest.register_assert_rewrite("support")
 
@@ -13,11 +12,8 @@ pytest_plugins = [
     "support.stages",
     "support.long_run",
     "support.warm_start",
+    "support.example_profiles",
 ]
-
-# How long an example takes, or is drawn, says something about the machine, not about the code.
-settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("patient")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -31,6 +31,10 @@ class Process:
     """It serves its peers, but the operator can't reach it."""
 
 
+Secret = dict[str, Any]
+Authorities = dict[int, Secret]
+
+
 class Certificates:
     """The state around the planner. Times are real; the operator's clock is wrong by `skew_s` seconds."""
 
@@ -38,7 +42,7 @@ class Certificates:
         self.now, self.skew_s = BEGIN_S, 0.0
         self.members = [holders.member(OWNER, number, 1) for number in range(1, members + 1)]
         self.others = (holders.person("admin"),)
-        self.authorities: dict[int, dict[str, Any]] = {}
+        self.authorities: Authorities = {}
         self.leaves: dict[str, dict[str, Any]] = {}
         self.trust: dict[str, Any] | None = None
         self.running: dict[str, Process] = {}
@@ -76,8 +80,9 @@ class Certificates:
     def plan(self) -> steps.Step:
         return rotation.plan(self.seen())
 
-    def carry_out(self, step: steps.Step) -> bool:
-        """One write, refused (False) if the object has changed meanwhile."""
+    def carry_out(self, step: steps.Step, seen: Authorities | None = None) -> bool:
+        """One write, refused (False) if the object has changed meanwhile. `seen`: the authorities with which the step was planned;
+        None: the present ones."""
         self.settled = isinstance(step, steps.Settled)
         match step:
             case steps.CreateAuthority(generation, signing):
@@ -99,7 +104,8 @@ class Certificates:
             case steps.Retire(generation, version):
                 return self._annotate(generation, version, documents.ANNOTATION_RETIRED, "true")
             case steps.WriteLeaf(holder, generation, bundle, version):
-                return self._write_leaf(holder, generation, bundle, version)
+                authority = (self.authorities if seen is None else seen).get(generation)
+                return self._write_leaf(holder, authority, bundle, version)
             case steps.WriteBundle(holder, bundle, version):
                 if version != self._version_of(self.leaves.get(holder.name)):
                     return False
@@ -112,9 +118,8 @@ class Certificates:
         return True
 
     def _write_leaf(
-        self, holder: Holder, generation: int, bundle: tuple[Read, ...], version: str
+        self, holder: Holder, secret: Secret | None, bundle: tuple[Read, ...], version: str
     ) -> bool:
-        secret = self.authorities.get(generation)
         if secret is None or version != self._version_of(self.leaves.get(holder.name)):
             return False
         data = checks.decoded(secret["data"])

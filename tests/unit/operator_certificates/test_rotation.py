@@ -1,5 +1,6 @@
 """Every member trusts every other at every moment, whatever is lost, damaged, delayed or killed; in the end all is renewed."""
 
+import copy
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +13,7 @@ from quorum_operator.certificates import issuing, rotation, steps
 from quorum_operator.certificates.facts import Loaded, Seen
 from quorum_operator.certificates.known import known_authorities
 from quorum_operator.certificates.lifetimes import AUTHORITY_S
-from support.modelled_certificates import OWNER, Certificates, days
+from support.modelled_certificates import OWNER, Authorities, Certificates, days
 
 NAMES = [f"q-{number}-1" for number in (1, 2, 3)]
 names = st.sampled_from(NAMES)
@@ -33,7 +34,7 @@ class Rotation(RuleBasedStateMachine):
         self.world = Certificates()
         self.world.work(30)
         assert self.world.settled
-        self.late: steps.Step | None = None
+        self.late: tuple[steps.Step, Authorities] | None = None
 
     @initialize(requested=st.booleans())
     def begun(self, requested: bool) -> None:
@@ -54,13 +55,13 @@ class Rotation(RuleBasedStateMachine):
     @rule()
     def operator_is_held_up(self) -> None:
         """Creations rest on the lease; what is bound to a version may come late."""
-        planned = self.world.plan()
-        self.late = planned if getattr(planned, "version", "") else None
+        planned, seen = self.world.plan(), copy.deepcopy(self.world.authorities)
+        self.late = (planned, seen) if getattr(planned, "version", "") else None
 
     @rule()
     def its_write_arrives(self) -> None:
         if self.late is not None:
-            self.world.carry_out(self.late)
+            self.world.carry_out(*self.late)
         self.late = None
 
     @rule(name=names)
