@@ -43,6 +43,7 @@ from quorum_pipeline.spark.spark_history import DirectorySource
 from quorum_pipeline.spark.state_job import same, where
 from quorum_pipeline.spark.state_parts import packed, unpacked
 from quorum_pipeline.spark.stored_files import file_row
+from quorum_pipeline.state.log_record import missing
 from quorum_pipeline.state.versions import Version, VersionedBucket, VersionedVoters, buckets_of
 
 if TYPE_CHECKING:
@@ -58,10 +59,13 @@ Blob = tuple[int, bytes]
 
 
 class VersionSource(Protocol):
-    """A log or archive with versions. `states`: the source from which its state at an offset is computed."""
+    """A log or archive with versions. `states`: the source from which its state at an offset is computed. `archives`: what it
+    reads, if it is an archive.
+    """
 
     name: str
     states: Source
+    archives: Sequence[ArchiveReader]
 
     def begin(self) -> Beginning:
         """Return where its versions begin. Raises PipelineError, OSError."""
@@ -75,6 +79,8 @@ class VersionSource(Protocol):
 
 class LogVersions:
     """The directory of one replica."""
+
+    archives: Sequence[ArchiveReader] = ()
 
     def __init__(self, path: Path) -> None:
         self.name = str(path)
@@ -102,6 +108,7 @@ class ArchiveVersions:
     def __init__(self, reader: ArchiveReader, scratch: Path) -> None:
         self.name = f"the archive at {reader.name}"
         self.states: Source = ArchiveSource(reader, scratch)
+        self.archives: Sequence[ArchiveReader] = (reader,)
         self._reader, self._scratch = reader, scratch
         self._groups: Groups = {}
 
@@ -124,6 +131,8 @@ class ArchiveVersions:
 
 class QuorumVersions:
     """A running quorum. Only committed records are read."""
+
+    archives: Sequence[ArchiveReader] = ()
 
     def __init__(self, controllers: Controllers) -> None:
         from quorum_pipeline.live.live_tasks import LiveSource
@@ -255,6 +264,7 @@ def next_step(
     """
     count = max(stages.slots, 2)
     tasks = source.tasks(start, limit)
+    _check_contiguous(source, tasks, start, limit)
     stages.describe(f"partition {len(tasks)} spans of {source.name} by key")
     routed = stages.keep(stages.rows(list(enumerate(tasks))).flatMap(partial(_route, count)))
     found = routed.filter(_is_summary).values().collect()
@@ -283,6 +293,20 @@ def last_record(stages: Stages, source: VersionSource, end: int) -> tuple[int, i
     reads = stages.rows(list(enumerate(tasks))).flatMap(partial(_route, 1))
     found: list[Read] = reads.filter(_is_summary).values().collect()
     return next((each.last for each in found if each.end_offset == end), None)
+
+
+def _check_contiguous(
+    source: VersionSource, tasks: Sequence[VersionTask], start: int, limit: int
+) -> None:
+    """Raise PipelineError unless the tasks read all records from `start` to `limit`: a log may have been truncated since the state
+    at `start` was computed.
+    """
+    at = start
+    for each in (*tasks, None):
+        begin = limit if each is None else each.start
+        if begin != at:
+            raise PipelineError(f"{source.name}: {missing(at, begin)}")
+        at = begin if each is None else each.end
 
 
 def _end(reads: Sequence[Read], start: int) -> tuple[int, Contradiction | None]:
