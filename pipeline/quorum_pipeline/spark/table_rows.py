@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from quorum_pipeline.archive.layout import RECORDS
+from quorum_pipeline.rows.ddl import ddl_of
 from quorum_pipeline.state.tables import Row, StateTable
 
 if TYPE_CHECKING:
@@ -30,8 +31,7 @@ _ROWS_AT_ONCE = 50_000
 
 def table_ddl(table: StateTable, more: dict[str, str] | None = None) -> str:
     """Return the columns of a table, and `more`, as DDL for a Spark schema."""
-    columns = table.columns | (more or {})
-    return ", ".join(f"`{name}` {kind}" for name, kind in columns.items())
+    return ddl_of(table.columns | (more or {}))
 
 
 @contextmanager
