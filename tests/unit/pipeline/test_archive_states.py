@@ -4,6 +4,7 @@ import json
 import shutil
 from itertools import pairwise
 from pathlib import Path
+from random import Random
 from typing import Any
 from uuid import UUID
 
@@ -114,6 +115,28 @@ def test_query_cost_is_proportional_to_changes_since_the_last_state(
         assert sum(1 for _ in states(reader(root))) > 1
     assert max(read) <= 220 < writer.end_offset / 8
     assert max(read) <= 1.3 * min(read) + 60
+    writer.close()
+
+
+def test_cost_of_any_offset_does_not_depend_on_the_length_of_the_archive(
+    writer: LogWriter, root: Path, tmp_path: Path
+) -> None:
+    """Of twenty offsets by chance in archives of 4 and 16 ranges: the mean, and the most."""
+    writer.append(md.TopicRecord(name="t", topic_id=TOPIC_ID))
+    writer.append(*(partition(number, (1, 2)) for number in range(50)))
+    write_archive(root, writer.directory, 0, writer.end_offset, deltas=True)
+    state_rows, rng, means = writer.end_offset, Random(18), list[float]()
+    for rounds in (4, 12):
+        growing(root, writer, rounds)
+        read = []
+        with history(root, tmp_path) as found:
+            for offset in rng.sample(range(writer.end_offset), 20):
+                assert found.at(Moment(offset=offset)).end_offset == offset
+                assert not found.one_by_one
+                read.append(found.rows_read)
+        assert max(read) <= 20 * state_rows
+        means.append(sum(read) / len(read))
+    assert max(means) <= 1.3 * min(means), means
     writer.close()
 
 
