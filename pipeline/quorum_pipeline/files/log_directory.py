@@ -78,6 +78,13 @@ class LogDirectory:
         snapshot = self.snapshots[-1].end_offset if self.snapshots else 0
         return min(max(self.recorded.committed_end, snapshot), self.end_offset())
 
+    def known_committed_end(self) -> int:
+        """Like `committed_end_offset`; of a directory that does not say it, the end of the newest snapshot, or 0."""
+        committed = self.committed_end_offset()
+        if committed is None:
+            return self.snapshots[-1].end_offset if self.snapshots else 0
+        return committed
+
     def readable_end_offset(self) -> int:
         """Where reading ends if no end is specified: after the last record that is known to be committed, or after
         the last complete batch if the directory does not say what is committed.
