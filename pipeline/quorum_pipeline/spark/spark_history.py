@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence, Set
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.span_tasks import LogTasks, tasks_of
@@ -49,6 +49,9 @@ class SpareSource(Source, Protocol):
 
     def without(self, damaged: Set[str]) -> Source:
         """Return the same source without these files."""
+
+    def is_replaced(self, file: str) -> bool:
+        """Return whether a file that could not be read is no longer needed: it is not damaged. Raises PipelineError, OSError."""
 
 
 def _version(source: Source) -> object:
@@ -164,8 +167,9 @@ class JobHistory:
             damaged = frozenset(each.damaged for each in log.done if each.damaged)
             if not damaged:
                 return None
-            self.damaged |= damaged
-            source = source.without(damaged)  # type: ignore[attr-defined]
+            spare: Any = source  # only such sources have these files
+            self.damaged |= {each for each in damaged if not spare.is_replaced(each)}
+            source = spare.without(damaged)
         return None
 
     @property

@@ -429,4 +429,5 @@ def test_ranges_merged_while_a_state_is_computed_give_the_same_state(
     monkeypatch.setattr(ArchiveSource, "plan", and_then_merged)
     with history(root, tmp_path) as found:
         assert b"".join(found.at(Moment()).snapshot()) == images[end]
+        assert "is damaged" not in found.how()
     assert not merges
