@@ -378,7 +378,15 @@ def _is_summary(keyed: tuple[int, Any]) -> bool:
 
 
 def _is_part(keyed: tuple[int, Any]) -> bool:
-    return keyed[0] != _SUMMARY
+    """Return whether an item is a part of a bucket. All tasks could read their span.
+
+    Raises PipelineError if one could not read it again: Spark repeats tasks whose results it has lost.
+    """
+    if keyed[0] != _SUMMARY:
+        return True
+    if keyed[1].error is not None:
+        raise PipelineError(keyed[1].error)
+    return False
 
 
 @dataclass(frozen=True, slots=True)
