@@ -98,9 +98,13 @@ def version_ddl(table: StateTable) -> str:
     return ddl_of(columns_of(table) | VERSION_COLUMNS)
 
 
-def write_versions(directory: Path, versions: Iterable[Version]) -> list[WrittenFile]:
-    """Write a file for each table, with a unique name. Raises OSError, and errors of `versions`."""
-    stem = f"part-{uuid4()}"
+def unique_stem() -> str:
+    """Begin of the name of files that a task and its repetitions write to the same directory."""
+    return f"part-{uuid4()}"
+
+
+def write_versions(directory: Path, versions: Iterable[Version], stem: str) -> list[WrittenFile]:
+    """Write a file for each table, whose name begins with `stem`. Raises OSError, and errors of `versions`."""
     waiting: dict[str, list[Row]] = {}
     counts: dict[str, int] = {}
     with ExitStack() as opened:

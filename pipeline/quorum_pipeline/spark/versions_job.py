@@ -27,7 +27,7 @@ from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.archive_tasks import ArchiveSource, Groups
 from quorum_pipeline.files.log_directory import open_log
 from quorum_pipeline.files.log_span import check_end
-from quorum_pipeline.files.version_files import WrittenFile, write_versions
+from quorum_pipeline.files.version_files import WrittenFile, unique_stem, write_versions
 from quorum_pipeline.files.version_spans import (
     SPAN_RECORDS,
     Beginning,
@@ -222,7 +222,7 @@ class Step:
         found = self.buckets.map(partial(_write, self._span(), directory)).collect()
         files, wrong = [file for each, _ in found for file in each], [each for _, each in found]
         self.check(first_of(self.wrong, *wrong))
-        return files + write_versions(directory, self.voters)
+        return files + write_versions(directory, self.voters, unique_stem())
 
     def make(self) -> tuple[Rows, list[WrittenFile]]:
         """Make the files of the versions on executors that do not mount their destination, without those of voters.
@@ -403,7 +403,9 @@ def _versions(span: _Span, keyed: tuple[int, Iterable[Blob]]) -> Iterator[Versio
     """Yield the versions of one bucket. Raises Contradicted."""
     number, parts = keyed
     bucket = VersionedBucket(number, span.count)
-    in_order = sorted(parts, key=lambda each: each[0])
+    in_order = sorted(
+        parts
+    )  # also those of the state, so that a repeated task makes the same files
     known = [value for task, data in in_order if task == _KNOWN for value in unpacked(data)]
     bucket.know(_topics_first([md.decode_metadata(each) for each in known]))
     if span.known_ms is not None:
@@ -436,10 +438,10 @@ class Contradicted(PipelineError):
 
 
 def _write(
-    span: _Span, directory: Path, keyed: tuple[int, Iterable[Blob]]
+    span: _Span, directory: Path, keyed: tuple[int, Iterable[Blob]], stem: str = ""
 ) -> tuple[list[WrittenFile], Contradiction | None]:
     try:
-        return write_versions(directory, _versions(span, keyed)), None
+        return write_versions(directory, _versions(span, keyed), stem or unique_stem()), None
     except Contradicted as error:
         return [], Contradiction(error.offset, error.reason)
 
@@ -448,9 +450,12 @@ _Made = tuple[list[WrittenFile], Contradiction | None, list[tuple[Any, ...]]]
 
 
 def _make(span: _Span, keyed: tuple[int, Iterable[Blob]]) -> _Made:
-    """Like `_write`, with the content of the files."""
+    """Like `_write`, with the content of the files.
+
+    They have the same names if Spark repeats the task between telling the names and writing the content.
+    """
     with TemporaryDirectory(prefix="quorum-pipeline-", dir=local_directory()) as scratch:
-        files, wrong = _write(span, Path(scratch), keyed)
+        files, wrong = _write(span, Path(scratch), keyed, f"part-{keyed[0]:05d}")
         return files, wrong, [file_row(Path(scratch), each.table, each.name) for each in files]
 
 

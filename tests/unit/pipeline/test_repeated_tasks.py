@@ -19,7 +19,7 @@ from quorum_pipeline.files.version_spans import LogRecords
 from quorum_pipeline.spark.spark_history import DirectorySource, JobHistory
 from quorum_pipeline.spark.stages import RowsHere, StagesHere
 from quorum_pipeline.spark.timeline_job import log_source, read_timeline
-from quorum_pipeline.spark.versions_job import LogVersions
+from quorum_pipeline.spark.versions_job import LogVersions, _make, next_step
 from quorum_pipeline.spark.versions_run import add_versions
 from quorum_pipeline.state.moment import Moment
 from support.written_log import LogWriter, write_history
@@ -119,3 +119,16 @@ def test_span_of_versions(
         assert store.stored() == []
     else:
         assert add(stages, store=store, progress=lambda end: None).versions > 10
+
+
+def test_files_of_versions_have_the_same_names_and_contents(writer: LogWriter) -> None:
+    """Their names are told by one job, and their contents are written by a later one."""
+    stages = StagesThatLoseResults(2)
+    with JobHistory(stages, DirectorySource(writer.directory)) as history:
+        source, end = LogVersions(writer.directory), writer.end_offset
+        base = history.at(Moment(offset=30))
+        step = next_step(stages, source, 30, end, base, known_ms=7)
+        made = step.buckets.map(partial(_make, step._span()))
+        first, second = made.collect(), made.collect()
+    assert first == second
+    assert sum(len(files) for files, _, _ in first) > 3
