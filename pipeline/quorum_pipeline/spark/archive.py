@@ -372,11 +372,13 @@ def _complete_here(root: Path, range: OffsetRange, text: str) -> None:
     records = root / RECORDS
     unfinished = records / WRITING / range.directory
     write_marker_text(unfinished, text)
-    written = (root / table / range.directory for table in (QUARANTINE, DELTAS))
-    for each in (unfinished, *filter(Path.is_dir, written)):
+    beside = [root / table / range.directory for table in (QUARANTINE, DELTAS)]
+    written = [each for each in beside if each.is_dir()]
+    for each in (unfinished, *written, *(each.parent for each in written)):
         sync_directory(each)
     os.rename(unfinished, records / range.directory)
-    sync_directory(records)
+    for each in (records, root):
+        sync_directory(each)
 
 
 @contextmanager
