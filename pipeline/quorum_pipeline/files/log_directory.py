@@ -5,6 +5,7 @@ Owns finding files and cutting spans. Reads only headers; `log_span.py` reads th
 """
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -144,7 +145,8 @@ def open_log(path: Path) -> LogDirectory:
     for found in sorted(directory.iterdir()):
         stem = found.name.removesuffix(SUFFIX)
         if stem != found.name and len(stem) == 20 and stem.isdigit():
-            segments.append(Segment(found, int(stem), found.stat().st_size))
+            with suppress(FileNotFoundError):  # deleted since it was listed, behind a snapshot
+                segments.append(Segment(found, int(stem), found.stat().st_size))
         elif (snapshot := parse_snapshot_name(found.name)) is not None:
             snapshots.append(snapshot)
     if not segments and not snapshots:
