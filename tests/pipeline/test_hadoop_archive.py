@@ -1,6 +1,5 @@
 """Archives that executors do not mount: the same results as of a mounted one, from the executors that get the files."""
 
-import re
 import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,9 +14,8 @@ from quorum_node.records.snapshot_id import SnapshotId
 from quorum_pipeline.archive.layout import OffsetRange
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.archive_reader import ArchiveReader
-from quorum_pipeline.files.archive_tasks import ArchiveSource, DeltaTask, states
+from quorum_pipeline.files.archive_tasks import ArchiveSource, states
 from quorum_pipeline.files.delta_tap import parsed_part
-from quorum_pipeline.files.fetched import Fetched
 from quorum_pipeline.files.local_files import LocalFiles
 from quorum_pipeline.files.log_directory import open_log
 from quorum_pipeline.files.version_files import VersionStore
@@ -486,21 +484,3 @@ def test_audit_equals_that_of_a_mounted_archive(
     told = " ".join(map(str, findings))
     assert damaged.name in told
     assert missing.parent.name in told
-
-
-def test_path_with_special_characters_of_hadoop_is_rejected(spark: SparkSession) -> None:
-    for root in ("viewfs://t/place/a,b", "viewfs://t/a:b", "s3a://b/{a}"):
-        task = Fetched(DeltaTask(Path("deltas/part")), root, ("deltas/part",))
-        with pytest.raises(PipelineError, match=rf"^{re.escape(root)} can't be read by executors"):
-            SparkStages(spark.sparkContext).rows([(0, task)])
-
-
-@pytest.mark.parametrize("uri", ["s3a://bucket/a", "nosuch://bucket/a"])
-def test_store_without_a_connector_is_an_error_that_tells_what_to_add(
-    uri: str, spark: SparkSession
-) -> None:
-    scheme = uri.partition(":")[0]
-    with pytest.raises(
-        PipelineError, match=rf"^{uri}: Spark has no connector for {scheme}, .*docs"
-    ):
-        HadoopFiles(spark.sparkContext).list(uri)
