@@ -15,6 +15,7 @@ from quorum_pipeline.archive.layout import DELTAS, MARKER, RECORDS, STATES, Mark
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.archive_reader import ArchiveReader
 from quorum_pipeline.files.archive_tasks import ArchiveSource, states
+from quorum_pipeline.files.delta_tap import parsed_part
 from quorum_pipeline.files.local_files import LocalFiles
 from quorum_pipeline.spark.spark_history import DirectorySource, JobHistory
 from quorum_pipeline.spark.stages import StagesHere
@@ -140,29 +141,58 @@ def test_cost_of_any_offset_does_not_depend_on_the_length_of_the_archive(
     writer.close()
 
 
+def merge_all(root: Path, group: list[OffsetRange], end: int) -> int:
+    """Merge these ranges, which are all, as `archive --compact`; return the number of rows of the deltas."""
+    merged = OffsetRange(0, end)
+    rows = compose_deltas(STAGES, reader(root), group, merged)
+    for each in group:
+        for path in (root / RECORDS / each.directory).glob("*.parquet"):
+            (root / RECORDS / merged.directory).mkdir(exist_ok=True)
+            path.rename(root / RECORDS / merged.directory / f"{each.directory}-{path.name}")
+    marker = {"rows": end, "quarantined": 0, "delta_rows": rows}
+    (root / RECORDS / merged.directory / MARKER).write_text(json.dumps(marker))
+    for each in group:
+        shutil.rmtree(root / RECORDS / each.directory)
+    return rows
+
+
 @pytest.mark.requirement("SP-03")
 def test_adjacent_deltas_are_composed(writer: LogWriter, root: Path, tmp_path: Path) -> None:
     images = write_history(writer)
     writer.close()
     end = writer.end_offset
     borders = [0, 7, 20, 30, 45, end]
-    written = write_archive(root, writer.directory, *borders, deltas=True)
+    write_archive(root, writer.directory, *borders, deltas=True)
     before = sum(1 for _ in (root / DELTAS).glob("*/*.parquet"))
-    merged = OffsetRange(0, end).directory
-    group = reader(root).ranges()
-    rows = compose_deltas(STAGES, reader(root), group, OffsetRange(0, end))
-    for each in written:
-        for path in each.glob("*.parquet"):
-            (root / RECORDS / merged).mkdir(exist_ok=True)
-            path.rename(root / RECORDS / merged / f"{each.name}-{path.name}")
-    marker = {"rows": end, "quarantined": 0, "delta_rows": rows}
-    (root / RECORDS / merged / MARKER).write_text(json.dumps(marker))
-    composed = list((root / DELTAS / merged).glob("*.parquet"))
+    rows = merge_all(root, reader(root).ranges(), end)
+    composed = list((root / DELTAS / OffsetRange(0, end).directory).glob("*.parquet"))
     assert 0 < len(composed) < before
     with history(root, tmp_path) as found:
         assert b"".join(found.at(Moment()).snapshot()) == images[end]
         assert not found.one_by_one
         assert found.rows_read == rows < end
+
+
+def test_deltas_are_not_composed_across_a_state(
+    writer: LogWriter, root: Path, tmp_path: Path
+) -> None:
+    """The records behind the state would have to be read instead."""
+    images = write_history(writer)
+    writer.close()
+    end = writer.end_offset
+    write_archive(root, writer.directory, 0, 7, 20, 30, deltas=True)
+    assert kept(root) == 30
+    written = write_archive(root, writer.directory, 30, 45, end, deltas=True)
+    merge_all(root, [*reader(root).ranges()], end)
+    assert not any(each.exists() for each in written)
+    composed = (root / DELTAS / OffsetRange(0, end).directory).glob("*.parquet")
+    assert sorted(filter(None, (parsed_part(each.name) for each in composed))) == [
+        (0, 30),
+        (30, end),
+    ]
+    with history(root, tmp_path) as found:
+        assert b"".join(found.at(Moment()).snapshot()) == images[end]
+        assert all(each.summary.start_offset >= 30 for each in found.done)
 
 
 @pytest.mark.requirement("SP-02", "SP-03")
