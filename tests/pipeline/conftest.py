@@ -9,9 +9,9 @@ from quorum_pipeline.spark.session import open_session
 from support.spark_hang_report import killed_after, reported_before
 
 # A few small queries: what a compiler would make of them costs more than to run them as they are. Spark's classes are not
-# verified, as each of some ten thousand would be for these few.
+# verified, as each of some ten thousand would be for these few; they have room without a collection of garbage.
 QUICK = {
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote -XX:MetaspaceSize=256m",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.shuffle.partitions": "2",

@@ -174,3 +174,26 @@ def test_rename_that_is_interrupted_in_a_store_leaves_no_range(
     archive_all(archive, writer.directory, 100)
     rows = archive.read().select("offset").collect()
     assert sorted(row.offset for row in rows) == list(range(writer.end_offset))
+
+
+@pytest.mark.long
+def test_files_of_an_interrupted_write_do_not_count_whatever_a_session_overwrites(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a setting that is common for tables of a Hive, only partitions that are written again; these have new names."""
+    monkeypatch.setattr(HadoopFiles, "local_path", lambda self, directory: None)
+    writer = LogWriter(tmp_path / "node", segment_bytes=2_000)
+    write_history(writer)
+    writer.close()
+    root = tmp_path / "archive"
+    left = root / "records" / "_writing" / "files" / "place=records" / "name=part-0"
+    left.mkdir(parents=True)
+    (left / "part-00000.txt").write_bytes(b"PAR1")
+    archive = Archive(spark, str(root))
+    mode = "spark.sql.sources.partitionOverwriteMode"
+    spark.conf.set(mode, "dynamic")
+    try:
+        archive_all(archive, writer.directory, 100)
+    finally:
+        spark.conf.unset(mode)
+    assert archive.contents().end == writer.end_offset

@@ -80,6 +80,9 @@ def test_damaged_directories_are_not_merged(
     with pytest.raises(PipelineError, match="offsets=") as raised:
         archive.compact(1_000, print)
     assert "\n" not in str(raised.value)
+    if damage is not replace_page:  # pages are verified when they are read
+        with pytest.raises(PipelineError, match="offsets="):
+            archive.read()
     assert archive.contents().ranges == ranges
 
 

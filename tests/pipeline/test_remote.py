@@ -1,4 +1,4 @@
-"""`--remote`: every command on a Spark Connect server, with the outcome that it has in this process."""
+"""Every command (`--remote`) and data source on a Spark Connect server, with the outcome that it has without one."""
 
 import os
 import subprocess
@@ -13,6 +13,7 @@ from pyarrow.parquet import read_table
 from quorum_node.records import metadata as md
 from support.pipeline_process import run_pipeline
 from support.ports import free_ports
+from support.written_archive import write_archive
 from support.written_log import LogWriter, write_history
 
 START_SECONDS = 120.0
@@ -35,6 +36,29 @@ print("ready", flush=True)
 sys.stdin.read()
 spark.stop()
 """
+_SOURCES = """
+import sys
+from pyspark.sql import SparkSession
+
+where, log, archive = sys.argv[1:]
+builder = SparkSession.builder
+spark = (builder.remote(where) if where.startswith("sc:") else builder.master(where)).getOrCreate()
+columns = "offset bigint, timestamp timestamp, type string, key string"
+for format, path, more in (
+    ("metadata_log", log, {}),
+    ("metadata_archive", archive, {"startOffset": "5"}),
+    ("metadata_snapshot", log, {}),
+    ("metadata_state", log, {"table": "partitions", "versionAsOf": "52"}),
+    ("metadata_changes", archive, {"table": "configs", "startingVersion": "20"}),
+):
+    reader = spark.read.format(format).options(**more)
+    rows = (reader if "table" in more else reader.schema(columns)).load(path).collect()
+    print("found", format, len(rows), sorted(map(repr, rows)))
+spark.sql(f"CREATE TEMPORARY VIEW p USING metadata_state OPTIONS (path '{archive}', table 'topics', versionAsOf '52')")
+print("found", spark.sql("SELECT * FROM p").collect())
+spark.stop()
+"""
+"""Every format in batch, printed row by row."""
 
 
 @pytest.fixture(scope="module")
@@ -120,6 +144,31 @@ def test_versions_run_on_a_connect_server(server: str, tmp_path: Path) -> None:
         found.append(sorted(rows))
     assert found[0] == found[1]
     assert found[0]
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_data_sources_return_the_same_rows_over_connect(server: str, tmp_path: Path) -> None:
+    writer = LogWriter(tmp_path / "node", segment_bytes=2_000)
+    write_history(writer)
+    writer.snapshot()
+    writer.close()
+    log, archive = str(writer.directory), tmp_path / "archive"
+    write_archive(archive, writer.directory, 0, 30, writer.end_offset, deltas=True)
+    found = []
+    for where in ("local[1]", server):
+        done = subprocess.run(
+            [sys.executable, "-c", _SOURCES, where, log, str(archive)],
+            env=os.environ | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},
+            capture_output=True,
+            text=True,
+            timeout=240,
+        )
+        assert done.returncode == 0, done.stderr[-3000:]
+        found.append([each for each in done.stdout.splitlines() if each.startswith("found")])
+    assert found[0] == found[1]
+    assert len(found[0]) == 6
+    assert found[0][0].startswith(f"found metadata_log {writer.end_offset} ")
 
 
 @pytest.mark.long

@@ -202,6 +202,8 @@ def test_state_commands_on_spark(tmp_path: Path) -> None:
 def test_running_step_of_spark_is_told(spark: SparkSession, tmp_path: Path) -> None:
     stages = SparkStages(spark.sparkContext)
     stages.describe("reduce 3 spans")
+    # What Spark's UI shows of the jobs of this thread.
+    assert spark.sparkContext.getLocalProperty("spark.job.description") == "reduce 3 spans"
     (tmp_path / "begun").mkdir()
 
     def work(item: int, root: Path = tmp_path) -> list[int]:

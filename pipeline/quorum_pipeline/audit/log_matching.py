@@ -3,12 +3,13 @@
 Owns the comparison by (first offset, end offset, epoch, CRC), and the decision which replica is wrong: one that
 differs from more replicas than it agrees with. Offset and epoch are compared separately because the CRC does not
 cover them. First the digests of blocks are compared, then the batches of different blocks, each block independently.
-Batches after the last one on which a majority agrees were never committed: they may differ and are no finding.
+Batches after the last one on which a majority agrees were never committed: they may differ and are no finding. Nor is the
+end of the log of a replica that was left behind (`left_behind.py`).
 Source: KIP-595, "Log"; the log matching property of Raft.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -17,6 +18,7 @@ import numpy as np
 from quorum_node.quorum_arithmetic import majority
 from quorum_pipeline.audit.digests import BLOCK, BLOCK_OFFSETS, COUNT, DIGEST, TO, Table
 from quorum_pipeline.audit.findings import Finding
+from quorum_pipeline.audit.left_behind import Side, left_behind
 
 MOST_IN_A_BLOCK = 1000
 """Maximum number of reported batches of one block; of further ones only the number."""
@@ -49,15 +51,22 @@ class ReplicaRange:
     backs: tuple[tuple[BatchMark, int], ...] = ()
     """Batches of an earlier epoch than the one before them, with that epoch."""
     is_cut: bool = False
+    last_epoch: int = 0
+    """Epoch of the last batch."""
+    known_end: int = 0
+    """Below this offset all records were committed, as far as the replica itself knows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """The comparison of complete blocks, and the blocks whose batches have to be compared."""
+    """The comparison of complete blocks, and the blocks whose batches have to be compared. `same_to`: for each replica, first
+    offset of the last block in which it has the same batches as the others, -1 if there is none.
+    """
 
     committed_end: int
     compared: int
     blocks: tuple[int, ...]
+    same_to: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,26 +75,29 @@ class Comparison:
     that more than one replica has.
 
     `differing`: by first offset, the batches there by the replica's number. `lacking`: offset and number of replicas without
-    one. `more`: number of further ones.
+    one. `more`: number of further ones, by the replicas that have another batch than a majority, or none. `sides`: see Side.
     """
 
     committed_end: int
     compared: int
     differing: tuple[tuple[int, tuple[tuple[int, BatchMark], ...]], ...] = ()
     lacking: tuple[tuple[int, int], ...] = ()
-    more: int = 0
+    more: tuple[tuple[frozenset[int], int], ...] = ()
+    sides: tuple[tuple[int, Side], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Matching:
     """The overall result. `committed_end`: offset up to which a majority agrees. `compared`: number of batches that more than one
-    replica has."""
+    replica has. `sound_ends`: offset up to which each replica has the same history as a majority, or its end.
+    """
 
     committed_end: int
     compared: int
     findings: tuple[Finding, ...]
     tails: tuple[str, ...]
-    """Descriptions of the batches of replicas beyond it."""
+    """Descriptions of batches of replicas that were not committed."""
+    sound_ends: tuple[int, ...] = ()
 
 
 def agreement(replicas: Sequence[ReplicaRange], tables: Sequence[Table]) -> Agreement:
@@ -107,10 +119,12 @@ def agreement(replicas: Sequence[ReplicaRange], tables: Sequence[Table]) -> Agre
     sharing = has.sum(axis=0)
     agreed = found[whole][same & (sharing >= majority(len(replicas)))]
     compared = found[whole][same & (sharing > 1)]
+    last_same = np.where(has & same, numbers * BLOCK_OFFSETS, -1).max(axis=1)
     return Agreement(
         int(agreed[:, 2].max(initial=0)),
         int(compared[:, 0].sum()),
         tuple(numbers[~same].tolist()),
+        tuple(last_same.tolist()),
     )
 
 
@@ -123,7 +137,8 @@ def compare(
         for mark in some:
             by_offset.setdefault(mark.base_offset, []).append((number, mark))
     needed = majority(len(replicas))
-    committed_end, compared, more = 0, 0, 0
+    committed_end, compared, more = 0, 0, Counter[frozenset[int]]()
+    sides = [Side() for _ in replicas]
     differing: list[tuple[int, tuple[tuple[int, BatchMark], ...]]] = []
     lacking: list[tuple[int, int]] = []
     for offset in sorted(by_offset):
@@ -134,13 +149,23 @@ def compare(
             committed_end = max(committed_end, identity[0])
         compared += len(found) > 1
         wanting = [*_wanting(replicas, offset, found)] if len(found) >= needed else []
+        if most >= needed:
+            right = next(mark for _, mark in found if mark.identity == identity)
+            for number, mark in found:
+                sides[number].take(offset, mark, right)
+            for _, number in wanting:
+                sides[number].lack(offset)
         if len(counts) > 1 or wanting:
             if len(differing) + len(lacking) >= MOST_IN_A_BLOCK:
-                more += 1
+                others = {number for number, mark in found if mark.identity != identity}
+                more[frozenset(others | {number for _, number in wanting})] += 1
                 continue
             differing += [(offset, tuple(found))] if len(counts) > 1 else []
             lacking += wanting
-    return Comparison(committed_end, compared, tuple(differing), tuple(lacking), more)
+    told = tuple((number, each) for number, each in enumerate(sides) if each.is_known)
+    return Comparison(
+        committed_end, compared, tuple(differing), tuple(lacking), tuple(more.items()), told
+    )
 
 
 def _cut_to_others(
@@ -177,12 +202,13 @@ def matching(
 ) -> Matching:
     """Return the overall result. `compared`: in order of offsets."""
     committed_end = max([agreed.committed_end, *(each.committed_end for each in compared)])
-    findings = [*_differences(replicas, compared, committed_end)]
+    behind = left_behind(replicas, agreed.same_to, [each.sides for each in compared])
+    findings = [*_differences(replicas, compared, committed_end, behind)]
     findings += [
         Finding(replicas[number].name, "", None, offset, "the batch is missing")
         for each in compared
         for offset, number in each.lacking
-        if offset < committed_end
+        if offset < committed_end and number not in behind
     ]
     # A differing epoch makes the next epoch decrease, which would be reported a second time.
     named = {each.replica for each in findings}
@@ -192,18 +218,27 @@ def matching(
                 _finding(replica, mark, f"epoch {mark.epoch} after epoch {before}")
                 for mark, before in replica.backs
             ]
-    tails = tuple(
+    tails = [
         f"{replica.name} has offsets {committed_end} to {replica.end_offset}, which no majority has"
-        for replica in replicas
-        if replica.end_offset > committed_end and len(replicas) > 1
-    )
+        for number, replica in enumerate(replicas)
+        if replica.end_offset > committed_end and len(replicas) > 1 and number not in behind
+    ]
+    tails += [
+        f"{replicas[number].name} has offsets {offset} to {replicas[number].end_offset}, where a majority has records of later epochs"
+        for number, offset in behind.items()
+    ]
     count = agreed.compared + sum(each.compared for each in compared)
-    return Matching(committed_end, count, tuple(findings), tails)
+    ends = tuple(behind.get(n, each.end_offset) for n, each in enumerate(replicas))
+    return Matching(committed_end, count, tuple(findings), tuple(tails), ends)
 
 
 def _differences(
-    replicas: Sequence[ReplicaRange], compared: Sequence[Comparison], committed_end: int
+    replicas: Sequence[ReplicaRange],
+    compared: Sequence[Comparison],
+    committed_end: int,
+    behind: Mapping[int, int],
 ) -> Iterator[Finding]:
+    """Yield findings. `behind`: replicas that were left behind, which have no more than the end of an old log that is different."""
     for each in compared:
         for offset, found in each.differing:
             if offset >= committed_end:
@@ -211,13 +246,14 @@ def _differences(
             ranked = Counter(mark.identity for _, mark in found).most_common()
             right = ranked[0][0] if ranked[0][1] > ranked[1][1] else None
             for number, mark in found:
-                if mark.identity != right:
+                if mark.identity != right and number not in behind:
                     others = [replicas[n].name for n, e in found if e.identity != mark.identity]
                     what = f"{_words(mark, found)} than on {', '.join(others)}"
                     yield _finding(replicas[number], mark, what)
         last = max([offset for offset, _ in (*each.differing, *each.lacking)], default=0)
-        if each.more and last < committed_end:
-            what = f"{each.more:,} more batches of its block differ after this one"
+        more = sum(count for numbers, count in each.more if not numbers <= behind.keys())
+        if more and last < committed_end:
+            what = f"{more:,} more batches of its block differ after this one"
             yield Finding("several replicas", "", None, last, what)
 
 

@@ -17,6 +17,7 @@ from quorum_pipeline.commands.histories import (
 from quorum_pipeline.commands.progress import Progress
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.local_files import size_of
+from quorum_pipeline.files.merged_meanwhile import with_all_ranges
 from quorum_pipeline.redaction import redacted
 from quorum_pipeline.spark.audit_job import (
     LogAudit,
@@ -53,13 +54,18 @@ def run(arguments: argparse.Namespace) -> int:
         opened_stages(arguments, progress, size_bytes, elsewhere=None in roots) as stages,
         TemporaryDirectory(prefix=SCRATCH) as scratch,
     ):
-        replicas = [log_replica(each, stages.slots) for each in arguments.log]
-        replicas += [archive_replica(each, reader_of(each, stages)) for each in arguments.archive]
-        _check_different(replicas)
-        progress.say(f"reading {len(replicas)} logs {stages.place}")
-        logs = audit_logs(stages, replicas)
-        progress.say("reading their snapshots")
-        snapshots = audit_snapshots(stages, replicas, logs, Path(scratch))
+        readers = [reader_of(each, stages) for each in arguments.archive]
+
+        def audited() -> tuple[list[Replica], LogAudit, SnapshotAudit]:
+            replicas = [log_replica(each, stages.slots) for each in arguments.log]
+            replicas += map(archive_replica, arguments.archive, readers)
+            _check_different(replicas)
+            progress.say(f"reading {len(replicas)} logs {stages.place}")
+            logs = audit_logs(stages, replicas)
+            progress.say("reading their snapshots")
+            return replicas, logs, audit_snapshots(stages, replicas, logs, Path(scratch))
+
+        replicas, logs, snapshots = with_all_ranges(readers, audited)
         place = stages.place
     findings = (*logs.findings, *snapshots.findings)
     for found in findings:

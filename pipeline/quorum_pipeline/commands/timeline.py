@@ -1,8 +1,6 @@
 """`quorum-pipeline timeline`: lists the events of a cluster with their times and durations."""
 
 import argparse
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -20,8 +18,10 @@ from quorum_pipeline.commands.progress import Progress
 from quorum_pipeline.files.events_file import write_events
 from quorum_pipeline.files.local_files import size_of
 from quorum_pipeline.files.log_directory import open_log
+from quorum_pipeline.files.merged_meanwhile import with_all_ranges
 from quorum_pipeline.spark.stages import Stages
 from quorum_pipeline.spark.timeline_job import (
+    ReadTimeline,
     TimelineSource,
     archive_source,
     log_source,
@@ -45,12 +45,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the command. Raises PipelineError."""
     check_files(arguments.html, arguments.parquet)
     progress = Progress("reading", "offsets")
-    with _opened(arguments, progress) as (stages, source):
-        progress.say(f"reading {source.name} {stages.place}")
-        found = read_timeline(stages, source)
-        how = found.how(stages.place)
+    name, place, found = _read(arguments, progress)
     if arguments.html is not None:
-        title = f"Timeline of {Path(source.name).resolve().name}"
+        title = f"Timeline of {Path(name).resolve().name}"
         with arguments.html.open("w", encoding="utf-8") as file:
             file.writelines(html_report(title, found.events, found.begin_ms, found.end_ms))
     if arguments.parquet is not None:
@@ -61,14 +58,17 @@ def run(arguments: argparse.Namespace) -> int:
         )
         print(f"{each.kind:20} {each.times:8,}   median {median:>12}   longest {longest:>12}")
     print(f"{len(found.events):,} events in offsets {found.start_offset} to {found.end_offset}")
-    print(f"  {how}; {progress.seconds:.1f} s")
+    print(f"  {found.how(place)}; {progress.seconds:.1f} s")
     return 0
 
 
-@contextmanager
-def _opened(
-    arguments: argparse.Namespace, progress: Progress
-) -> Iterator[tuple[Stages, TimelineSource]]:
+def _read(arguments: argparse.Namespace, progress: Progress) -> tuple[str, str, ReadTimeline]:
+    """Return the name of the source, where it was read, and the timeline. Raises PipelineError."""
+
+    def of(stages: Stages, source: TimelineSource) -> tuple[str, str, ReadTimeline]:
+        progress.say(f"reading {source.name} {stages.place}")
+        return source.name, stages.place, read_timeline(stages, source)
+
     controllers = controllers_in(arguments)
     if controllers is not None:
         from quorum_pipeline.live.live_tasks import size_of as size_of_quorum
@@ -77,17 +77,15 @@ def _opened(
             opened_stages(arguments, progress, size_of_quorum(controllers)) as stages,
             TemporaryDirectory(prefix=SCRATCH) as scratch,
         ):
-            yield stages, quorum_source(controllers, stages.slots, Path(scratch))
-        return
+            return of(stages, quorum_source(controllers, stages.slots, Path(scratch)))
     if arguments.log is not None:
         with opened_stages(arguments, progress, size_of(arguments.log)) as stages:
             print_uncommitted(open_log(arguments.log), progress)
-            yield stages, log_source(arguments.log, stages.slots)
-        return
+            return of(stages, log_source(arguments.log, stages.slots))
     root = mounted(arguments.archive)
     size_bytes = 0 if root is None else size_of(root)
     with (
         opened_archive(arguments, progress, arguments.archive, size_bytes) as (stages, reader),
         TemporaryDirectory(prefix=SCRATCH) as scratch,
     ):
-        yield stages, archive_source(reader, Path(scratch))
+        return with_all_ranges([reader], lambda: of(stages, archive_source(reader, Path(scratch))))

@@ -28,7 +28,7 @@ from quorum_pipeline.commands.progress import Progress
 from quorum_pipeline.commands.stop_signal import stop_signal
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.archive_lock import only_writer
-from quorum_pipeline.files.local_files import local_path, size_of
+from quorum_pipeline.files.local_files import file_uri, local_path, size_of
 from quorum_pipeline.files.log_directory import open_log
 from quorum_pipeline.files.version_files import VersionStore, counts_of
 from quorum_pipeline.redaction import redacted
@@ -143,7 +143,7 @@ def _delta_keeper(
     assert isinstance(stages, SparkStages), "it was opened for Delta"
     local = mounted(uri)
     tables = DeltaTables(
-        stages.session(), uri.rstrip("/") if local is None else f"file://{local.resolve()}"
+        stages.session(), uri.rstrip("/") if local is None else file_uri(local.resolve())
     )
     tables.check(store)
     tables.add(store)

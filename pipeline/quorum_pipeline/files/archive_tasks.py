@@ -214,6 +214,12 @@ class ArchiveSource:
         """See `spark.spark_history.SpareSource`."""
         return replace(self, damaged=self.damaged | damaged)
 
+    def is_replaced(self, file: str) -> bool:
+        """Whether the file was merged into another one, or is of a state that was deleted, since it was planned to be read."""
+        directory, _, name = file.rpartition("/")
+        kept = MARKER if directory.startswith(f"{STATES}/") else name
+        return kept not in self.reader.names(directory)
+
     def buckets(self, slots: int) -> int:
         """Number of buckets in which a state is merged."""
         return max(slots, 2)

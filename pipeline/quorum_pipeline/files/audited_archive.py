@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from quorum_pipeline.archive.layout import QUARANTINE, RECORDS, OffsetRange
+from quorum_pipeline.archive.layout import MARKER, QUARANTINE, RECORDS, OffsetRange
 from quorum_pipeline.audit.digests import BASE, CRC, END, EPOCH, MARK_COLUMNS, NO_MARKS, Table
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.archived_records import file_groups
@@ -43,6 +43,7 @@ class AuditRange:
         """Audit the range. Raises OSError."""
         found = Audited(self.place)
         try:
+            self._check_there()
             for offset, problem in self._quarantine():
                 found.damaged(None, offset, f"in quarantine: {problem}")
             for marks in self._marks(self.ranges[0].start, self.ranges[0].end, whole=True):
@@ -59,6 +60,14 @@ class AuditRange:
         with suppress(PipelineError):
             found.extend(self._marks(begin, end, whole=False))
         return np.concatenate(found)
+
+    def _check_there(self) -> None:
+        """Raise PipelineError without the marker: a directory that is not there would be taken for one without records."""
+        marker = self.root / self.place / MARKER
+        if not marker.is_file():
+            raise PipelineError(
+                f"there is no {marker}: the directory was removed, or is not mounted where this task ran"
+            )
 
     def _marks(self, begin: int, end: int, *, whole: bool) -> Iterator[Table]:
         """Yield marks. `whole`: read all columns, so that damage in any of them is found."""

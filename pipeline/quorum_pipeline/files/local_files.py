@@ -25,6 +25,10 @@ _NAME_A_FILE_SYSTEM = (
 """Environment variables that locate Spark's settings, which may define the file system of plain paths. Without them it is the local one."""
 
 
+FILE = "file://"
+"""In front of an absolute path: without it, Spark looks for a path in its default file system, which may be another one."""
+
+
 @dataclass(frozen=True, slots=True)
 class StoredFile:
     """A file: its size, and its modification time by the clock of its file system."""
@@ -45,6 +49,11 @@ def local_path(uri: str) -> Path | None:
         return None
     # After two slashes follows a host name.
     return None if not path or path.startswith("//") else Path(os.path.normpath(path))
+
+
+def file_uri(path: Path) -> str:
+    """Return the URI of a local path for Spark."""
+    return f"{FILE}{path.absolute()}"
 
 
 def is_local(uri: str, environment: Mapping[str, str] = os.environ) -> bool:

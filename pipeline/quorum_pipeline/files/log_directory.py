@@ -5,6 +5,7 @@ Owns finding files and cutting spans. Reads only headers; `log_span.py` reads th
 """
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -78,6 +79,13 @@ class LogDirectory:
         snapshot = self.snapshots[-1].end_offset if self.snapshots else 0
         return min(max(self.recorded.committed_end, snapshot), self.end_offset())
 
+    def known_committed_end(self) -> int:
+        """Like `committed_end_offset`; of a directory that does not say it, the end of the newest snapshot, or 0."""
+        committed = self.committed_end_offset()
+        if committed is None:
+            return self.snapshots[-1].end_offset if self.snapshots else 0
+        return committed
+
     def readable_end_offset(self) -> int:
         """Where reading ends if no end is specified: after the last record that is known to be committed, or after
         the last complete batch if the directory does not say what is committed.
@@ -137,7 +145,8 @@ def open_log(path: Path) -> LogDirectory:
     for found in sorted(directory.iterdir()):
         stem = found.name.removesuffix(SUFFIX)
         if stem != found.name and len(stem) == 20 and stem.isdigit():
-            segments.append(Segment(found, int(stem), found.stat().st_size))
+            with suppress(FileNotFoundError):  # deleted since it was listed, behind a snapshot
+                segments.append(Segment(found, int(stem), found.stat().st_size))
         elif (snapshot := parse_snapshot_name(found.name)) is not None:
             snapshots.append(snapshot)
     if not segments and not snapshots:

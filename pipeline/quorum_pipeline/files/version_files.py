@@ -31,9 +31,10 @@ from quorum_pipeline.archive.layout import (
 )
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.archive_reader import ArchiveFiles
-from quorum_pipeline.files.local_files import LocalFiles
+from quorum_pipeline.files.local_files import FILE, LocalFiles
 from quorum_pipeline.files.sealed_file import seal, sync_directory, write_marker
 from quorum_pipeline.files.table_files import ARROW_TYPES
+from quorum_pipeline.rows.ddl import ddl_of
 from quorum_pipeline.state.tables import STATE_TABLES, Row, StateTable, table_named
 from quorum_pipeline.state.versions import Version, columns_of
 
@@ -94,13 +95,16 @@ def version_schema(table: StateTable) -> pa.Schema:
 
 def version_ddl(table: StateTable) -> str:
     """Columns of stored versions as DDL for a Spark schema."""
-    columns = columns_of(table) | VERSION_COLUMNS
-    return ", ".join(f"`{name}` {kind}" for name, kind in columns.items())
+    return ddl_of(columns_of(table) | VERSION_COLUMNS)
 
 
-def write_versions(directory: Path, versions: Iterable[Version]) -> list[WrittenFile]:
-    """Write a file for each table, with a unique name. Raises OSError, and errors of `versions`."""
-    stem = f"part-{uuid4()}"
+def unique_stem() -> str:
+    """Begin of the name of files that a task and its repetitions write to the same directory."""
+    return f"part-{uuid4()}"
+
+
+def write_versions(directory: Path, versions: Iterable[Version], stem: str) -> list[WrittenFile]:
+    """Write a file for each table, whose name begins with `stem`. Raises OSError, and errors of `versions`."""
     waiting: dict[str, list[Row]] = {}
     counts: dict[str, int] = {}
     with ExitStack() as opened:
@@ -137,8 +141,8 @@ def _unfinished(directory: Path, table: str, stem: str) -> Path:
 class StoredVersionsReader:
     """Versions in a directory of any file system, by a path or URI. Every call may raise PipelineError, OSError."""
 
-    scheme = ""
-    """What a reader of its files has to put in front of their names."""
+    _scheme = ""
+    """In front of names of files for Spark."""
 
     def __init__(self, files: ArchiveFiles, uri: str) -> None:
         self._files, self._uri = files, uri
@@ -161,9 +165,9 @@ class StoredVersionsReader:
         return [self._stored(each) for each in ranges]
 
     def paths(self, table: str, of: Iterable[StoredVersions] | None = None) -> list[str]:
-        """The files of a table; only those of some directories with `of`."""
+        """The files of a table, as Spark finds them; only those of some directories with `of`."""
         return [
-            f"{self._uri}/{each.offsets.directory}/{table}/{file.name}"
+            f"{self._scheme}{self._uri}/{each.offsets.directory}/{table}/{file.name}"
             for each in (self.stored() if of is None else of)
             for file in each.files
             if file.table == table
@@ -204,7 +208,7 @@ class VersionStep(Protocol):
 class VersionStore(StoredVersionsReader):
     """A directory of a mounted file system, to which versions are added."""
 
-    scheme = "file://"
+    _scheme = FILE
 
     def __init__(self, root: Path) -> None:
         super().__init__(LocalFiles(), str(root.absolute()))

@@ -127,6 +127,15 @@ class LiveSource:
         """See Source."""
         return max(slots, 2)
 
+    def version(self) -> object:
+        """See `spark.spark_history.MergedSource`: a leader deletes its first records and its snapshot behind a newer one, and the
+        next leader has other ones. Raises PipelineError.
+        """
+        with closing(self.controllers.open()) as quorum:
+            found = quorum.committed()
+            base = quorum.newest_snapshot() if found.start_offset > 0 else None
+        return found.start_offset, base
+
     def plan(self, moments: Sequence[Moment], slots: int, *, compiled: bool) -> LiveTasks | None:
         """See Source. Raises PipelineError, also if the quorum no longer has a moment."""
         name = f"the quorum at {self.controllers.name}"

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from quorum_node.records.batches import Batch, CorruptBatch, decode_records
 from quorum_pipeline.rows.content import Content, control_content, metadata_content
+from quorum_pipeline.rows.ddl import ddl_of
 from quorum_pipeline.rows.declared import record_columns
 
 PLAIN_COLUMNS = {
@@ -42,7 +43,7 @@ def table_columns() -> dict[str, str]:
 def table_ddl(*without: str) -> str:
     """Return all columns except those in `without` as DDL for a Spark schema."""
     found = table_columns().items()
-    return ", ".join(f"`{name}` {kind}" for name, kind in found if name not in without)
+    return ddl_of({name: kind for name, kind in found if name not in without})
 
 
 @dataclass(slots=True)

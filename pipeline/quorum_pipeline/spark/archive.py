@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
@@ -33,15 +34,16 @@ from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.archive_lock import only_writer
 from quorum_pipeline.files.archive_reader import ArchiveReader
 from quorum_pipeline.files.archived_batch import BatchIdentity, identity
+from quorum_pipeline.files.merged_meanwhile import with_all_ranges
 from quorum_pipeline.files.sealed_file import seal_all, sync_directory, write_marker_text
 from quorum_pipeline.files.snapshot_file import SnapshotFile
 from quorum_pipeline.redaction import redacted
 from quorum_pipeline.rows.column_types import arrow_schema
 from quorum_pipeline.rows.table import table_columns, table_ddl
 from quorum_pipeline.spark.hadoop_files import HadoopFiles
-from quorum_pipeline.spark.literal_paths import literal
 from quorum_pipeline.spark.options import log_options
 from quorum_pipeline.spark.origins import Origin, check_history, check_start, origin_of
+from quorum_pipeline.spark.parquet_files import read_parquet
 from quorum_pipeline.spark.part_writer import Stage, stages, store_tasks, write_tasks
 from quorum_pipeline.spark.reason import SparkError, failure_of
 from quorum_pipeline.spark.stages import SparkStages
@@ -109,15 +111,20 @@ class Archive(ArchiveReader):
         return origin, archived.end
 
     def read(self, end_offset: int | None = None) -> DataFrame:
-        """Return the valid records below an offset. Raises PipelineError if there are none."""
+        """Return the valid records below an offset. Raises PipelineError if there are none, or a file is missing."""
+        return with_all_ranges((self,), partial(self._read, end_offset))
+
+    def _read(self, end_offset: int | None) -> DataFrame:
         found = self.contents()
         limit = found.end if end_offset is None else end_offset
         self._check_there(found, limit)
         self.check_beginning(found, self.known_end())
-        paths = [self._directory(RECORDS, each) for each in found.ranges if each.start < limit]
-        if not paths:
+        ranges = [each for each in found.ranges if each.start < limit]
+        if not ranges:
             raise self._empty()
-        frame = self._rows(*paths)
+        for each in ranges:
+            self.groups(each)  # a missing file is an error: Spark would read the others
+        frame = self._rows(*(self._directory(RECORDS, each) for each in ranges))
         return frame if end_offset is None else frame.where(sf.col("offset") < end_offset)
 
     def quarantine(self) -> DataFrame | None:
@@ -357,7 +364,7 @@ class Archive(ArchiveReader):
 
     def _rows(self, *directories: str) -> DataFrame:
         """Read directories with the current columns: columns that an older archive lacks are null, others are dropped."""
-        return self._session.read.schema(_COLUMNS).parquet(*map(literal, directories))
+        return read_parquet(self._session, _COLUMNS, directories)
 
 
 def _complete_here(root: Path, range: OffsetRange, text: str) -> None:
@@ -365,11 +372,13 @@ def _complete_here(root: Path, range: OffsetRange, text: str) -> None:
     records = root / RECORDS
     unfinished = records / WRITING / range.directory
     write_marker_text(unfinished, text)
-    written = (root / table / range.directory for table in (QUARANTINE, DELTAS))
-    for each in (unfinished, *filter(Path.is_dir, written)):
+    beside = [root / table / range.directory for table in (QUARANTINE, DELTAS)]
+    written = [each for each in beside if each.is_dir()]
+    for each in (unfinished, *written, *(each.parent for each in written)):
         sync_directory(each)
     os.rename(unfinished, records / range.directory)
-    sync_directory(records)
+    for each in (records, root):
+        sync_directory(each)
 
 
 @contextmanager

@@ -243,6 +243,8 @@ def _range(replica: Replica, reads: Sequence[Read]) -> ReplicaRange:
         tuple(damaged),
         tuple(backs),
         replica.is_archive,
+        epoch,
+        0 if replica.log is None else replica.log.known_committed_end(),
     )
 
 

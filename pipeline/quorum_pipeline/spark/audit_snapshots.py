@@ -1,6 +1,6 @@
 """Audits the snapshots of replicas: each is complete, and snapshots of the same offset agree with each other and the log.
 
-The reference is the longest log without findings; Snapshot(K, N) == Snapshot(J, N) (K595-30). States are compared by
+The reference is the longest log without findings that reaches a snapshot; Snapshot(K, N) == Snapshot(J, N) (K595-30). States are compared by
 a digest of their records in normalized order (`audit/one_order.py`), computed on executors bucket by bucket.
 """
 
@@ -156,33 +156,38 @@ def _replay(
     snapshots: Sequence[_Snapshot],
     scratch: Path,
 ) -> tuple[int, list[Finding]]:
-    """Compare each snapshot with the state at its end offset, by the longest log without findings.
+    """Compare each snapshot with the state at its end offset, by the longest log without findings that has it.
 
     Returns the number of compared snapshots, and findings.
     """
     sound = [
-        (each, reach)
-        for each, reach in zip(replicas, logs.ranges, strict=True)
+        (each, end)
+        for each, end in zip(replicas, logs.matching.sound_ends, strict=True)
         if each.name not in suspects
     ]
-    if not sound or not snapshots:
-        return 0, []
-    best, reach = min(sound, key=lambda each: each[0].start_offset)
-    try:
-        begin = _begin(best, scratch)
-        offsets = sorted({each.file.id.end_offset for each in snapshots})
-        moments = [Moment(offset=each) for each in offsets if begin < each <= reach.end_offset]
-        if not moments:
-            return 0, []
-        with JobHistory(stages, _source(best, scratch)) as history:
-            states = history.states(moments)
-            expected = {each.end_offset: state_digest(each) for each in states}
-    except PipelineError as error:
-        return 0, [Finding(best.name, "", None, best.start_offset, str(error))]
-    judged = [each for each in snapshots if each.file.id.end_offset in expected]
-    what = f"its state differs from that of the log of {best.name} at its end"
-    wrong = [each for each in judged if each.state != expected[each.file.id.end_offset]]
-    return len(judged), [each.finding(what) for each in wrong]
+    expected: dict[int, tuple[int, str]] = {}
+    findings: list[Finding] = []
+    for replica, end in sorted(sound, key=lambda each: (each[0].start_offset, -each[1])):
+        offsets = sorted({each.file.id.end_offset for each in snapshots} - expected.keys())
+        try:
+            begin = _begin(replica, scratch)
+            moments = [Moment(offset=each) for each in offsets if begin < each <= end]
+            if not moments:
+                continue
+            with JobHistory(stages, _source(replica, scratch)) as history:
+                for state in history.states(moments):
+                    expected[state.end_offset] = state_digest(state), replica.name
+        except PipelineError as error:
+            findings.append(Finding(replica.name, "", None, replica.start_offset, str(error)))
+    judged = [
+        (each, *expected[n]) for each in snapshots if (n := each.file.id.end_offset) in expected
+    ]
+    findings += [
+        each.finding(f"its state differs from that of the log of {name} at its end")
+        for each, state, name in judged
+        if each.state != state
+    ]
+    return len(judged), findings
 
 
 def _begin(replica: Replica, scratch: Path) -> int:

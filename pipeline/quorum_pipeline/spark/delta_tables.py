@@ -21,7 +21,7 @@ from quorum_pipeline.archive.layout import OffsetRange
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.version_files import StoredVersions, StoredVersionsReader, version_ddl
 from quorum_pipeline.spark.hadoop_files import HadoopFiles
-from quorum_pipeline.spark.literal_paths import literal
+from quorum_pipeline.spark.parquet_files import read_parquet
 from quorum_pipeline.spark.reason import SparkError, reason_of
 from quorum_pipeline.state.tables import STATE_TABLES, StateTable
 
@@ -134,9 +134,7 @@ class DeltaTables:
         paths = store.paths(table.name, of)
         if not paths:
             return None
-        # With the scheme, as a cluster's default file system may be another.
-        files = [literal(f"{store.scheme}{path}") for path in paths]
-        return self.session.read.schema(version_ddl(table)).parquet(*files)
+        return read_parquet(self.session, version_ddl(table), paths)
 
     def _path(self, table: StateTable) -> str:
         return f"{self.uri}/{table.name}"

@@ -24,7 +24,13 @@ from quorum_pipeline.spark.hadoop_files import HadoopFiles
 from quorum_pipeline.spark.options import TableOptions, changes_options, state_options
 from quorum_pipeline.spark.spark_history import JobHistory
 from quorum_pipeline.spark.stages import SparkStages
-from quorum_pipeline.spark.table_rows import CHANGE_COLUMNS, opened, table_ddl, told
+from quorum_pipeline.spark.table_rows import (
+    CHANGE_COLUMNS,
+    opened,
+    states_between,
+    table_ddl,
+    told,
+)
 from quorum_pipeline.state.difference import Difference
 
 
@@ -45,7 +51,7 @@ def changes_frame(session: SparkSession, **options: str) -> DataFrame:
     found = changes_options(options, anywhere=True)
     stages = SparkStages(session.sparkContext)
     with _opened(found, stages) as history:
-        before, after = history.states(found.moments)
+        before, after = states_between(history, found.moments)
     if found.table.name == "voters":
         rows = stages.rows([*after.differences(before, [found.table])])
     else:

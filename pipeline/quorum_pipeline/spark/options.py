@@ -154,7 +154,7 @@ class TableOptions:
 
     `uri`: a log or an archive, as it was given. `path`: the same in this machine's file system, None if it is not mounted.
     `controllers`: a running quorum instead of both.
-    `moments`: one of a state; two of changes, in order.
+    `moments`: one of a state; two of changes.
     """
 
     uri: str
@@ -165,6 +165,7 @@ class TableOptions:
 
 
 _TABLE_OPTIONS = ("path", "bootstrap", "tls", "commandConfig", "table")
+_CHANGES_OPTIONS = ("startingVersion", "endingVersion", "startingTimestamp", "endingTimestamp")
 
 
 def state_options(given: Mapping[str, str], *, anywhere: bool = False) -> TableOptions:
@@ -176,12 +177,16 @@ def state_options(given: Mapping[str, str], *, anywhere: bool = False) -> TableO
 
 def changes_options(given: Mapping[str, str], *, anywhere: bool = False) -> TableOptions:
     """Parse the options of `metadata_changes`. `anywhere`: allow an archive that is not mounted. Raises PipelineError."""
-    options = _known(given, (*_TABLE_OPTIONS, "startingVersion", "endingVersion"))
-    start = _moment(options, "startingVersion")
-    end = _moment(options, "endingVersion")
-    if start.offset is None:
-        raise PipelineError("specify startingVersion: the first offset of the wanted changes")
-    if end.offset is not None and end.offset < start.offset:
+    options = _known(given, (*_TABLE_OPTIONS, *_CHANGES_OPTIONS))
+    start = _moment(options, "startingVersion", "startingTimestamp")
+    end = _moment(options, "endingVersion", "endingTimestamp")
+    if start.time_ms is not None:
+        start = Moment(time_ms=start.time_ms - 1)  # before the records of this time
+    if start == Moment():
+        raise PipelineError(
+            "specify startingVersion or startingTimestamp: the first offset or time of the wanted changes"
+        )
+    if end.offset is not None and end.offset < (start.offset or 0):
         raise PipelineError(
             f"startingVersion {start.offset} is greater than endingVersion {end.offset}"
         )

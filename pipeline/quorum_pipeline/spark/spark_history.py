@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence, Set
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.files.log_directory import open_log
 from quorum_pipeline.files.span_tasks import LogTasks, tasks_of
 from quorum_pipeline.plain_form import Unusual
 from quorum_pipeline.spark.squeezed_job import SqueezedDone, SqueezedLog
@@ -50,6 +51,9 @@ class SpareSource(Source, Protocol):
     def without(self, damaged: Set[str]) -> Source:
         """Return the same source without these files."""
 
+    def is_replaced(self, file: str) -> bool:
+        """Return whether a file that could not be read is no longer needed: it is not damaged. Raises PipelineError, OSError."""
+
 
 def _version(source: Source) -> object:
     return source.version() if hasattr(source, "version") else None
@@ -76,14 +80,19 @@ class DirectorySource:
         """See Source."""
         return max(slots, 2)
 
+    def version(self) -> object:
+        """See MergedSource: a running node deletes its first segments and snapshots behind a newer snapshot."""
+        log = open_log(self.path)
+        return [each.base_offset for each in log.segments[:1]], log.snapshots[:1]
+
 
 def _may_be_of_files(error: Exception) -> bool:
     """Whether an error may mean that files are missing: Spark looks for those of a store before it begins tasks. Its classes are not
     loaded in a process without it.
     """
-    return isinstance(error, PipelineError) or type(error).__module__.startswith(
-        ("py4j.", "pyspark.")
-    )
+    return isinstance(error, PipelineError | FileNotFoundError) or type(
+        error
+    ).__module__.startswith(("py4j.", "pyspark."))
 
 
 class JobHistory:
@@ -126,18 +135,18 @@ class JobHistory:
         for left in reversed(range(_TRIES)):
             version = _version(self._source)
             try:
-                return self._states(moments)
+                return self._states(moments, version)
             except Exception as error:
-                # Files that were merged, or states that were deleted meanwhile are missing.
+                # Files that were merged, or states and segments that were deleted meanwhile are missing.
                 if not (_may_be_of_files(error) and left) or _version(self._source) == version:
                     raise
                 self._open.close()
         raise AssertionError("the last try returns or raises")
 
-    def _states(self, moments: Sequence[Moment]) -> list[SparkState]:
+    def _states(self, moments: Sequence[Moment], version: object) -> list[SparkState]:
         slots = self._stages.slots
         buckets = self._source.buckets(slots)
-        found = self._squeezed(moments, slots, buckets)
+        found = self._squeezed(moments, slots, buckets, version)
         if found is not None:
             return found
         plan = self._source.plan(moments, slots, compiled=False)
@@ -147,9 +156,11 @@ class JobHistory:
         return [reduced.state(number) for number in range(len(moments))]
 
     def _squeezed(
-        self, moments: Sequence[Moment], slots: int, buckets: int
+        self, moments: Sequence[Moment], slots: int, buckets: int, version: object
     ) -> list[SparkState] | None:
-        """Return the states by compiled loops; None if they can't be computed so: an error, or an unsupported encoding."""
+        """Return the states by compiled loops; None if they can't be computed so: an error, or an unsupported encoding. `version`:
+        that of the source before.
+        """
         source, self.damaged = self._source, frozenset()
         for _ in range(_TRIES):
             plan = source.plan(moments, slots, compiled=True)
@@ -163,9 +174,13 @@ class JobHistory:
                 self._open.close()
             damaged = frozenset(each.damaged for each in log.done if each.damaged)
             if not damaged:
-                return None
-            self.damaged |= damaged
-            source = source.without(damaged)  # type: ignore[attr-defined]
+                before, version = version, _version(self._source)
+                if before == version:
+                    return None
+                continue  # files that were planned to be read may be missing
+            spare: Any = source  # only such sources have these files
+            self.damaged |= {each for each in damaged if not spare.is_replaced(each)}
+            source = spare.without(damaged)
         return None
 
     @property

@@ -6,7 +6,7 @@ summary per task and decides which pieces of a transaction count.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -82,13 +82,14 @@ class SqueezedLog:
         done = self._until(self._plan.cuts[cut])
         last = joined_up([each.summary for each in done], self._plan)
         order, dropped, is_open = _order(done)
+        read = frozenset(each.number for each in done)
         if dropped:
             # The records of an aborted transaction over several spans have no effect, but a node decodes them.
-            aborted = self._reduced.filter(partial(_is_among, dropped))
+            aborted = self._reduced.filter(partial(_counts, dropped, read))
             if any(aborted.map(_undecodable).collect()):
                 raise Unusual
         self._stages.describe(f"merge deltas up to offset {last.end_offset} of {self._plan.name}")
-        mine = self._stages.fewer(self._reduced).filter(partial(_counts, order))
+        mine = self._stages.fewer(self._reduced).filter(partial(_counts, order, read))
         of_topics = mine.filter(partial(_is, TOPICS))
         if self._shards:
             of_topics = of_topics.flatMap(partial(_split, self._shards, self._buckets))
@@ -156,9 +157,10 @@ def _squeeze(buckets: int, numbered: Numbered) -> Iterator[tuple[Any, Any]]:
                     if len(part)
                 ]
     # the job that reads record by record reports the error
-    except (Unusual, PipelineError, OSError):
+    except (Unusual, PipelineError, OSError) as error:
         damaged: str = getattr(task, "file", "")
-        odd = SqueezedDone(number, Summary(0, 0), where(), odd=True, damaged=damaged)
+        why = str(error) or "a span that could be read is unusual now"
+        odd = SqueezedDone(number, Summary(0, 0), where(), odd=True, damaged=damaged, error=why)
         yield summary_key(number), odd
         return
     yield (
@@ -178,12 +180,16 @@ def _squeeze(buckets: int, numbered: Numbered) -> Iterator[tuple[Any, Any]]:
     yield from rows
 
 
-def _counts(order: Mapping[Piece, int], keyed: tuple[Any, Any]) -> bool:
-    return keyed[0][2:] in order
+def _counts(pieces: Container[Piece], read: frozenset[int], keyed: tuple[Any, Any]) -> bool:
+    """Return whether a part of a bucket is of one of these pieces. `read`: numbers of tasks that could read their span.
 
-
-def _is_among(pieces: frozenset[Piece], keyed: tuple[Any, Any]) -> bool:
-    return not is_summary(keyed) and keyed[0][2:] in pieces
+    Raises PipelineError if one of these could not read it again: Spark repeats tasks whose results it has lost.
+    """
+    if is_summary(keyed):
+        if keyed[1].odd and keyed[1].number in read:
+            raise PipelineError(keyed[1].error)
+        return False
+    return keyed[0][2:] in pieces
 
 
 def _undecodable(keyed: tuple[Any, bytes]) -> bool:

@@ -376,7 +376,16 @@ def is_summary(keyed: tuple[tuple[int, ...], Any]) -> bool:
 
 
 def _counts(until: int, keyed: tuple[tuple[int, int, int], Any]) -> bool:
-    return keyed[0][2] < until
+    """Return whether an item is a part of a bucket, of one of the first tasks, all of which could read their span.
+
+    Raises PipelineError if one could not read it again: Spark repeats tasks whose results it has lost.
+    """
+    counts = keyed[0][2] < until
+    if not is_summary(keyed):
+        return counts
+    if counts and keyed[1].error is not None:
+        raise PipelineError(keyed[1].error)
+    return False
 
 
 def _is(kind: int, keyed: tuple[tuple[int, int, int], Any]) -> bool:

@@ -60,7 +60,8 @@ class MetadataChanges(DataSource):
     """The data source `metadata_changes`: the changes of a table between two offsets, as rows of Delta's change feed.
 
     Options: `path` or `bootstrap`, and `table`, as for `metadata_state`; `startingVersion` and `endingVersion`: the states before these
-    offsets are compared; without `endingVersion`, the newest state is the later one. `_change_type` is insert, delete,
+    offsets are compared; or `startingTimestamp` and `endingTimestamp`: the state before the first record of this time or later, and
+    that after the last record up to this time. Without an end, the newest state is the later one. `_change_type` is insert, delete,
     update_preimage or update_postimage.
     """
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 _END = b"PAR1"
 """The last bytes of a Parquet file. Source: the Parquet format, "File Format"."""
+_ALL = {"partitionOverwriteMode": "static"}
+"""Files of an interrupted run are overwritten too, whatever the default of a session is."""
 _NO_NUMBERS = (0, 0, None, None, 0)
 _SCHEMA = (
     "place string, name string, content binary, rows bigint, quarantined bigint, least bigint,"
@@ -59,7 +61,7 @@ class FileStore:
             sf.max("most").alias("most"),
         )
         line = sf.col("content").cast("string").alias("line")
-        writer = counted.select("place", "name", line).write.mode("overwrite")
+        writer = counted.select("place", "name", line).write.mode("overwrite").options(**_ALL)
         writer.partitionBy("place", "name").text(scratch, compression="none", lineSep=_END.decode())
         found = seen.get
         size_bytes = (found["size_bytes"] or 0) + len(_END) * found["files"]

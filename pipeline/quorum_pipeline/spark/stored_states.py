@@ -6,7 +6,7 @@ Owns when a state is written, and that it is valid only when complete. Executors
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -182,7 +182,8 @@ def compose_deltas(
     merged: OffsetRange,
     store: FileStore | None = None,
 ) -> int:
-    """Compose the deltas of adjacent ranges into as few as possible, in the directory of `merged`; return the number of rows.
+    """Compose the deltas of adjacent ranges into as few as possible, in the directory of `merged`; return the number of rows. None is
+    composed across a whole state: a delta that begins before a state says nothing of what has changed since.
 
     `store`: see `keep_state`. Raises PipelineError, OSError, and Spark's errors.
     """
@@ -190,33 +191,34 @@ def compose_deltas(
     files = [file for each in group for file in reader.parquet_files(f"{DELTAS}/{each.directory}")]
     stages.describe(f"compose {len(files)} deltas to {merged.directory}")
     task = reader.task(DeltasTask(tuple(map(Path, files))), files)
+    borders = frozenset(offset for offset, _ in states(reader))
     root = reader.mounted
     if root is not None:
         shutil.rmtree(root / directory, ignore_errors=True)
         rows = stages.rows([(0, task)] if files else [])
-        return sum(rows.flatMap(partial(_compose, root / directory)).collect())
+        return sum(rows.flatMap(partial(_compose, borders, root / directory)).collect())
     assert store is not None, "the archive is not mounted"
     target = f"{reader.uri}/{directory}"
     store.files.delete(target)
     if not files:
         return 0
-    made = stages.rows([(0, task)]).flatMap(_composed)
+    made = stages.rows([(0, task)]).flatMap(partial(_composed, borders))
     return store.write(made, f"{reader.uri}/{DELTAS}/{WRITING}", {DELTAS: target}).delta_rows
 
 
-def _composed(numbered: tuple[int, Any]) -> Iterator[tuple[Any, ...]]:
+def _composed(borders: Set[int], numbered: tuple[int, Any]) -> Iterator[tuple[Any, ...]]:
     """Like `_compose`; yield the files (`stored_files.file_rows`)."""
     with TemporaryDirectory(prefix="quorum-pipeline-", dir=local_directory()) as scratch:
         directory = Path(scratch) / DELTAS
-        rows = sum(_compose(directory, numbered))
+        rows = sum(_compose(borders, directory, numbered))
         for path in parquet_files(directory):
             yield from file_rows(Part(delta=path.name, delta_rows=rows), Path(scratch))
             rows = 0
 
 
-def _compose(merged: Path, numbered: tuple[int, Any]) -> Iterator[int]:
-    """Compose deltas, on an executor; yield numbers of rows. Deltas are not composed across a gap, nor if they contain
-    boundaries of transactions.
+def _compose(borders: Set[int], merged: Path, numbered: tuple[int, Any]) -> Iterator[int]:
+    """Compose deltas, on an executor; yield numbers of rows. Deltas are not composed across a gap or one of the `borders`, nor if
+    they contain boundaries of transactions.
     """
     from quorum_pipeline.compaction.offset_runs import joined, squeezed
     from quorum_pipeline.deltas.pieces import HEAD
@@ -238,7 +240,8 @@ def _compose(merged: Path, numbered: tuple[int, Any]) -> Iterator[int]:
             waiting.clear()
 
     for name, span, summary in numbered[1].deltas():
-        if waiting and waiting[-1][1].end_offset != summary.start_offset:
+        begin = summary.start_offset
+        if waiting and (waiting[-1][1].end_offset != begin or begin in borders):
             yield from written()
         if span.boundary is None:
             waiting.append((span, summary))

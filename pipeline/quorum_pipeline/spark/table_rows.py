@@ -5,7 +5,7 @@ Owns the columns of changes: `_change_type` as in Delta's change feed, and `_com
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -13,6 +13,8 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from quorum_pipeline.archive.layout import RECORDS
+from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.rows.ddl import ddl_of
 from quorum_pipeline.state.tables import Row, StateTable
 
 if TYPE_CHECKING:
@@ -21,7 +23,9 @@ if TYPE_CHECKING:
     from quorum_pipeline.spark.options import TableOptions
     from quorum_pipeline.spark.spark_history import JobHistory
     from quorum_pipeline.spark.stages import Stages
+    from quorum_pipeline.spark.state_job import SparkState
     from quorum_pipeline.state.difference import Difference
+    from quorum_pipeline.state.moment import Moment
 
 CHANGE_COLUMNS = {"_change_type": "string", "_commit_version": "bigint"}
 INSERT, DELETE, BEFORE, AFTER = "insert", "delete", "update_preimage", "update_postimage"
@@ -30,8 +34,7 @@ _ROWS_AT_ONCE = 50_000
 
 def table_ddl(table: StateTable, more: dict[str, str] | None = None) -> str:
     """Return the columns of a table, and `more`, as DDL for a Spark schema."""
-    columns = table.columns | (more or {})
-    return ", ".join(f"`{name}` {kind}" for name, kind in columns.items())
+    return ddl_of(table.columns | (more or {}))
 
 
 @contextmanager
@@ -64,12 +67,31 @@ def state_rows(options: TableOptions) -> Iterator[Row]:
         yield from history.at(options.moments[0]).rows(options.table)
 
 
+def states_between(history: JobHistory, moments: Sequence[Moment]) -> list[SparkState]:
+    """Return the states at two moments. A time is that of an offset, at which the log may be read in one pass.
+
+    Raises PipelineError, also if the second one is earlier; Spark's errors.
+    """
+    from quorum_pipeline.state.moment import Moment
+
+    start, end = (
+        each if each.time_ms is None else Moment(offset=history.at(each).end_offset)
+        for each in moments
+    )
+    assert start.offset is not None, "it was specified"
+    if end.offset is not None and end.offset < start.offset:
+        raise PipelineError(
+            f"the wanted changes start at offset {start.offset}, after their end at {end.offset}"
+        )
+    return history.states((start, end))
+
+
 def change_rows(options: TableOptions) -> Iterator[Row]:
     """Yield the changes of a table; the old row comes before the new one. Raises PipelineError."""
     from quorum_pipeline.spark.stages import StagesHere
 
     with opened(options, StagesHere(1)) as history, history:
-        before, after = history.states(options.moments)
+        before, after = states_between(history, options.moments)
         for each in after.differences(before, [options.table]):
             yield from told(each, after.end_offset)
 

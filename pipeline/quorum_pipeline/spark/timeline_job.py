@@ -273,7 +273,15 @@ def _is_summary(keyed: tuple[tuple[int, int, int], Any]) -> bool:
 
 
 def _counts(counting: frozenset[tuple[int, int]], keyed: tuple[tuple[int, int, int], Any]) -> bool:
-    return not _is_summary(keyed) and keyed[0][1:] in counting
+    """Return whether an item is of a piece that takes effect. All tasks could read their span.
+
+    Raises PipelineError if one could not read it again: Spark repeats tasks whose results it has lost.
+    """
+    if not _is_summary(keyed):
+        return keyed[0][1:] in counting
+    if keyed[1].wrong is not None:
+        raise PipelineError(keyed[1].wrong)
+    return False
 
 
 def _split(

@@ -20,7 +20,7 @@ from pyspark.sql import functions as sf
 from quorum_pipeline.archive.layout import RECORDS
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.archive_reader import ArchiveReader
-from quorum_pipeline.files.local_files import LocalFiles, local_path
+from quorum_pipeline.files.local_files import LocalFiles, file_uri, local_path
 from quorum_pipeline.files.version_files import (
     VERSION_COLUMNS,
     VersionStore,
@@ -28,7 +28,7 @@ from quorum_pipeline.files.version_files import (
     version_row,
 )
 from quorum_pipeline.spark.delta_tables import DELTA, is_delta
-from quorum_pipeline.spark.literal_paths import literal
+from quorum_pipeline.spark.parquet_files import read_parquet
 from quorum_pipeline.spark.stages import SparkStages
 from quorum_pipeline.spark.version_store import HadoopVersionStore
 from quorum_pipeline.spark.versions_job import (
@@ -61,16 +61,16 @@ def version_frame(
     found, root = table_named(table), local_path(path)
     if is_delta(session, root or path, table):
         at = {} if version_as_of is None else {"versionAsOf": version_as_of}
-        return session.read.format(DELTA).options(**at).load(f"{path}/{table}")
+        uri = path if root is None else file_uri(root)
+        return session.read.format(DELTA).options(**at).load(f"{uri}/{table}")
     if version_as_of is not None:
         raise PipelineError(f"{path} has no Delta table {table}, so there is no version of it")
     if root is not None and not root.is_dir():
         raise PipelineError(f"{path} is not a directory")
     store = HadoopVersionStore(session, path) if root is None else VersionStore(root)
     if store.stored():
-        reader = session.read.schema(version_ddl(found))
-        files = [literal(path) for path in store.paths(found.name)]
-        return reader.parquet(*files) if files else session.createDataFrame([], version_ddl(found))
+        files, ddl = store.paths(found.name), version_ddl(found)
+        return read_parquet(session, ddl, files) if files else session.createDataFrame([], ddl)
     if root is None:
         raise PipelineError(f"{path} has no versions, and is not in a mounted file system")
     return _computed(session, root, found)

@@ -23,6 +23,7 @@ from quorum_pipeline.files.version_files import (
     StoredVersionsReader,
     WrittenFile,
     told_versions,
+    unique_stem,
     write_versions,
 )
 from quorum_pipeline.spark.hadoop_files import HadoopFiles
@@ -55,7 +56,7 @@ class HadoopVersionStore(StoredVersionsReader):
         context = self._store.session.sparkContext
         made, files = step.make()
         with TemporaryDirectory(prefix="quorum-pipeline-") as scratch:
-            of_voters = write_versions(Path(scratch), step.voters)
+            of_voters = write_versions(Path(scratch), step.voters, unique_stem())
             rows = [file_row(Path(scratch), each.table, each.name) for each in of_voters]
         made = made.union(context.parallelize(rows, 1)) if rows else made
         directory = self._unfinished(offsets)

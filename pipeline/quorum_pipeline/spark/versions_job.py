@@ -27,7 +27,7 @@ from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.archive_tasks import ArchiveSource, Groups
 from quorum_pipeline.files.log_directory import open_log
 from quorum_pipeline.files.log_span import check_end
-from quorum_pipeline.files.version_files import WrittenFile, write_versions
+from quorum_pipeline.files.version_files import WrittenFile, unique_stem, write_versions
 from quorum_pipeline.files.version_spans import (
     SPAN_RECORDS,
     Beginning,
@@ -43,6 +43,7 @@ from quorum_pipeline.spark.spark_history import DirectorySource
 from quorum_pipeline.spark.state_job import same, where
 from quorum_pipeline.spark.state_parts import packed, unpacked
 from quorum_pipeline.spark.stored_files import file_row
+from quorum_pipeline.state.log_record import missing
 from quorum_pipeline.state.versions import Version, VersionedBucket, VersionedVoters, buckets_of
 
 if TYPE_CHECKING:
@@ -58,10 +59,13 @@ Blob = tuple[int, bytes]
 
 
 class VersionSource(Protocol):
-    """A log or archive with versions. `states`: the source from which its state at an offset is computed."""
+    """A log or archive with versions. `states`: the source from which its state at an offset is computed. `archives`: what it
+    reads, if it is an archive.
+    """
 
     name: str
     states: Source
+    archives: Sequence[ArchiveReader]
 
     def begin(self) -> Beginning:
         """Return where its versions begin. Raises PipelineError, OSError."""
@@ -75,6 +79,8 @@ class VersionSource(Protocol):
 
 class LogVersions:
     """The directory of one replica."""
+
+    archives: Sequence[ArchiveReader] = ()
 
     def __init__(self, path: Path) -> None:
         self.name = str(path)
@@ -102,6 +108,7 @@ class ArchiveVersions:
     def __init__(self, reader: ArchiveReader, scratch: Path) -> None:
         self.name = f"the archive at {reader.name}"
         self.states: Source = ArchiveSource(reader, scratch)
+        self.archives: Sequence[ArchiveReader] = (reader,)
         self._reader, self._scratch = reader, scratch
         self._groups: Groups = {}
 
@@ -124,6 +131,8 @@ class ArchiveVersions:
 
 class QuorumVersions:
     """A running quorum. Only committed records are read."""
+
+    archives: Sequence[ArchiveReader] = ()
 
     def __init__(self, controllers: Controllers) -> None:
         from quorum_pipeline.live.live_tasks import LiveSource
@@ -213,7 +222,7 @@ class Step:
         found = self.buckets.map(partial(_write, self._span(), directory)).collect()
         files, wrong = [file for each, _ in found for file in each], [each for _, each in found]
         self.check(first_of(self.wrong, *wrong))
-        return files + write_versions(directory, self.voters)
+        return files + write_versions(directory, self.voters, unique_stem())
 
     def make(self) -> tuple[Rows, list[WrittenFile]]:
         """Make the files of the versions on executors that do not mount their destination, without those of voters.
@@ -255,6 +264,7 @@ def next_step(
     """
     count = max(stages.slots, 2)
     tasks = source.tasks(start, limit)
+    _check_contiguous(source, tasks, start, limit)
     stages.describe(f"partition {len(tasks)} spans of {source.name} by key")
     routed = stages.keep(stages.rows(list(enumerate(tasks))).flatMap(partial(_route, count)))
     found = routed.filter(_is_summary).values().collect()
@@ -283,6 +293,20 @@ def last_record(stages: Stages, source: VersionSource, end: int) -> tuple[int, i
     reads = stages.rows(list(enumerate(tasks))).flatMap(partial(_route, 1))
     found: list[Read] = reads.filter(_is_summary).values().collect()
     return next((each.last for each in found if each.end_offset == end), None)
+
+
+def _check_contiguous(
+    source: VersionSource, tasks: Sequence[VersionTask], start: int, limit: int
+) -> None:
+    """Raise PipelineError unless the tasks read all records from `start` to `limit`: a log may have been truncated since the state
+    at `start` was computed.
+    """
+    at = start
+    for each in (*tasks, None):
+        begin = limit if each is None else each.start
+        if begin != at:
+            raise PipelineError(f"{source.name}: {missing(at, begin)}")
+        at = begin if each is None else each.end
 
 
 def _end(reads: Sequence[Read], start: int) -> tuple[int, Contradiction | None]:
@@ -354,7 +378,15 @@ def _is_summary(keyed: tuple[int, Any]) -> bool:
 
 
 def _is_part(keyed: tuple[int, Any]) -> bool:
-    return keyed[0] != _SUMMARY
+    """Return whether an item is a part of a bucket. All tasks could read their span.
+
+    Raises PipelineError if one could not read it again: Spark repeats tasks whose results it has lost.
+    """
+    if keyed[0] != _SUMMARY:
+        return True
+    if keyed[1].error is not None:
+        raise PipelineError(keyed[1].error)
+    return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -371,7 +403,9 @@ def _versions(span: _Span, keyed: tuple[int, Iterable[Blob]]) -> Iterator[Versio
     """Yield the versions of one bucket. Raises Contradicted."""
     number, parts = keyed
     bucket = VersionedBucket(number, span.count)
-    in_order = sorted(parts, key=lambda each: each[0])
+    in_order = sorted(
+        parts
+    )  # also those of the state, so that a repeated task makes the same files
     known = [value for task, data in in_order if task == _KNOWN for value in unpacked(data)]
     bucket.know(_topics_first([md.decode_metadata(each) for each in known]))
     if span.known_ms is not None:
@@ -404,10 +438,10 @@ class Contradicted(PipelineError):
 
 
 def _write(
-    span: _Span, directory: Path, keyed: tuple[int, Iterable[Blob]]
+    span: _Span, directory: Path, keyed: tuple[int, Iterable[Blob]], stem: str = ""
 ) -> tuple[list[WrittenFile], Contradiction | None]:
     try:
-        return write_versions(directory, _versions(span, keyed)), None
+        return write_versions(directory, _versions(span, keyed), stem or unique_stem()), None
     except Contradicted as error:
         return [], Contradiction(error.offset, error.reason)
 
@@ -416,9 +450,12 @@ _Made = tuple[list[WrittenFile], Contradiction | None, list[tuple[Any, ...]]]
 
 
 def _make(span: _Span, keyed: tuple[int, Iterable[Blob]]) -> _Made:
-    """Like `_write`, with the content of the files."""
+    """Like `_write`, with the content of the files.
+
+    They have the same names if Spark repeats the task between telling the names and writing the content.
+    """
     with TemporaryDirectory(prefix="quorum-pipeline-", dir=local_directory()) as scratch:
-        files, wrong = _write(span, Path(scratch), keyed)
+        files, wrong = _write(span, Path(scratch), keyed, f"part-{keyed[0]:05d}")
         return files, wrong, [file_row(Path(scratch), each.table, each.name) for each in files]
 
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from threading import Event
 from typing import TYPE_CHECKING, Any, Protocol
 
 from quorum_pipeline.archive.layout import OffsetRange
 from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.files.merged_meanwhile import with_all_ranges
 from quorum_pipeline.files.version_files import StoredVersions, WrittenFile
 from quorum_pipeline.spark.spark_history import JobHistory
 from quorum_pipeline.spark.versions_job import Step, VersionSource, last_record, next_step
@@ -68,25 +70,45 @@ def add_versions(
     versions, how, rows = 0, "", max_rows
     while at < end and not is_stopped():
         known_ms = first.time_ms if at == first.offset and not stored else None
-        step = step_at(stages, source, at, min(at + rows, end), known_ms)
-        how = step.how(stages.place)
-        if step.end == at:
-            step.close()
-            step.check(step.wrong)
+        asked = at, min(at + rows, end), known_ms
+        found, how = with_all_ranges(
+            source.archives, partial(_written, stages, source, store, *asked)
+        )
+        if found is None:
             if at + rows >= end:
                 return Added(versions, at, how)
             rows *= 2  # a transaction with more records
             continue
-        offsets = OffsetRange(at, step.end)
-        files = store.write(offsets, step)
-        step.close()
-        found = StoredVersions(offsets, tuple(files), last_record(stages, source, step.end))
         store.complete(found)
         stored_more()
-        versions += sum(each.rows for each in files)
-        at, rows = step.end, max_rows
+        versions += sum(each.rows for each in found.files)
+        at, rows = found.offsets.end, max_rows
         progress(at)
     return Added(versions, None, how)
+
+
+def _written(
+    stages: Stages,
+    source: VersionSource,
+    store: AnyVersionStore,
+    at: int,
+    limit: int,
+    known_ms: int | None,
+) -> tuple[StoredVersions | None, str]:
+    """Write the versions of a step, which does not count yet; None if a transaction is open in all of it. Also return how it was
+    done.
+    """
+    step = step_at(stages, source, at, limit, known_ms)
+    try:
+        how = step.how(stages.place)
+        if step.end == at:
+            step.check(step.wrong)
+            return None, how
+        offsets = OffsetRange(at, step.end)
+        files = store.write(offsets, step)
+    finally:
+        step.close()
+    return StoredVersions(offsets, tuple(files), last_record(stages, source, step.end)), how
 
 
 def follow_versions(
@@ -128,7 +150,7 @@ def _check_same(
             f"{store.name} has versions up to offset {end}, and {source.name} ends at {source.end_offset()}: read"
             " the replica or archive that the versions were written from"
         )
-    found = last_record(stages, source, end)
+    found = with_all_ranges(source.archives, partial(last_record, stages, source, end))
     if None not in (found, stored.last) and found != stored.last:
         raise PipelineError(
             f"the record before offset {end} of {source.name} is not the one that {store.name} has versions of: it is "

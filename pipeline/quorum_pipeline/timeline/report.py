@@ -111,9 +111,13 @@ def _for_lanes(events: Sequence[Event]) -> list[Event]:
 
 
 def _bar(event: Event, row: int, begin_ms: int, end_ms: int, scale: float) -> str:
-    last = end_ms if event.end_ms is None else event.end_ms
-    x = _LEFT + (event.begin_ms - begin_ms) * scale
-    width = max((last - event.begin_ms) * scale, 3)
+    # What a snapshot tells may have begun before the log, and clocks of leaders differ.
+    first, last = (
+        min(max(each, begin_ms), end_ms)
+        for each in (event.begin_ms, end_ms if event.end_ms is None else event.end_ms)
+    )
+    x = _LEFT + (first - begin_ms) * scale
+    width = max((last - first) * scale, 3)
     title = escape(
         f"{event.kind}: {event.subject} {event.detail}, {_time(event.begin_ms)}, {_took(event)}"
     )
@@ -163,5 +167,9 @@ def shown(duration_ms: int | None) -> str:
 
 
 def _time(time_ms: int) -> str:
-    moment = datetime.fromtimestamp(time_ms / 1000, UTC)
+    """Return a time in UTC; one outside of the calendar's range as its number."""
+    try:
+        moment = datetime.fromtimestamp(time_ms // 1000, UTC)
+    except (ValueError, OverflowError, OSError):
+        return f"{time_ms} ms after 1970"
     return moment.strftime("%Y-%m-%d %H:%M:%S.") + f"{time_ms % 1000:03d}"

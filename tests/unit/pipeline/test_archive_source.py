@@ -10,6 +10,7 @@ from uuid import UUID
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql.datasource import InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
@@ -114,6 +115,9 @@ def test_offsets_are_selected_as_in_a_log(writer: LogWriter, root: Path) -> None
     kafka = {"startingOffsets": "29", "endingOffsets": "latest"}
     assert offsets_of(batch_reader(root, **kafka)) == list(range(29, end))
     assert len(batch_reader(root, startOffset="7", endOffset="30").partitions()) == 1
+    nothing_yet = batch_reader(root, startOffset=str(end))
+    assert nothing_yet.partitions() == []
+    assert list(nothing_yet.read(InputPartition(0))) == [], "what Spark reads then"
     with pytest.raises(PipelineError, match=f"has offsets 0 to {end}, and none"):
         batch_reader(root, startOffset=str(end + 1)).partitions()
 

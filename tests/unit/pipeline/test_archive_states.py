@@ -4,6 +4,7 @@ import json
 import shutil
 from itertools import pairwise
 from pathlib import Path
+from random import Random
 from typing import Any
 from uuid import UUID
 
@@ -14,6 +15,7 @@ from quorum_pipeline.archive.layout import DELTAS, MARKER, RECORDS, STATES, Mark
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.archive_reader import ArchiveReader
 from quorum_pipeline.files.archive_tasks import ArchiveSource, states
+from quorum_pipeline.files.delta_tap import parsed_part
 from quorum_pipeline.files.local_files import LocalFiles
 from quorum_pipeline.spark.spark_history import DirectorySource, JobHistory
 from quorum_pipeline.spark.stages import StagesHere
@@ -117,29 +119,80 @@ def test_query_cost_is_proportional_to_changes_since_the_last_state(
     writer.close()
 
 
+def test_cost_of_any_offset_does_not_depend_on_the_length_of_the_archive(
+    writer: LogWriter, root: Path, tmp_path: Path
+) -> None:
+    """Of twenty offsets by chance in archives of 4 and 16 ranges: the mean, and the most."""
+    writer.append(md.TopicRecord(name="t", topic_id=TOPIC_ID))
+    writer.append(*(partition(number, (1, 2)) for number in range(50)))
+    write_archive(root, writer.directory, 0, writer.end_offset, deltas=True)
+    state_rows, rng, means = writer.end_offset, Random(18), list[float]()
+    for rounds in (4, 12):
+        growing(root, writer, rounds)
+        read = []
+        with history(root, tmp_path) as found:
+            for offset in rng.sample(range(writer.end_offset), 20):
+                assert found.at(Moment(offset=offset)).end_offset == offset
+                assert not found.one_by_one
+                read.append(found.rows_read)
+        assert max(read) <= 20 * state_rows
+        means.append(sum(read) / len(read))
+    assert max(means) <= 1.3 * min(means), means
+    writer.close()
+
+
+def merge_all(root: Path, group: list[OffsetRange], end: int) -> int:
+    """Merge these ranges, which are all, as `archive --compact`; return the number of rows of the deltas."""
+    merged = OffsetRange(0, end)
+    rows = compose_deltas(STAGES, reader(root), group, merged)
+    for each in group:
+        for path in (root / RECORDS / each.directory).glob("*.parquet"):
+            (root / RECORDS / merged.directory).mkdir(exist_ok=True)
+            path.rename(root / RECORDS / merged.directory / f"{each.directory}-{path.name}")
+    marker = {"rows": end, "quarantined": 0, "delta_rows": rows}
+    (root / RECORDS / merged.directory / MARKER).write_text(json.dumps(marker))
+    for each in group:
+        shutil.rmtree(root / RECORDS / each.directory)
+    return rows
+
+
 @pytest.mark.requirement("SP-03")
 def test_adjacent_deltas_are_composed(writer: LogWriter, root: Path, tmp_path: Path) -> None:
     images = write_history(writer)
     writer.close()
     end = writer.end_offset
     borders = [0, 7, 20, 30, 45, end]
-    written = write_archive(root, writer.directory, *borders, deltas=True)
+    write_archive(root, writer.directory, *borders, deltas=True)
     before = sum(1 for _ in (root / DELTAS).glob("*/*.parquet"))
-    merged = OffsetRange(0, end).directory
-    group = reader(root).ranges()
-    rows = compose_deltas(STAGES, reader(root), group, OffsetRange(0, end))
-    for each in written:
-        for path in each.glob("*.parquet"):
-            (root / RECORDS / merged).mkdir(exist_ok=True)
-            path.rename(root / RECORDS / merged / f"{each.name}-{path.name}")
-    marker = {"rows": end, "quarantined": 0, "delta_rows": rows}
-    (root / RECORDS / merged / MARKER).write_text(json.dumps(marker))
-    composed = list((root / DELTAS / merged).glob("*.parquet"))
+    rows = merge_all(root, reader(root).ranges(), end)
+    composed = list((root / DELTAS / OffsetRange(0, end).directory).glob("*.parquet"))
     assert 0 < len(composed) < before
     with history(root, tmp_path) as found:
         assert b"".join(found.at(Moment()).snapshot()) == images[end]
         assert not found.one_by_one
         assert found.rows_read == rows < end
+
+
+def test_deltas_are_not_composed_across_a_state(
+    writer: LogWriter, root: Path, tmp_path: Path
+) -> None:
+    """The records behind the state would have to be read instead."""
+    images = write_history(writer)
+    writer.close()
+    end = writer.end_offset
+    write_archive(root, writer.directory, 0, 7, 20, 30, deltas=True)
+    assert kept(root) == 30
+    written = write_archive(root, writer.directory, 30, 45, end, deltas=True)
+    merge_all(root, [*reader(root).ranges()], end)
+    assert not any(each.exists() for each in written)
+    composed = (root / DELTAS / OffsetRange(0, end).directory).glob("*.parquet")
+    assert sorted(filter(None, (parsed_part(each.name) for each in composed))) == [
+        (0, 30),
+        (30, end),
+    ]
+    with history(root, tmp_path) as found:
+        assert b"".join(found.at(Moment()).snapshot()) == images[end]
+        assert all(each.summary.start_offset >= 30 for each in found.done)
 
 
 @pytest.mark.requirement("SP-02", "SP-03")
@@ -406,4 +459,5 @@ def test_ranges_merged_while_a_state_is_computed_give_the_same_state(
     monkeypatch.setattr(ArchiveSource, "plan", and_then_merged)
     with history(root, tmp_path) as found:
         assert b"".join(found.at(Moment()).snapshot()) == images[end]
+        assert "is damaged" not in found.how()
     assert not merges

@@ -208,6 +208,65 @@ def test_uncommitted_records_may_differ(tmp_path: Path) -> None:
     assert len(found.matching.tails) == 2
 
 
+def deposed(root: Path, *, committed: int = 0) -> list[Path]:
+    """Three replicas, of which the first was left behind with two records that were never committed."""
+    paths = []
+    for name in ("a", "b", "c"):
+        writer = LogWriter(root / name)
+        writer.elect(1)
+        writer.append(broker(1))
+        if name == "a":
+            writer.append(md.FenceBrokerRecord(id=1, epoch=1))
+            writer.append(broker(2))
+            if committed:
+                writer.record_committed(committed)
+        else:
+            writer.elect(2)
+            writer.append(*[broker(number) for number in range(3, 9)])
+            writer.snapshot()
+        writer.close()
+        paths.append(root / name)
+    return paths
+
+
+def test_records_of_a_deposed_leader_are_no_damage(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It removes them when it fetches again. It judges no snapshot of what came later."""
+    paths = deposed(tmp_path)
+    found = audit(paths)
+    assert found.findings == ()
+    assert (found.matching.committed_end, found.matching.sound_ends) == (9, (2, 9, 9))
+    assert found.matching.tails == (
+        f"{paths[0]} has offsets 2 to 4, where a majority has records of later epochs",
+    )
+    assert (found.snapshots, found.replayed) == (2, 2)
+    assert main(["audit", *map(str, paths)]) == 0
+    assert "of later epochs; it was not committed there" in capsys.readouterr().out
+
+
+def test_record_that_a_replica_knows_to_be_committed_is_missing_on_the_others(
+    tmp_path: Path,
+) -> None:
+    paths = deposed(tmp_path, committed=3)
+    found = audit(paths).findings
+    assert {(each.replica, each.offset) for each in found} == {
+        (str(paths[0]), 2), (str(paths[0]), 3),
+    }  # fmt: skip
+
+
+def test_snapshot_is_judged_by_a_log_that_reaches_it(tmp_path: Path) -> None:
+    """Not by one that begins as early and is behind."""
+    for name, more in (("behind", 0), ("ahead", 3)):
+        writer = LogWriter(tmp_path / name)
+        writer.append(*[broker(number) for number in range(1 + more)])
+        if more:
+            writer.snapshot()
+        writer.close()
+    found = audit([tmp_path / "behind", tmp_path / "ahead"])
+    assert (found.findings, found.snapshots, found.replayed) == ((), 1, 1)
+
+
 def test_lists_in_different_order_have_one_canonical_form() -> None:
     """As two replicas of stock Kafka may write them; what differs in more than that, differs."""
     features = tuple(

@@ -207,3 +207,15 @@ def test_truncation_by_the_node_is_no_loss(writer: LogWriter) -> None:
     )
     assert lost_records(stale) is None
     file.close()
+
+
+def test_segment_deleted_while_the_directory_is_listed_is_left_out(writer: LogWriter) -> None:
+    """As by a running node behind its snapshot: here a name that leads nowhere."""
+    writer.snapshot()
+    expected = open_log(writer.directory)
+    first = expected.segments[0].path
+    first.unlink()
+    first.symlink_to("nothing")
+    found = open_log(writer.directory)
+    assert found.segments == expected.segments[1:]
+    assert found.start_offset == expected.segments[1].base_offset

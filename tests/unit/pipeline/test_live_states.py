@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -17,6 +18,7 @@ from quorum_pipeline.files.log_directory import open_log
 from quorum_pipeline.live import live_tasks
 from quorum_pipeline.live.controllers import Controllers
 from quorum_pipeline.live.live_tasks import LiveSource
+from quorum_pipeline.live.quorum import SnapshotDeleted
 from quorum_pipeline.spark import timeline_job
 from quorum_pipeline.spark.options import changes_options, state_options
 from quorum_pipeline.spark.spark_history import JobHistory
@@ -49,7 +51,10 @@ class Leader:
         return self._log.snapshots[-1] if self._log.snapshots else None
 
     def snapshot_part(self, id: SnapshotId, position: int) -> tuple[bytes, int]:
-        data = (self._log.path / id.file_name).read_bytes()
+        path = self._log.path / id.file_name
+        if not path.exists():
+            raise SnapshotDeleted(f"h:1 has no snapshot {id}")
+        data = path.read_bytes()
         return data[position : position + 500], len(data)
 
     def read(self, offset: int, end_offset: int) -> list[Batch]:
@@ -132,6 +137,33 @@ def test_log_that_begins_later_is_continued_from_the_snapshot(
                 PipelineError, match=f"no state before offset {named.end_offset}, where its snap"
             ):
                 found.at(early)
+
+
+@pytest.mark.parametrize("worth_records", [0, 1 << 30])
+def test_snapshot_deleted_after_the_reading_was_planned_is_replaced_by_the_newer_one(
+    writer: LogWriter, serve: Serve, monkeypatch: pytest.MonkeyPatch, worth_records: int
+) -> None:
+    write_history(writer)
+    first = writer.snapshot(drop_log=True)
+    writer.elect(3)
+    serve(writer, writer.end_offset)
+    plan = LiveSource.plan
+
+    def and_then_deleted(self: LiveSource, *given: Any, **more: Any) -> Any:
+        found = plan(self, *given, **more)
+        path = writer.directory / first.file_name
+        if found is not None and path.exists():
+            writer.elect(4)
+            writer.snapshot(drop_log=True)
+            path.unlink(missing_ok=True)
+            serve(writer, writer.end_offset)
+        return found
+
+    monkeypatch.setattr(LiveSource, "plan", and_then_deleted)
+    with JobHistory(StagesHere(2), LiveSource(CONTROLLERS, worth_records)) as found:
+        assert b"".join(found.at(Moment()).snapshot()) == writer.image_bytes()
+        assert found.one_by_one == (worth_records > 0)
+    writer.close()
 
 
 def test_contradiction_is_reported_with_the_quorum_and_the_offset(

@@ -7,8 +7,16 @@ from threading import Event
 
 import pytest
 
+from quorum_pipeline.archive.layout import OffsetRange
 from quorum_pipeline.errors import PipelineError
-from quorum_pipeline.files.local_files import LocalFiles, is_local, local_path, size_of
+from quorum_pipeline.files.local_files import (
+    LocalFiles,
+    file_uri,
+    is_local,
+    local_path,
+    size_of,
+)
+from quorum_pipeline.files.version_files import StoredVersions, VersionStore, WrittenFile
 
 
 @pytest.mark.parametrize(
@@ -41,6 +49,16 @@ def test_path_without_scheme_may_depend_on_a_spark_setting() -> None:
     assert not is_local("/a", settings)
     assert is_local("file:/a", settings)
     assert not is_local("hdfs:/a", {})
+
+
+def test_files_of_versions_are_local_whatever_the_default_file_system_of_spark_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert file_uri(Path("a b")) == f"file://{tmp_path}/a b"
+    found = StoredVersions(OffsetRange(0, 1), (WrittenFile("topics", "part", 1),), None)
+    paths = VersionStore(Path("versions")).paths("topics", [found])
+    assert paths == [f"file://{tmp_path}/versions/{found.offsets.directory}/topics/part"]
 
 
 def test_existing_and_missing_files(tmp_path: Path) -> None:

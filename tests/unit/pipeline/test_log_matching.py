@@ -37,8 +37,9 @@ class Log:
             for before, mark in zip(self.marks, self.marks[1:], strict=False)
             if mark.epoch < before.epoch
         ]
+        last = self.marks[-1].epoch if self.marks else 0
         return ReplicaRange(
-            self.name, self.start, end, tuple(self.damaged), tuple(backs), self.is_cut
+            self.name, self.start, end, tuple(self.damaged), tuple(backs), self.is_cut, last
         )
 
     def table(self) -> Table:
@@ -178,3 +179,53 @@ def test_first_batches_of_a_completely_different_block_are_reported() -> None:
     assert replace(more[0], what="") == Finding(
         "several replicas", "", None, 16 * (MOST_IN_A_BLOCK - 1), ""
     )
+
+
+def left_behind(first: int, size: int = 16, epoch: int = 1, blocks: int = 3) -> list[Log]:
+    """Three long logs; one has other batches from the one with this number on, and the others a later epoch."""
+    logs = [long_log(name, blocks, size) for name in "abc"]
+    for log in logs:
+        tail = log.marks[first:]
+        if log.name == "a":
+            tail = [each._replace(epoch=epoch, crc=each.crc + 1) for each in tail[:-size]]
+        else:
+            tail = [each._replace(epoch=2) for each in tail]
+        log.marks[first:] = tail
+    return logs
+
+
+@pytest.mark.parametrize("first", [0, 100, BLOCK_OFFSETS // 16, BLOCK_OFFSETS // 8 - 1])
+def test_end_of_a_log_that_was_left_behind_is_no_finding(first: int) -> None:
+    """However long it is, and in how many blocks."""
+    logs = left_behind(first)
+    outcome = match_logs(logs)
+    assert outcome.findings == ()
+    end = logs[0].range().end_offset
+    assert outcome.sound_ends == (16 * first, 3 * BLOCK_OFFSETS, 3 * BLOCK_OFFSETS)
+    assert outcome.tails == (
+        f"a has offsets {16 * first} to {end}, where a majority has records of later epochs",
+    )
+
+
+@pytest.mark.parametrize("first", [100, BLOCK_OFFSETS // 16])
+def test_other_batches_are_findings(first: int) -> None:
+    """Of the epoch of the others or a later one; of a log that agrees again; of an archive, in which they stay; of the content
+    of the others, as an epoch is not covered by a checksum.
+    """
+    place = 16 * first
+    for epoch in (2, 3):
+        assert reported(left_behind(first, epoch=epoch)) == ("a", place)
+    again = left_behind(first)
+    again[0].marks[-1] = again[1].marks[len(again[0].marks) - 1]
+    assert reported(again) == ("a", place)
+    archive = left_behind(first)
+    archive[0].is_cut = True
+    assert reported(archive) == ("a", place)
+    flipped = left_behind(first)
+    flipped[0].marks[first:] = [flipped[1].marks[first]._replace(epoch=1)]
+    assert reported(flipped) == ("a", place)
+
+
+def reported(logs: list[Log]) -> tuple[str, int | None]:
+    first, *_ = found(*logs)
+    return first.replica, first.offset

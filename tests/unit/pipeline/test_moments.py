@@ -1,6 +1,7 @@
 """Points in a history by time: which records they include, and what is reported of a damaged snapshot."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from crc32c import crc32c
@@ -137,3 +138,27 @@ def test_time_within_a_batch_gives_the_same_state_of_log_and_archive(
         found = state_of(writer.directory, Moment(offset=offset), worth_bytes)
         archived = archived_state(tmp_path / "archive", Moment(offset=offset))
         assert b"".join(found.snapshot()) == b"".join(archived.snapshot()), offset
+
+
+@pytest.mark.parametrize("worth_bytes", [0, WORTH_BYTES], ids=["compiled", "record by record"])
+def test_segments_deleted_after_the_reading_was_planned_give_the_same_state(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, worth_bytes: int
+) -> None:
+    """As by a running node, behind a snapshot that it has written meanwhile."""
+    writer = LogWriter(tmp_path, segment_bytes=700)
+    write_history(writer)
+    plan, planned = DirectorySource.plan, []
+
+    def and_then_deleted(self: DirectorySource, *given: Any, **more: Any) -> Any:
+        found = plan(self, *given, **more)
+        if found is not None:
+            planned.append(more["compiled"])
+            if len(planned) == 1:
+                writer.snapshot(drop_log=True)
+        return found
+
+    monkeypatch.setattr(DirectorySource, "plan", and_then_deleted)
+    with JobHistory(StagesHere(2), DirectorySource(tmp_path, worth_bytes=worth_bytes)) as found:
+        assert b"".join(found.at(Moment()).snapshot()) == writer.image_bytes()
+    assert planned == [worth_bytes == 0] * 2, "it was planned again, for the same way"
+    writer.close()

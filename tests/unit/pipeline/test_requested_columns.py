@@ -15,12 +15,14 @@ from pyspark.sql.types import (
 
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.log_directory import open_log
+from quorum_pipeline.files.version_files import version_ddl
 from quorum_pipeline.rows.table import table_columns
 from quorum_pipeline.spark.log_source import LogReader, LogStreamReader, MetadataLog
 from quorum_pipeline.spark.options import log_options
 from quorum_pipeline.spark.requested_columns import requested_columns
 from quorum_pipeline.spark.snapshot_source import MetadataSnapshot
 from quorum_pipeline.spark.state_source import MetadataChanges, MetadataState
+from quorum_pipeline.state.tables import TABLES_BY_NAME
 from support.written_log import LogWriter, write_history
 
 
@@ -30,6 +32,15 @@ def only(name: str, kind: DataType) -> StructType:
 
 def fields(*names: str) -> StructType:
     return StructType([StructField(name, StringType()) for name in names])
+
+
+def test_types_of_columns_do_not_depend_on_settings_of_spark() -> None:
+    """With `spark.sql.timestampType` TIMESTAMP_NTZ, `timestamp` is another type, as which no column can be read."""
+    of_log = MetadataLog({"path": "/nowhere"}).schema()
+    of_versions = version_ddl(TABLES_BY_NAME["topics"])
+    for found in (of_log, of_versions):
+        assert " timestamp_ltz" in found
+        assert " timestamp," not in found
 
 
 def test_subset_of_columns_and_fields_can_be_selected() -> None:

@@ -12,7 +12,7 @@ from quorum_pipeline.files.log_directory import open_log
 from quorum_pipeline.spark.options import changes_options, state_options
 from quorum_pipeline.spark.table_rows import change_rows, state_rows
 from quorum_pipeline.state.difference import differences
-from quorum_pipeline.state.moment import Moment
+from quorum_pipeline.state.moment import Moment, parsed_time_ms
 from quorum_pipeline.state.tables import SCHEMA_VERSION, STATE_TABLES
 from support.replayed_directory import replay_directory
 from support.written_archive import write_archive
@@ -97,10 +97,36 @@ def test_state_options(given: dict[str, str], reported: str) -> None:
 
 def test_change_options() -> None:
     given = {"path": "/x", "table": "topics"}
-    with pytest.raises(PipelineError, match="specify startingVersion"):
-        changes_options(given)
+    with pytest.raises(PipelineError, match="specify startingVersion or startingTimestamp: "):
+        changes_options({**given, "endingVersion": "1"})
     with pytest.raises(PipelineError, match="startingVersion 2 is greater than endingVersion 1"):
         changes_options({**given, "startingVersion": "2", "endingVersion": "1"})
+    with pytest.raises(PipelineError, match="specify either startingVersion or startingTimestamp"):
+        changes_options({**given, "startingVersion": "2", "startingTimestamp": "2026-01-01"})
+
+
+def test_changes_between_times_are_those_between_their_offsets(places: list[Path]) -> None:
+    """Both times are included. A time may be combined with an offset."""
+    second = "2023-11-14T22:13:{:02}Z".format
+    everything = replay_directory(places[0], Moment())
+    times = (second(22), second(25))
+    starts = replay_directory(places[0], Moment(time_ms=parsed_time_ms(times[0]) - 1)).end_offset
+    ends = replay_directory(places[0], Moment(time_ms=parsed_time_ms(times[1]))).end_offset
+    assert 0 < starts < ends < everything.end_offset
+    for path in places:
+        for table in ("brokers", "topics", "partitions", "configs", "voters"):
+            by_offset = asked(path, table, startingVersion=str(starts), endingVersion=str(ends))
+            expected = list(change_rows(changes_options(by_offset)))
+            by_time = asked(path, table, startingTimestamp=times[0], endingTimestamp=times[1])
+            assert list(change_rows(changes_options(by_time))) == expected
+            mixed = asked(path, table, startingVersion=str(starts), endingTimestamp=times[1])
+            assert list(change_rows(changes_options(mixed))) == expected
+        assert list(
+            change_rows(changes_options(asked(path, "brokers", startingTimestamp=times[0])))
+        )
+        wrong = {"startingTimestamp": times[1], "endingTimestamp": times[0]}
+        with pytest.raises(PipelineError, match=r"start at offset \d+, after their end at \d+"):
+            list(change_rows(changes_options(asked(path, "topics", **wrong))))
 
 
 def test_reference_lists_the_columns_of_this_version() -> None:

@@ -234,6 +234,30 @@ def test_long_name_is_shortened_in_the_middle() -> None:
     ]
 
 
+@pytest.mark.parametrize("span_ms", [0, 60_000])
+def test_bars_are_within_the_time_of_the_log(span_ms: int) -> None:
+    """A condition in the snapshot began earlier, and a leader's clock was ahead."""
+    hour_ms = 3_600_000
+    events = [
+        Event("broker down", "broker 1", BEGAN_MS - hour_ms, None, 1, None),
+        Event("broker down", "broker 2", BEGAN_MS - hour_ms, BEGAN_MS, 1, 2),
+        Event("broker down", "broker 3", BEGAN_MS + hour_ms, BEGAN_MS + 2 * hour_ms, 3, 4),
+    ]
+    page = "".join(html_report("a page", events, BEGAN_MS, BEGAN_MS + span_ms))
+    bars = list(ElementTree.fromstring(chart_of(page)).iter("rect"))
+    assert len(bars) == len(events)
+    for bar in bars:
+        begin, width = float(bar.attrib["x"]), float(bar.attrib["width"])
+        assert 300 <= begin < begin + width <= 1100
+
+
+@pytest.mark.parametrize("time_ms", [10**15, -(10**15)])
+def test_time_outside_of_the_calendar_is_shown_as_a_number(time_ms: int) -> None:
+    events = [Event("broker down", "broker 1", BEGAN_MS, time_ms, 1, 2)]
+    page = "".join(html_report("a page", events, BEGAN_MS, time_ms))
+    assert f"to {time_ms} ms after 1970" in page
+
+
 def chart_of(page: str) -> str:
     return page[page.index("<svg") : page.index("</svg>") + 6]
 

@@ -21,6 +21,7 @@ from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.archive_reader import ArchiveReader
 from quorum_pipeline.files.local_files import LocalFiles
 from quorum_pipeline.files.version_files import WRITING, VersionStore
+from quorum_pipeline.files.version_spans import VersionTask
 from quorum_pipeline.spark.stages import StagesHere
 from quorum_pipeline.spark.stored_states import keep_state
 from quorum_pipeline.spark.versions_job import LogVersions, Read, Step
@@ -257,6 +258,26 @@ def test_versions_of_a_log_that_lost_its_beginning_are_not_repeated(
     assert add(writer, to).versions == 1
     (new,) = (row for row in stored(to)["configs"] if row not in before["configs"])
     assert (new["value"], new["valid_from"]) == ("c", writer.end_offset)
+
+
+def test_records_deleted_after_the_state_before_them_was_computed_are_missing(
+    writer: LogWriter, to: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_history(writer)
+    add(writer, to)
+    end, tasks = writer.end_offset, LogVersions.tasks
+    for _ in range(9):
+        writer.append(config(TOPIC, "a", "b", "c" * 500))
+
+    def truncated(self: LogVersions, start: int, limit: int) -> list[VersionTask]:
+        if start == end:
+            writer.snapshot(drop_log=True)
+        return tasks(self, start, limit)
+
+    monkeypatch.setattr(LogVersions, "tasks", truncated)
+    with pytest.raises(PipelineError, match=f"the records from offset {end} to \\d+ are missing"):
+        add(writer, to)
+    writer.close()
 
 
 def test_open_transaction_waits_for_its_end(writer: LogWriter, to: Path) -> None:
