@@ -11,7 +11,15 @@ from quorum_operator.kube.client import KubeApi
 from quorum_operator.kube.errors import ApiError, Unavailable
 from quorum_operator.refused import is_outage
 
-BODIES = [b"", b"<html>sign in</html>", b'"upstream connect error"', b"[]", b"null", b"\xff\xfe"]
+BODIES = [
+    b"",
+    b"<html>sign in</html>",
+    b'"upstream connect error"',
+    b"[]",
+    b"null",
+    b"\xff\xfe",
+    b"[" * 100_000,
+]
 
 
 def answered(status: int, body: bytes) -> ApiError:
