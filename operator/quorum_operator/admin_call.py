@@ -11,7 +11,7 @@ import httpx
 from pydantic import ValidationError
 
 from quorum_node.api import ErrorBody
-from quorum_operator.pod_client import PodClient
+from quorum_operator.pod_client import MOST_BYTES, PodClient
 
 NO_ANSWER = "NO_ANSWER"
 """Code of an Answer if no node answered."""
@@ -38,13 +38,16 @@ async def call(
     token: str,
     body: str | None,
     timeout_ms: int = CHANGE_TIMEOUT_MS,
+    most_bytes: int = MOST_BYTES,
 ) -> httpx.Response | Answer:
-    """The node's answer on success, else the reason of the failure. `timeout_ms`: time limit given to the node."""
+    """The node's answer on success, else the reason of the failure. `timeout_ms`: time limit given to the node;
+    `most_bytes`: limit of the answer.
+    """
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
     timeout = limit(timeout_ms / 1000 + _SLACK_S)
     try:
         answer = await pod_client.request(
-            method, ip, path, timeout=timeout, headers=headers, content=body
+            method, ip, path, timeout=timeout, headers=headers, content=body, most_bytes=most_bytes
         )
     except httpx.HTTPError as error:
         return Answer(False, NO_ANSWER, f"{type(error).__name__}: {error}")

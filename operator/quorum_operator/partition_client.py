@@ -37,6 +37,8 @@ from quorum_operator.planner.reassignment import (
 from quorum_operator.pod_client import PodClient
 
 DESCRIBE_TIMEOUT_MS = 2000
+MOST_BYTES = 4 << 20
+"""Limit of an answer: 1000 partitions with long names and 100 replicas each, and 10000 brokers."""
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -104,7 +106,9 @@ class PartitionClient:
         self, ip: str, path: str, token: str, body: BaseModel, timeout_ms: int, model: type[M]
     ) -> M | Answer:
         content = body.model_dump_json(by_alias=True)
-        answer = await call(self._pod_client, "POST", ip, path, token, content, timeout_ms)
+        answer = await call(
+            self._pod_client, "POST", ip, path, token, content, timeout_ms, MOST_BYTES
+        )
         if isinstance(answer, Answer):
             return answer
         try:

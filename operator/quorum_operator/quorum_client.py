@@ -13,6 +13,7 @@ import httpx
 from pydantic import ValidationError
 
 from quorum_node.api import (
+    MAX_VOTERS,
     AddVoterRequest,
     EndpointModel,
     NodeDescription,
@@ -102,7 +103,7 @@ class QuorumClient:
             description = NodeDescription.model_validate_json(answer.content)
         except (httpx.HTTPError, ValidationError):
             return None
-        if description.node_id != node_id:
+        if description.node_id != node_id or len(description.voters or ()) > MAX_VOTERS:
             return None
         return NodeReport(
             uuid=description.replica_uuid,
@@ -158,9 +159,10 @@ class QuorumClient:
             )
             if answer.status_code != 200:
                 return None
-            return QuorumDescription.model_validate_json(answer.content)
+            description = QuorumDescription.model_validate_json(answer.content)
         except (httpx.HTTPError, ValidationError):
             return None
+        return description if len(description.voters) <= MAX_VOTERS else None
 
     async def takes_token(self, ip: str, token: str) -> bool | None:
         """Whether the node at `ip` accepts this admin token; None if unknown. Uses a route that no node serves,
