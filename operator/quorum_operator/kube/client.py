@@ -228,7 +228,7 @@ def _document(answer: httpx.Response) -> Object:
     """Parse the answer. Raises Unavailable if it is not a JSON object, since a proxy may answer anything."""
     try:
         found = answer.json()
-    except (ValueError, RecursionError):
+    except ValueError:
         found = None
     if not isinstance(found, dict):
         text = f"the answer is no JSON object: {answer.text[:200]!r}"

@@ -11,15 +11,7 @@ from quorum_operator.kube.client import KubeApi
 from quorum_operator.kube.errors import ApiError, Unavailable
 from quorum_operator.refused import is_outage
 
-BODIES = [
-    b"",
-    b"<html>sign in</html>",
-    b'"upstream connect error"',
-    b"[]",
-    b"null",
-    b"\xff\xfe",
-    b"[" * 100_000,
-]
+BODIES = [b"", b"<html>sign in</html>", b'"upstream connect error"', b"[]", b"null", b"\xff\xfe"]
 
 
 def answered(status: int, body: bytes) -> ApiError:
