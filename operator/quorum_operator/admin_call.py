@@ -6,9 +6,10 @@ exceptions.
 """
 
 from dataclasses import dataclass
+from typing import TypeVar
 
 import httpx
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from quorum_node.api import ErrorBody
 from quorum_operator.pod_client import MOST_BYTES, PodClient
@@ -19,6 +20,9 @@ CHANGE_TIMEOUT_MS = 5000
 """Time limit for requests that the node answers after a commit."""
 _SLACK_S = 1.0
 """Additional time for the answer to arrive; the node enforces the limit itself."""
+_LARGEST = 2**63 - 1
+
+M = TypeVar("M", bound=BaseModel)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +62,24 @@ async def call(
     except ValidationError:
         return malformed(answer)
     return Answer(False, failure.code, failure.message)
+
+
+def document(model: type[M], answer: httpx.Response) -> M:
+    """The document of an answer. Raises ValueError if it is none, or has a number that no node has: a JSON number may
+    have thousands of digits, which neither a status nor a metric can hold.
+    """
+    found = model.model_validate_json(answer.content)
+    if not _has_usual_numbers(found):
+        raise ValueError("a number has more than 64 bits")
+    return found
+
+
+def _has_usual_numbers(value: object) -> bool:
+    if isinstance(value, int):
+        return abs(value) <= _LARGEST
+    if isinstance(value, BaseModel):
+        return all(map(_has_usual_numbers, value.__dict__.values()))
+    return not isinstance(value, list) or all(map(_has_usual_numbers, value))
 
 
 def malformed(answer: httpx.Response) -> Answer:

@@ -10,7 +10,6 @@ import asyncio
 from dataclasses import dataclass
 
 import httpx
-from pydantic import ValidationError
 
 from quorum_node.api import (
     MAX_VOTERS,
@@ -21,7 +20,7 @@ from quorum_node.api import (
     ReplicaStatus,
     ResignRequest,
 )
-from quorum_operator.admin_call import CHANGE_TIMEOUT_MS, Answer, call, limit
+from quorum_operator.admin_call import CHANGE_TIMEOUT_MS, Answer, call, document, limit
 from quorum_operator.desired.names import CONTROLLER_PORT
 from quorum_operator.planner.certificates_seen import LoadedCertificates
 from quorum_operator.planner.observed import (
@@ -100,8 +99,8 @@ class QuorumClient:
             answer = await self._pod_client.request(
                 "GET", ip, "/v1/node", timeout=limit(REPORT_TIMEOUT_S)
             )
-            description = NodeDescription.model_validate_json(answer.content)
-        except (httpx.HTTPError, ValidationError):
+            description = document(NodeDescription, answer)
+        except (httpx.HTTPError, ValueError):
             return None
         if description.node_id != node_id or len(description.voters or ()) > MAX_VOTERS:
             return None
@@ -159,8 +158,8 @@ class QuorumClient:
             )
             if answer.status_code != 200:
                 return None
-            description = QuorumDescription.model_validate_json(answer.content)
-        except (httpx.HTTPError, ValidationError):
+            description = document(QuorumDescription, answer)
+        except (httpx.HTTPError, ValueError):
             return None
         return description if len(description.voters) <= MAX_VOTERS else None
 

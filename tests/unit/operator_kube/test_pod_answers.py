@@ -183,3 +183,21 @@ async def test_description_with_more_voters_than_a_quorum_can_have_is_no_answer(
         assert (await nodes.report("10.0.0.1", 1) is not None) is accepted
         texts += [texts[-1]]
         assert (await nodes.describe(["10.0.0.1"]) == Described(None, None)) is not accepted
+
+
+async def test_number_that_no_metric_can_hold_is_no_answer() -> None:
+    """One such lag would make the metrics of all quorums fail."""
+    text = quorum(1).model_dump_json(by_alias=True)
+    large = text.replace('"lag":0', f'"lag":{10**400}')
+    assert large != text
+    bodies = [text, large, large]
+
+    async def answer(writer: asyncio.StreamWriter) -> None:
+        body = bodies.pop(0).encode()
+        writer.write(f"{HEAD}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        await writer.drain()
+
+    async with pod(answer) as client:
+        nodes = QuorumClient(client.http, client)
+        assert (await nodes.describe(["10.0.0.1"])).view is not None
+        assert await nodes.describe(["10.0.0.1"]) == Described(None, None)
