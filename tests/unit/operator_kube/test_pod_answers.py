@@ -101,6 +101,18 @@ async def test_answer_that_does_not_complete_times_out() -> None:
             await call(client, 2.0)
 
 
+async def test_interim_answers_without_end_time_out() -> None:
+    async def interim(writer: asyncio.StreamWriter) -> None:
+        while not writer.is_closing():
+            writer.write(b"HTTP/1.1 103 Early Hints\r\n\r\n")
+            await writer.drain()
+            await asyncio.sleep(0.05)
+
+    async with asyncio.timeout(60), pod(interim) as client:
+        with pytest.raises(httpx.ReadTimeout):
+            await call(client, 2.0)
+
+
 async def test_compressed_answer_is_neither_requested_nor_unpacked() -> None:
     packed = gzip.compress(b"{}" + b" " * (64 * MOST_BYTES))
 
