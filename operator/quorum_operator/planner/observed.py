@@ -141,6 +141,8 @@ class PodFacts:
     mount_failed_at: float | None = None
     """Last failed mount of its data volume; None if there is none or it is over."""
     mount_failure: str | None = None
+    mount_obstacle: str | None = None
+    """Why it waits for a volume, which may be another one, or a fault that is not the disk's."""
     unusable_volume: str | None = None
     """The container runtime's message about a mounted data volume that can't be read."""
     unschedulable: str | None = None
