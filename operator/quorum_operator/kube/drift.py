@@ -6,6 +6,7 @@ All wanted fields must be present, and an addition counts only if it changes the
 
 from typing import Any
 
+from quorum_operator.planner.kept_volumes import RETENTION
 from quorum_operator.quantity import canonical
 
 Object = dict[str, Any]
@@ -123,7 +124,7 @@ def template_drift(wanted: Object, live: Any) -> str | None:
     for path in ZERO:
         if _at(live, path):
             return path
-    for path in ("spec.updateStrategy", _POLICY):
+    for path in ("spec.updateStrategy", RETENTION):
         found = _difference(_at(wanted, path), _at(live, path), path)
         if found is not None:
             return found
@@ -132,7 +133,6 @@ def template_drift(wanted: Object, live: Any) -> str | None:
     return _difference(template, there, path) or _addition(template, there, path)
 
 
-_POLICY = "spec.persistentVolumeClaimRetentionPolicy"
 ZERO = ("spec.ordinals.start", "spec.minReadySeconds")
 """Fields of a StatefulSet that must be missing or 0. A different first ordinal means another pod with another claim."""
 

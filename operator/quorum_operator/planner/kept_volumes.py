@@ -14,6 +14,16 @@ from quorum_operator.planner.step import DeleteIncarnation, DiscardVolume, Step,
 from quorum_operator.planner.times import text_of
 from quorum_operator.status_crd import KeptVolumeStatus
 
+RETENTION = "spec.persistentVolumeClaimRetentionPolicy"
+"""Path of the field of a StatefulSet that decides what happens to its claim."""
+
+
+def loses_volume(each: Incarnation) -> bool:
+    """Whether a stopped member's StatefulSet has another rule for its claim than the spec: from an earlier
+    spec.deletionPolicy, or by another client.
+    """
+    return each.replicas == 0 and each.drift is not None and each.drift.startswith(RETENTION)
+
 
 def plan_discard(at: Situation) -> Step | None:
     """The next volume to delete; of several the one that failed first."""

@@ -15,7 +15,7 @@ from quorum_operator.planner.edited_notes import plan_edited_notes, true_replica
 from quorum_operator.planner.foreign_target import hold_for_target
 from quorum_operator.planner.formation import plan_formation, plan_identity, plan_new_formation
 from quorum_operator.planner.growth import grows_to
-from quorum_operator.planner.kept_volumes import plan_discard
+from quorum_operator.planner.kept_volumes import loses_volume, plan_discard
 from quorum_operator.planner.membership import plan_membership
 from quorum_operator.planner.observed import Incarnation, Observation
 from quorum_operator.planner.placement import plan_held_move
@@ -334,7 +334,8 @@ def _update_of(at: Situation, each: Incarnation) -> Step | None:
     wanted = at.seen.templates.get(each.name)
     # The mark of a stop on a member that should run was edited. Without a leader it can't be removed.
     is_stopped = each.stopped is not None and each.replicas == 0
-    if wanted is None or each.failed is not None or is_stopped:
+    is_out = each.failed is not None or is_stopped
+    if wanted is None or (is_out and not loses_volume(each)):
         return None
     if each.template_hash == wanted.template_hash and each.drift is None:
         return None
