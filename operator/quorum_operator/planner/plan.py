@@ -131,15 +131,17 @@ def _deleting(at: Situation) -> Step | None:
 
 
 def _latch(at: Situation) -> Step | None:
-    for each in at.seen.incarnations:
+    def latch(each: Incarnation) -> Step | None:
         # The operator writes the mark of a stop together with the stop: one of a running member was edited.
         if each.failed is not None or (each.stopped is not None and each.replicas == 0):
-            continue
+            return None
         sign = _proof(at, each) or lasting(at, each)
-        if sign is not None:
-            reason = f"{each.name}: {sign.reason} ({sign.evidence})"
-            return LatchFailure(target(each), evidence.latch(sign, at.now), reason)
-    return None
+        if sign is None:
+            return None
+        reason = f"{each.name}: {sign.reason} ({sign.evidence})"
+        return LatchFailure(target(each), evidence.latch(sign, at.now), reason)
+
+    return _first(at, map(latch, at.seen.incarnations))
 
 
 def _proof(at: Situation, each: Incarnation) -> evidence.Sign | None:
@@ -231,16 +233,21 @@ def _record_formed(at: Situation) -> Step | None:
 
 def _restore_notes(at: Situation) -> Step | None:
     """Restore annotations that were removed from a StatefulSet and are on its claim."""
-    for each in at.seen.incarnations:
+
+    def restore(each: Incarnation) -> Step | None:
         if "failed" in each.notes_lost and each.failed is not None:
             if refutation(at, each) is not None:
-                continue  # Only its claim is marked, and the mark is wrong: it is revoked instead.
+                return (
+                    None  # Only its claim is marked, and the mark is wrong: it is revoked instead.
+                )
             reason = f"{each.name}: its claim is marked failed ({each.failed.reason})"
             return LatchFailure(target(each), each.failed, reason)
         if "uuid" in each.notes_lost and each.uuid is not None:
             reason = f"{each.name}: its claim is annotated with replica {each.uuid}"
             return RecordReplicaUuid(target(each), each.uuid, reason)
-    return None
+        return None
+
+    return _first(at, map(restore, at.seen.incarnations))
 
 
 def _record_uuid(at: Situation) -> Step | None:
