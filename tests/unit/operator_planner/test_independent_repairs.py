@@ -33,7 +33,7 @@ def seen_with(members: list[Incarnation], *silent: int, **changes: object) -> Ob
 
 
 def test_second_failed_disk_is_recorded_although_the_first_record_is_refused() -> None:
-    exited = {"ready": False, "running": False, "exit_code": 74}
+    exited: dict[str, Any] = {"ready": False, "running": False, "exit_code": 74}
     members = [
         sound_member(n, report=None, pod=sound_pod(n, **exited)) if n in (3, 4) else sound_member(n)
         for n in range(1, 6)
@@ -48,7 +48,7 @@ def test_second_failed_disk_is_recorded_although_the_first_record_is_refused() -
 
 
 def test_second_annotation_is_restored_although_the_first_is_refused() -> None:
-    lost = {"notes_lost": frozenset({"uuid"})}
+    lost: dict[str, Any] = {"notes_lost": frozenset({"uuid"})}
     members = [sound_member(n, **(lost if n in (3, 4) else {})) for n in range(1, 6)]
     seen = seen_with(members, refusals=(refused("RecordReplicaUuid", "q-3-1"),))
     step = plan(seen)
@@ -80,7 +80,7 @@ def successor(**changes: Any) -> Incarnation:
 )
 def test_end_of_a_successor_is_awaited_only_if_it_comes(stuck: Incarnation, waits: bool) -> None:
     """The disk of member 4 is dead meanwhile."""
-    out = {"replicas": 0, "report": None, "pod": None}
+    out: dict[str, Any] = {"replicas": 0, "report": None, "pod": None}
     members = [
         sound_member(1),
         sound_member(2),
@@ -101,7 +101,7 @@ def test_end_of_a_successor_is_awaited_only_if_it_comes(stuck: Incarnation, wait
 
 def test_member_that_comes_back_gets_no_successor_although_a_step_is_refused() -> None:
     """Such as by a conflict with another client's change: the successor would be stopped again, and keep a volume."""
-    out = {"replicas": 0, "report": None, "pod": None}
+    out: dict[str, Any] = {"replicas": 0, "report": None, "pod": None}
     failed = sound_member(3, failed=AWAY, stopped=AWAY.reason, **out)
     members = [failed, *(sound_member(n) for n in (1, 2, 4, 5))]
     found = plan(seen_with(members, 3, refusals=(refused("Unlatch", "q-3-1"),)))
