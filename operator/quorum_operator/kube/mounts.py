@@ -45,7 +45,10 @@ _NOT_ITS_OWN = re.compile(
             # means that the volume is published on another node.
             r"code = (unavailable|aborted|canceled|resourceexhausted|unauthenticated|permissiondenied|unimplemented)",
             r"code = failedprecondition",
-            r"connection refused|no such host|registered csi drivers|csinode|nodeid|forbidden",
+            r"connection (refused|reset|closed|lost)|no such host|registered csi drivers|csinode|nodeid|forbidden",
+            r"no route to host|network is unreachable|host is down|broken pipe|transport is closing|\beof\b|x509|tls:",
+            # The host has run out of something.
+            r"no space left|cannot allocate memory|too many open files|resource temporarily unavailable",
             r"unauthorized|not authorized|access ?denied|credential|throttl|rate exceeded|quota|too many requests",
             r"(?<![/\w-])(node|host|instance|server|vm)(?![/\w-])[^:;,/]{0,80} (not found|has no|does not)",
             r"maximum number|limit\b|limitexceeded",

@@ -55,8 +55,17 @@ ATTACHED_ELSEWHERE = (
     # Whatever a driver says: an attach is an order to a storage system.
     f"AttachVolume.Attach{_INTERNAL}the back end of the pool answers with error 5013",
 )
+_SETUP = 'MountVolume.SetUp failed for volume "{}" : '
+OF_THE_HOST_OR_NETWORK = (
+    f"{_SETUP}mkdir /var/lib/kubelet/pods/u/volumes: no space left on device",
+    f"{_SETUP}fork/exec /usr/bin/mount: cannot allocate memory",
+    f"{_SETUP}mount failed: exit status 32: mount.nfs4: No route to host",
+    f"{_SETUP}rpc error: code = Internal desc = failed to find the device: read tcp: connection reset by peer",
+    f"{_SETUP}rpc error: code = Internal desc = Post https://storage: x509: certificate has expired",
+)
 NOT_OWN = (
     *ATTACHED_ELSEWHERE,
+    *OF_THE_HOST_OR_NETWORK,
     'Multi-Attach error for volume "{}" Volume is already exclusively attached to one node',
     'Multi-Attach error for volume "{}" Volume is already used by pod(s) q-3-1-0',
     'AttachVolume.Attach failed for volume "{}" : timed out waiting for external-attacher of a.b CSI driver',
