@@ -24,6 +24,7 @@ from quorum_operator.planner.recovery import may_start_again, plan_recovery
 from quorum_operator.planner.refusals import held, may_continue, next_attempt, waiting_for
 from quorum_operator.planner.restart import (
     is_unable_to_start,
+    plan_down_restart,
     plan_forming_restart,
     plan_idle_restart,
     plan_restart,
@@ -354,11 +355,11 @@ def _update_of(at: Situation, each: Incarnation) -> Step | None:
 
 
 def _membership(at: Situation) -> Step | None:
-    """Membership changes. While they wait, templates are updated, which restarts nothing."""
+    """Membership changes. While they wait, templates are updated, and members restarted that serve nothing."""
     step = plan_membership(at)
     if not isinstance(step, Wait):
         return step
-    for other in (_update(at), _leftovers(at)):
+    for other in (_update(at), _leftovers(at), plan_down_restart(at)):
         if other is not None and held(at.seen, other) is None:
             return other
     return step

@@ -118,12 +118,29 @@ def restart_of(at: Situation, pod: PodFacts, reason: str) -> RestartMember:
     return RestartMember(pod.name, pod.uid, identity.index, identity.resource_version, reason)
 
 
+def plan_down_restart(at: Situation) -> Step | None:
+    """Restart an outdated member that serves nothing, also while a new member is awaited: it may be this one, or wait for
+    it. What it runs may be the cause.
+    """
+    for each in _stale(at):
+        if each.pod is None or not _is_down(at, each):
+            continue
+        step = restart_of(at, each.pod, f"{each.name} runs an old image or configuration")
+        if held(at.seen, step) is None:
+            return step
+    return None
+
+
+def _stale(at: Situation) -> list[Incarnation]:
+    return [each for each in at.current if _is_stale(at, each) and not _is_held(at, each)]
+
+
 def plan_restart(at: Situation) -> Step | None:
     """The next pod to restart, or None if all are up to date."""
     view = at.view
     if view is None:
         return None
-    stale = [each for each in at.current if _is_stale(at, each) and not _is_held(at, each)]
+    stale = _stale(at)
     if not stale:
         return None
     picked = at.identity.restarting if at.identity is not None else None

@@ -148,3 +148,22 @@ def test_member_that_serves_nothing_gets_the_corrected_configuration_first(other
     fetching = [replace(each, fetching=True) if each.key.id == 4 else each for each in voters]
     step = plan(replace(seen, view=view_of(fetching)))
     assert isinstance(step, Wait if other else RestartMember), "the leader hears it"
+
+
+@pytest.mark.parametrize("fetches", [True, False])
+def test_new_member_that_serves_nothing_gets_the_corrected_configuration(fetches: bool) -> None:
+    """Everything else waits until it has caught up, which it may never do with the earlier one."""
+    new = member(4, ready=False, not_ready_since=NOW - 300)
+    members = [member(1), member(2), member(3), new]
+    voters = [ReplicaView(Key(n, f"u{n}"), True, True) for n in (1, 2, 3)]
+    observers = (ReplicaView(Key(4, "u4"), fetches, False),)
+    templates = {each.name: Templates("t", "r2") for each in members}
+    view = view_of(voters, observers=observers)
+    seen = observation_of(members, view, size=4, templates=templates)
+    step = plan(seen)
+    if fetches:
+        assert isinstance(step, Wait), "it catches up"
+        return
+    assert isinstance(step, RestartMember), step
+    assert step.pod == "q-4-1-0"
+    assert harm(Situation(seen), step) is None
