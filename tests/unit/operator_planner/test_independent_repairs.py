@@ -16,7 +16,13 @@ from quorum_operator.planner.observed import (
     ReplicaView,
 )
 from quorum_operator.planner.plan import plan
-from quorum_operator.planner.step import CreateMember, LatchFailure, RecordReplicaUuid, Wait
+from quorum_operator.planner.step import (
+    CreateMember,
+    LatchFailure,
+    RecordReplicaUuid,
+    StartMember,
+    Wait,
+)
 from support.observed_quorum import NOW, observation_of, sound_member, sound_pod, view_of
 
 DEAD = FailureLatch("StorageFailed", "", NOW - 60, NOW - 60)
@@ -53,6 +59,14 @@ def test_second_annotation_is_restored_although_the_first_is_refused() -> None:
     seen = seen_with(members, refusals=(refused("RecordReplicaUuid", "q-3-1"),))
     step = plan(seen)
     assert isinstance(step, RecordReplicaUuid)
+    assert step.target.name == "q-4-1"
+
+
+def test_second_edited_mark_is_removed_although_the_first_removal_is_refused() -> None:
+    members = [sound_member(n, **({"stopped": "x"} if n in (3, 4) else {})) for n in range(1, 6)]
+    seen = seen_with(members, refusals=(refused("StartMember", "q-3-1"),))
+    step = plan(seen)
+    assert isinstance(step, StartMember)
     assert step.target.name == "q-4-1"
 
 
