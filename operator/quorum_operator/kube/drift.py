@@ -6,7 +6,7 @@ All wanted fields must be present, and an addition counts only if it changes the
 
 from typing import Any
 
-from quorum_operator.planner.kept_volumes import RETENTION
+from quorum_operator.desired.names import RETENTION_FIELD
 from quorum_operator.quantity import canonical
 
 Object = dict[str, Any]
@@ -124,7 +124,7 @@ def template_drift(wanted: Object, live: Any) -> str | None:
     for path in ZERO:
         if _at(live, path):
             return path
-    for path in ("spec.updateStrategy", RETENTION):
+    for path in ("spec.updateStrategy", RETENTION_FIELD):
         found = _difference(_at(wanted, path), _at(live, path), path)
         if found is not None:
             return found
