@@ -89,11 +89,13 @@ def _is_tolerated(taint: Object, tolerations: list[Object]) -> bool:
 def _tolerates(toleration: Object, taint: Object) -> bool:
     if toleration.get("effect") not in (None, "", taint["effect"]):
         return False
-    exists = toleration.get("operator") == "Exists"
+    operator = toleration.get("operator") or "Equal"
     if not toleration.get("key"):
-        return exists
-    same = toleration["key"] == taint["key"]
-    return same and (exists or toleration.get("value", "") == taint.get("value", ""))
+        return operator == "Exists"
+    if toleration["key"] != taint["key"]:
+        return False
+    # Newer operators compare numbers: they count as met.
+    return operator != "Equal" or toleration.get("value", "") == taint.get("value", "")
 
 
 def _is_chosen(name: str, labels: dict[str, str], affinity: Object) -> bool:

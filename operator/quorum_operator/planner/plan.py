@@ -15,7 +15,7 @@ from quorum_operator.planner.edited_notes import plan_edited_notes, true_replica
 from quorum_operator.planner.foreign_target import hold_for_target
 from quorum_operator.planner.formation import plan_formation, plan_identity, plan_new_formation
 from quorum_operator.planner.growth import grows_to
-from quorum_operator.planner.kept_volumes import plan_discard
+from quorum_operator.planner.kept_volumes import loses_volume, plan_discard
 from quorum_operator.planner.membership import plan_membership
 from quorum_operator.planner.observed import Incarnation, Observation
 from quorum_operator.planner.placement import plan_held_move
@@ -24,6 +24,7 @@ from quorum_operator.planner.recovery import may_start_again, plan_recovery
 from quorum_operator.planner.refusals import held, may_continue, next_attempt, waiting_for
 from quorum_operator.planner.restart import (
     is_unable_to_start,
+    plan_down_restart,
     plan_forming_restart,
     plan_idle_restart,
     plan_restart,
@@ -131,15 +132,17 @@ def _deleting(at: Situation) -> Step | None:
 
 
 def _latch(at: Situation) -> Step | None:
-    for each in at.seen.incarnations:
+    def latch(each: Incarnation) -> Step | None:
         # The operator writes the mark of a stop together with the stop: one of a running member was edited.
         if each.failed is not None or (each.stopped is not None and each.replicas == 0):
-            continue
+            return None
         sign = _proof(at, each) or lasting(at, each)
-        if sign is not None:
-            reason = f"{each.name}: {sign.reason} ({sign.evidence})"
-            return LatchFailure(target(each), evidence.latch(sign, at.now), reason)
-    return None
+        if sign is None:
+            return None
+        reason = f"{each.name}: {sign.reason} ({sign.evidence})"
+        return LatchFailure(target(each), evidence.latch(sign, at.now), reason)
+
+    return _first(at, map(latch, at.seen.incarnations))
 
 
 def _proof(at: Situation, each: Incarnation) -> evidence.Sign | None:
@@ -231,16 +234,21 @@ def _record_formed(at: Situation) -> Step | None:
 
 def _restore_notes(at: Situation) -> Step | None:
     """Restore annotations that were removed from a StatefulSet and are on its claim."""
-    for each in at.seen.incarnations:
+
+    def restore(each: Incarnation) -> Step | None:
         if "failed" in each.notes_lost and each.failed is not None:
             if refutation(at, each) is not None:
-                continue  # Only its claim is marked, and the mark is wrong: it is revoked instead.
+                return (
+                    None  # Only its claim is marked, and the mark is wrong: it is revoked instead.
+                )
             reason = f"{each.name}: its claim is marked failed ({each.failed.reason})"
             return LatchFailure(target(each), each.failed, reason)
         if "uuid" in each.notes_lost and each.uuid is not None:
             reason = f"{each.name}: its claim is annotated with replica {each.uuid}"
             return RecordReplicaUuid(target(each), each.uuid, reason)
-    return None
+        return None
+
+    return _first(at, map(restore, at.seen.incarnations))
 
 
 def _record_uuid(at: Situation) -> Step | None:
@@ -334,7 +342,8 @@ def _update_of(at: Situation, each: Incarnation) -> Step | None:
     wanted = at.seen.templates.get(each.name)
     # The mark of a stop on a member that should run was edited. Without a leader it can't be removed.
     is_stopped = each.stopped is not None and each.replicas == 0
-    if wanted is None or each.failed is not None or is_stopped:
+    is_out = each.failed is not None or is_stopped
+    if wanted is None or (is_out and not loses_volume(each)):
         return None
     if each.template_hash == wanted.template_hash and each.drift is None:
         return None
@@ -346,11 +355,11 @@ def _update_of(at: Situation, each: Incarnation) -> Step | None:
 
 
 def _membership(at: Situation) -> Step | None:
-    """Membership changes. While they wait, templates are updated, which restarts nothing."""
+    """Membership changes. While they wait, templates are updated, and members restarted that serve nothing."""
     step = plan_membership(at)
     if not isinstance(step, Wait):
         return step
-    for other in (_update(at), _leftovers(at)):
+    for other in (_update(at), _leftovers(at), plan_down_restart(at)):
         if other is not None and held(at.seen, other) is None:
             return other
     return step
