@@ -398,9 +398,9 @@ class AssignedReplicas:
         """See `ReplicaPort`."""
         self._isr_requests.propose(replica, output)
 
-    def sync(self, replica: HostedReplica) -> None:
+    def sync(self, replica: HostedReplica, *, again: bool = False) -> None:
         """See `ReplicaPort`."""
-        self._timers.syncs.sync(replica)
+        self._timers.syncs.sync(replica, again=again)
 
     def write_epochs(self, replica: HostedReplica) -> None:
         """See `ReplicaPort`. A failure takes the directory offline, and with it the replica."""
