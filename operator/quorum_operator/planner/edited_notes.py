@@ -9,15 +9,14 @@ Owns two annotations that lead to the removal of a healthy voter if they are wro
 
 from quorum_operator.planner.observed import Incarnation, Key
 from quorum_operator.planner.recovery import under_way
-from quorum_operator.planner.refusals import held
+from quorum_operator.planner.refusals import first_not_held
 from quorum_operator.planner.situation import FENCED, Situation
 from quorum_operator.planner.step import RecordReplicaUuid, StartMember, Step, Target
 
 
 def plan_edited_notes(at: Situation) -> Step | None:
     """The next annotation to correct; one whose correction is refused comes last."""
-    steps = [step for each in at.current if (step := _correction(at, each)) is not None]
-    return min(steps, key=lambda step: held(at.seen, step) is not None, default=None)
+    return first_not_held(at.seen, (_correction(at, each) for each in at.current))
 
 
 def _correction(at: Situation, each: Incarnation) -> Step | None:

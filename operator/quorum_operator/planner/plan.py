@@ -7,7 +7,7 @@ removed or deleted. A refused step is not retried for a while (`refusals.py`), a
 they depend on it.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 
 from quorum_operator.planner import evidence
 from quorum_operator.planner.drains import plan_guard
@@ -21,7 +21,13 @@ from quorum_operator.planner.observed import Incarnation, Observation
 from quorum_operator.planner.placement import plan_held_move
 from quorum_operator.planner.rebuilding import plan_rebuild
 from quorum_operator.planner.recovery import may_start_again, plan_recovery
-from quorum_operator.planner.refusals import held, may_continue, next_attempt, waiting_for
+from quorum_operator.planner.refusals import (
+    first_not_held,
+    held,
+    may_continue,
+    next_attempt,
+    waiting_for,
+)
 from quorum_operator.planner.restart import (
     is_unable_to_start,
     plan_down_restart,
@@ -142,7 +148,7 @@ def _latch(at: Situation) -> Step | None:
         reason = f"{each.name}: {sign.reason} ({sign.evidence})"
         return LatchFailure(target(each), evidence.latch(sign, at.now), reason)
 
-    return _first(at, map(latch, at.seen.incarnations))
+    return first_not_held(at.seen, map(latch, at.seen.incarnations))
 
 
 def _proof(at: Situation, each: Incarnation) -> evidence.Sign | None:
@@ -248,7 +254,7 @@ def _restore_notes(at: Situation) -> Step | None:
             return RecordReplicaUuid(target(each), each.uuid, reason)
         return None
 
-    return _first(at, map(restore, at.seen.incarnations))
+    return first_not_held(at.seen, map(restore, at.seen.incarnations))
 
 
 def _record_uuid(at: Situation) -> Step | None:
@@ -261,17 +267,7 @@ def _record_uuid(at: Situation) -> Step | None:
             return None  # an answer from another pod's address
         return RecordReplicaUuid(target(each), uuid, f"{each.name} is replica {uuid}")
 
-    return _first(at, map(record, at.current))
-
-
-def _first(at: Situation, found: Iterable[Step | None]) -> Step | None:
-    """The first step that is not held back; a held one only if there is no other."""
-    back: Step | None = None
-    for step in found:
-        if step is not None and held(at.seen, step) is None:
-            return step
-        back = back or step
-    return back
+    return first_not_held(at.seen, map(record, at.current))
 
 
 def _start(at: Situation) -> Step | None:
@@ -287,7 +283,7 @@ def _start(at: Situation) -> Step | None:
         wanted = each.replicas == 0 and idle
         return StartMember(target(each), f"{each.name} should run") if wanted else None
 
-    return _first(at, map(start, at.current))
+    return first_not_held(at.seen, map(start, at.current))
 
 
 def _expand(at: Situation) -> Step | None:
@@ -301,7 +297,7 @@ def _expand(at: Situation) -> Step | None:
         reason = f"the claim of {each.name} is expanded from {each.storage.size} to {wanted.size}"
         return ExpandVolume(target(each), each.claim.name, each.claim.uid, wanted, reason)
 
-    return _first(at, map(expand, at.current))
+    return first_not_held(at.seen, map(expand, at.current))
 
 
 def _stop_failed(at: Situation) -> Step | None:
@@ -318,17 +314,19 @@ def _stop_failed(at: Situation) -> Step | None:
             return None
         return ScaleToZero(target(each), why, f"{each.name} failed ({why}); its volume is kept")
 
-    return None if at.view is None else _first(at, map(stop, at.current))
+    return None if at.view is None else first_not_held(at.seen, map(stop, at.current))
 
 
 def _update_idle(at: Situation) -> Step | None:
     """Update templates of pods that can't start, new members first, because an old template may be the cause."""
     idle = [each for each in at.current if is_unable_to_start(each)]
-    return _first(at, (_update_of(at, each) for each in at.non_voters_first(idle)))
+    return first_not_held(at.seen, (_update_of(at, each) for each in at.non_voters_first(idle)))
 
 
 def _update(at: Situation) -> Step | None:
-    return _first(at, (_update_of(at, each) for each in at.non_voters_first(at.current)))
+    return first_not_held(
+        at.seen, (_update_of(at, each) for each in at.non_voters_first(at.current))
+    )
 
 
 def _update_unconfirmed(at: Situation) -> Step | None:
@@ -391,7 +389,7 @@ def _leftovers(at: Situation) -> Step | None:
         if each.replicas == 0 and each.stopped is not None and each.pod is None
         if not each.held_by  # It is being deleted already, and waits for finalizers.
     ]
-    return _first(at, [*stops, *deletions])
+    return first_not_held(at.seen, [*stops, *deletions])
 
 
 def _rules() -> Iterator[Rule]:

@@ -6,7 +6,7 @@ Owns only the order; `gates.py` decides whether a voter may be down.
 from quorum_node.exit_codes import ExitCode
 from quorum_operator.planner.gates import restart_gate
 from quorum_operator.planner.observed import Incarnation, PodFacts, Templates
-from quorum_operator.planner.refusals import held
+from quorum_operator.planner.refusals import first_not_held, held
 from quorum_operator.planner.situation import Situation
 from quorum_operator.planner.step import RestartMember, Step, TransferLeadership, Wait
 from quorum_operator.planner.updates import restart_hold
@@ -24,18 +24,16 @@ def plan_idle_restart(at: Situation) -> Step | None:
     This comes before membership changes, new members first: one that waits for the corrected template would block
     them.
     """
-    back: Step | None = None
-    for each in at.non_voters_first(at.current):
+
+    def restart(each: Incarnation) -> Step | None:
         pod = each.pod
         if pod is None or not is_unable_to_start(each) or not _is_replaceable(at, each):
-            continue
+            return None
         if each.key in at.in_contact:
-            continue  # Its process runs, which the kubelet reports later than the leader, or has just ended.
-        step = restart_of(at, pod, f"{each.name} {_why_recreated(pod)}")
-        if held(at.seen, step) is None:
-            return step
-        back = back or step
-    return back
+            return None  # Its process runs, which the kubelet reports later than the leader, or has just ended.
+        return restart_of(at, pod, f"{each.name} {_why_recreated(pod)}")
+
+    return first_not_held(at.seen, map(restart, at.non_voters_first(at.current)))
 
 
 def plan_forming_restart(at: Situation) -> Step | None:
@@ -122,13 +120,12 @@ def plan_down_restart(at: Situation) -> Step | None:
     """Restart an outdated member that serves nothing, also while a new member is awaited: it may be this one, or wait for
     it. What it runs may be the cause.
     """
-    for each in _stale(at):
-        if each.pod is None or not _is_down(at, each):
-            continue
-        step = restart_of(at, each.pod, f"{each.name} runs an old image or configuration")
-        if held(at.seen, step) is None:
-            return step
-    return None
+    restarts = (
+        restart_of(at, each.pod, f"{each.name} runs an old image or configuration")
+        for each in _stale(at)
+        if each.pod is not None and _is_down(at, each)
+    )
+    return first_not_held(at.seen, restarts)
 
 
 def _stale(at: Situation) -> list[Incarnation]:
