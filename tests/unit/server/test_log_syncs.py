@@ -179,8 +179,7 @@ async def test_failed_sync_of_one_directory_answers_its_requests(
     tmp_path: Path, files: StalledSyncs
 ) -> None:
     hosted = HostedReplicas(tmp_path / "a", second=tmp_path / "b", second_files=files)
-    hosted.cluster.change(ME, log_dirs=hosted.directories.online_ids)
-    hosted.replicas.apply(hosted.cluster.image)
+    hosted.register_directories()
     in_a, in_b = (hosted.create(name, **{"flush.messages": "1"}) for name in ("in-a", "in-b"))
     assert in_a.directory_id != in_b.directory_id
     files.error = errno.EIO
