@@ -5,7 +5,7 @@ The observation has a describe and pods that were read for this step (`last_look
 - no sign of failure stops a voter that fetches from a confirmed leader;
 - a planned stop, and the removal of a voter, leave a live majority;
 - nothing is stopped, removed or deleted without a confirmed describe, except for a recovery, or before the quorum has
-  formed.
+  formed, or to restart a member that serves nobody.
 
 The rules are independent of the planner and hold for each step separately, whichever operator planned it and however
 many members are affected.
@@ -14,6 +14,7 @@ many members are affected.
 from quorum_node.quorum_arithmetic import majority
 from quorum_operator.planner.evidence import CIRCUMSTANCES, HOST_DELETED
 from quorum_operator.planner.gates import remove_gate, restart_gate
+from quorum_operator.planner.leaderless import UNCONFIRMED, leaderless_obstacle
 from quorum_operator.planner.observed import Incarnation, Key
 from quorum_operator.planner.situation import FENCED, Situation
 from quorum_operator.planner.step import (
@@ -27,8 +28,6 @@ from quorum_operator.planner.step import (
     Unlatch,
 )
 from quorum_operator.planner.unlatching import may_be_unlatched, refutation, successors
-
-UNCONFIRMED = "no majority confirms a leader"
 
 
 def may_harm(step: Step) -> bool:
@@ -162,7 +161,7 @@ def _of_restart(at: Situation, pod: str, pod_uid: str) -> str | None:
         key = Key(each.node_id, each.report.uuid)
     if view is None:
         formed = at.identity is None or at.identity.formed
-        return UNCONFIRMED if formed and each.recovery is None else None
+        return leaderless_obstacle(at, each) if formed and each.recovery is None else None
     if key is None or key not in at.live:
         return None
     if each.recovery is None:

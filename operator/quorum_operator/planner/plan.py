@@ -3,7 +3,7 @@
 The rules are tried in order; the first that returns a step decides. Failure marks come first, then objects that must
 exist before pods. Repair and scaling share one rule for membership, so a repair is never blocked by a readiness gate.
 Templates come after it, except those of pods that can't start. Without a confirmed describe nothing is stopped,
-removed or deleted. A refused step is not retried for a while (`refusals.py`), and the following rules continue unless
+removed or deleted; only pods that serve nobody are created again, from a corrected template. A refused step is not retried for a while (`refusals.py`), and the following rules continue unless
 they depend on it.
 """
 
@@ -16,6 +16,7 @@ from quorum_operator.planner.foreign_target import hold_for_target
 from quorum_operator.planner.formation import plan_formation, plan_identity, plan_new_formation
 from quorum_operator.planner.growth import grows_to
 from quorum_operator.planner.kept_volumes import loses_volume, plan_discard
+from quorum_operator.planner.leaderless import plan_leaderless_restart
 from quorum_operator.planner.membership import plan_membership
 from quorum_operator.planner.observed import Incarnation, Observation
 from quorum_operator.planner.placement import plan_held_move
@@ -419,6 +420,7 @@ def _rules() -> Iterator[Rule]:
     yield _update_unconfirmed
     yield plan_forming_restart
     yield plan_formation
+    yield plan_leaderless_restart
     yield _unconfirmed
     yield hold_for_target
     yield _membership

@@ -122,13 +122,13 @@ def plan_down_restart(at: Situation) -> Step | None:
     """
     restarts = (
         restart_of(at, each.pod, f"{each.name} runs an old image or configuration")
-        for each in _stale(at)
+        for each in stale_members(at)
         if each.pod is not None and _is_down(at, each)
     )
     return first_not_held(at.seen, restarts)
 
 
-def _stale(at: Situation) -> list[Incarnation]:
+def stale_members(at: Situation) -> list[Incarnation]:
     return [each for each in at.current if _is_stale(at, each) and not _is_held(at, each)]
 
 
@@ -137,7 +137,7 @@ def plan_restart(at: Situation) -> Step | None:
     view = at.view
     if view is None:
         return None
-    stale = _stale(at)
+    stale = stale_members(at)
     if not stale:
         return None
     picked = at.identity.restarting if at.identity is not None else None
