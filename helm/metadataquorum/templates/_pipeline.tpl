@@ -55,6 +55,12 @@ spark.driver.memory: {{ .Values.pipeline.driver.memory }}
 spark.ui.enabled: "false"
 {{- if include "mq.pipeline.onKubernetes" . }}
 spark.authenticate: "true"
+{{- /* Spark refuses to encrypt without authentication. */ -}}
+{{- if ne (get .Values.pipeline.sparkConf "spark.authenticate" | toString) "false" }}
+spark.network.crypto.enabled: "true"
+spark.network.crypto.authEngineVersion: "2"
+spark.network.crypto.saslFallback: "false"
+{{- end }}
 spark.driver.host: "${env:POD_IP}"
 spark.driver.port: "7078"
 spark.driver.blockManager.port: "7079"

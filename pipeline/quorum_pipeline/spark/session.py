@@ -21,6 +21,7 @@ from pyspark.sql import SparkSession
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.local_files import is_local
 from quorum_pipeline.redaction import USER
+from quorum_pipeline.spark.encryption import encryption_of
 from quorum_pipeline.spark.kept_classes import classes_file, options_to_make, options_to_use
 from quorum_pipeline.spark.reason import SparkError, java_has_ended, reason_of
 from quorum_pipeline.spark.workers import start_workers
@@ -92,6 +93,7 @@ def open_session(
     conf = _given(more or {}, _java_options(rows_in_jvm, keep_classes), master)
     chosen = master or conf.get("spark.master") or "local[*]"
     settings = _ALWAYS | (_LOCAL if chosen.startswith("local") else {})
+    settings |= encryption_of(chosen, conf.get("spark.authenticate", "true"))
     settings |= {} if rows_in_jvm else _NOTHING_TO_COMPILE
     if delta:
         settings |= _DELTA

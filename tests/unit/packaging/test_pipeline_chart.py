@@ -7,6 +7,7 @@ import pytest
 
 from quorum_operator.desired import names
 from quorum_pipeline.commands import archive
+from quorum_pipeline.spark.encryption import encryption_of
 from support import chart
 from support.chart import Json
 from support.yaml_text import read_yaml
@@ -183,7 +184,7 @@ def test_deployment_selector_does_not_match_executors(helm: Path) -> None:
 def test_spark_gets_its_addresses_and_authentication_secret(helm: Path) -> None:
     found = added(helm, *ON_KUBERNETES, "pipeline.image.tag=x", "pipeline.executors.count=3")
     settings = settings_of(found)
-    assert settings["spark.authenticate"] == "true"
+    assert encryption_of(settings["spark.master"]).items() <= settings.items()
     assert settings["spark.executor.instances"] == "3"
     assert settings["spark.kubernetes.container.image"] == driver(found)["image"]
     assert settings["spark.kubernetes.namespace"] == chart.NAMESPACE
@@ -203,6 +204,18 @@ def test_user_setting_overrides_the_default_and_changes_the_pod(helm: Path) -> N
     after = added(helm, *ON_KUBERNETES, r"pipeline.sparkConf.spark\.ui\.enabled=true")
     assert (settings_of(before) | {"spark.ui.enabled": "true"}) == settings_of(after)
     assert pod_of(before)["metadata"]["annotations"] != pod_of(after)["metadata"]["annotations"]
+
+
+def test_connections_between_pods_are_authenticated_and_encrypted(helm: Path) -> None:
+    settings = settings_of(added(helm, *ON_KUBERNETES))
+    assert settings["spark.authenticate"] == "true"
+    assert settings["spark.network.crypto.enabled"] == "true"
+    assert settings["spark.network.crypto.saslFallback"] == "false"
+    assert not [key for key in settings if "secret" in key], "Spark generates one for each run"
+    switched_off = added(helm, *ON_KUBERNETES, r"pipeline.sparkConf.spark\.authenticate=false")
+    assert "spark.network.crypto.enabled" not in settings_of(switched_off), "Spark would not start"
+    alone = settings_of(added(helm, *ENABLED))
+    assert not [key for key in alone if "crypto" in key or "authenticate" in key]
 
 
 def test_uninstall_keeps_the_archive(helm: Path) -> None:
