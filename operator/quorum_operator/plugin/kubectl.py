@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from quorum_operator.nesting import shallow
+
 Object = dict[str, Any]
 
 QUORUMS = "metadataquorums.metadataquorum.dev"
@@ -80,7 +82,7 @@ class Kubectl:
     def _document(self, *arguments: str) -> Object:
         output = self._run(*arguments)
         try:
-            document = json.loads(output)
+            document = json.loads(shallow(output))
         except ValueError:
             document = None
         if not isinstance(document, dict):

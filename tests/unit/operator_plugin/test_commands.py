@@ -84,7 +84,10 @@ class Recording:
         return found
 
     def put(self, resource: dict[str, Any]) -> None:
-        self._resource.write_text(json.dumps(resource))
+        self.put_text(json.dumps(resource))
+
+    def put_text(self, resource: str) -> None:
+        self._resource.write_text(resource)
 
     @property
     def calls(self) -> list[list[str]]:
@@ -240,6 +243,17 @@ def test_interval_and_count_have_limits(
     with pytest.raises(SystemExit):
         main.main(["watch", "q", "--count=1", option])
     assert told in capsys.readouterr().err
+
+
+def test_resource_nested_as_deeply_as_the_api_server_allows_is_shown(
+    kubectl: Recording, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Python's own decoder ends with an exception at about 1000 levels."""
+    resource = kubectl.show("Ready", affinity="DEEP")
+    deep = '{"a":' * 9_990 + "1" + "}" * 9_990
+    kubectl.put_text(json.dumps(resource).replace('"DEEP"', deep))
+    assert main.main(["status", "q"]) == 0
+    assert "Phase       Ready" in capsys.readouterr().out
 
 
 def test_characters_that_the_terminal_does_not_have_are_escaped(

@@ -5,7 +5,6 @@ serve all quorums.
 import asyncio
 import copy
 import json
-import sys
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
@@ -20,24 +19,26 @@ from kubernetes.client import Configuration
 from quorum_operator import logs, run
 from quorum_operator.kube.client import KubeApi
 from quorum_operator.kube.copies import sharing
-from quorum_operator.kube.depth import MOST_LEVELS, allow_all_depths
 from quorum_operator.kube.watch import Collection, Watch
+from quorum_operator.nesting import LEFT_OUT, MOST_LEVELS, limit_nesting, shallow
 
 GROUP, VERSION, PLURAL = "example.test", "v1", "things"
 BASE = f"/apis/{GROUP}/{VERSION}"
-LEVELS = MOST_LEVELS - 10
-"""The levels of the object around the nested field count as well."""
+LEVELS = 9_990
+"""The API server's limit is 10000, and the levels of the object around the nested field count as well."""
 
 
 @pytest.fixture(autouse=True)
-def limit() -> Iterator[None]:
-    before = sys.getrecursionlimit()
+def decoder() -> Iterator[None]:
+    """As in the operator's process. Python's own limit stays as it is: 1000 calls."""
+    before = json._default_decoder  # type: ignore[attr-defined]
+    limit_nesting()
     yield
-    sys.setrecursionlimit(before)
+    json._default_decoder = before  # type: ignore[attr-defined]
 
 
-def nested(levels: int) -> str:
-    return '{"a":' * levels + "1" + "}" * levels
+def nested(levels: int, inner: str = "1") -> str:
+    return '{"a":' * levels + inner + "}" * levels
 
 
 def thing(name: str, spec: str = "{}") -> str:
@@ -93,7 +94,6 @@ ALL = {"listed", "other", "watched", "later"}
 
 
 async def test_kopf_reports_the_objects_of_others() -> None:
-    allow_all_depths()
     registry, stop, seen = kopf.OperatorRegistry(), asyncio.Event(), set()
 
     @kopf.on.startup(registry=registry)
@@ -121,7 +121,6 @@ async def test_kopf_reports_the_objects_of_others() -> None:
 
 
 async def test_the_copies_of_the_operator_are_complete() -> None:
-    allow_all_depths()
     async with (
         api_server() as url,
         KubeApi(Configuration(host=url)) as api,
@@ -136,21 +135,46 @@ async def test_the_copies_of_the_operator_are_complete() -> None:
         await asyncio.gather(task, return_exceptions=True)
 
 
-def test_stored_documents_are_copied_and_compared() -> None:
-    allow_all_depths()
+def test_documents_are_copied_compared_and_written() -> None:
     one, other = (json.loads(nested(LEVELS)) for _ in range(2))
     assert sharing(one, other) is other
     assert copy.deepcopy(one) == other
-    assert json.dumps(one, separators=(",", ":")) == nested(LEVELS)
+    assert json.dumps(one, separators=(",", ":")) == nested(MOST_LEVELS, LEFT_OUT)
 
 
-def test_the_operator_allows_them_before_it_reads(monkeypatch: pytest.MonkeyPatch) -> None:
-    limits: list[int] = []
+@pytest.mark.parametrize("text", ["", "{", "[" * LEVELS, "]" * LEVELS, '{"a":"' + "[" * LEVELS])
+def test_incomplete_documents_are_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        json.loads(text)
+
+
+def test_only_what_is_too_deep_is_left_out() -> None:
+    tricky = r'"\\\"]}[{", "\\", 1.5e3'
+    for levels in (0, 1, MOST_LEVELS - 2):
+        text = nested(levels, f"[{tricky}, {{}}]")
+        assert shallow(text) == text
+        json.loads(text)
+    inner = f'{{"before": [{tricky}], "deep": {nested(LEVELS, f"[{tricky}]")}, "after": {{"x": [{tricky}]}}}}'
+    found = json.loads(f"[{inner}, {tricky}]")
+    assert found[1:] == json.loads(f"[{tricky}]")
+    assert found[0]["before"] == found[0]["after"]["x"] == found[1:]
+    assert json.dumps(found[0]["deep"], separators=(",", ":")) == nested(MOST_LEVELS - 2, LEFT_OUT)
+
+
+def test_many_brackets_are_not_deep() -> None:
+    text = json.dumps([{"name": "[" * n, "ports": [[n], {}]} for n in range(MOST_LEVELS)])
+    assert shallow(text) is text
+    assert json.loads(text.encode())[-1]["ports"][0] == [MOST_LEVELS - 1]
+
+
+def test_the_operator_limits_them_before_it_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[object] = []
 
     def ran(coroutine: Coroutine[Any, Any, None]) -> None:
         coroutine.close()
-        limits.append(sys.getrecursionlimit())
+        read.append(json.loads(nested(LEVELS)))
 
+    json._default_decoder = json.JSONDecoder()  # type: ignore[attr-defined]
     monkeypatch.setattr(run, "forbid_core_dumps", lambda: None)
     monkeypatch.setattr(
         run, "from_environment", lambda environment: SimpleNamespace(log_level="INFO")
@@ -158,4 +182,4 @@ def test_the_operator_allows_them_before_it_reads(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(logs, "configure", lambda level: None)
     monkeypatch.setattr(uvloop, "run", ran)
     run.main()
-    assert limits[0] > 2 * MOST_LEVELS
+    assert read
