@@ -31,7 +31,7 @@ from quorum_node.security.tls.peers import check_revoked
 from quorum_node.security.tls.problems import CertificateProblem
 from quorum_node.security.tls.unreadable import UNREADABLE, read_certificate
 from quorum_node.server.transport.tls_files import TlsFiles
-from quorum_node.server.transport.verified_chain import intermediates
+from quorum_node.server.transport.verified_chain import authorities
 
 
 class PeerRejected(Exception):
@@ -50,15 +50,19 @@ class PeerIdentity:
 
 @dataclass(frozen=True, slots=True)
 class ShownChain:
-    """What a peer has proved in the handshake. `intermediates`: the authorities between its certificate and a trusted one."""
+    """What a peer has proved in the handshake. `intermediates`: the authorities between its certificate and a trusted one.
+
+    `trusted`: the authorities of the chain that this node trusts.
+    """
 
     certificate: x509.Certificate
     intermediates: tuple[x509.Certificate, ...] = ()
+    trusted: tuple[x509.Certificate, ...] = ()
 
     @property
     def not_after(self) -> float:
-        """When the first of them expires, in seconds since 1970."""
-        every = (self.certificate, *self.intermediates)
+        """When the first of them expires, in seconds since 1970. A certificate may outlive its issuer."""
+        every = (self.certificate, *self.intermediates, *self.trusted)
         return min(each.not_valid_after_utc.timestamp() for each in every)
 
 
@@ -75,11 +79,14 @@ def chain_of(
     certificate = certificate_in(connection.getpeercert(binary_form=True))
     if certificate is None:
         return None
+    anchors = () if trust is None else trust.certificates
     try:
-        return ShownChain(certificate, intermediates(connection, trust))
+        above = authorities(connection)
     except UNREADABLE as error:
         text = f"shows a chain that can't be read ({type(error).__name__})"
         raise PeerRejected(text) from None
+    between = tuple(each for each in above if each not in anchors)
+    return ShownChain(certificate, between, tuple(each for each in above if each in anchors))
 
 
 def certificate_in(der: bytes | None) -> x509.Certificate | None:

@@ -1,4 +1,4 @@
-"""The authorities between a peer's certificate and a trusted one, of the chain that OpenSSL has verified in the handshake.
+"""The authorities above a peer's certificate, of the chain that OpenSSL has verified in the handshake.
 
 Owns how Python is asked for that chain: by a method that is public since 3.13.
 """
@@ -8,18 +8,13 @@ from _ssl import ENCODING_DER
 
 from cryptography import x509
 
-from quorum_node.security.tls.key_pairs import TrustBundle
 from quorum_node.security.tls.unreadable import read_certificate
 
 
-def intermediates(
-    connection: ssl.SSLObject | ssl.SSLSocket, trust: TrustBundle | None
-) -> tuple[x509.Certificate, ...]:
-    """Those of a verified connection; none if a trusted authority has issued the certificate. Raises one of UNREADABLE."""
+def authorities(connection: ssl.SSLObject | ssl.SSLSocket) -> tuple[x509.Certificate, ...]:
+    """Those of a verified connection, from the issuer of the peer's certificate to a trusted one. Raises one of UNREADABLE."""
     _, *issuers = _verified(connection) or [b""]
-    found = tuple(map(read_certificate, issuers))
-    trusted = () if trust is None else trust.certificates
-    return tuple(each for each in found if each not in trusted)
+    return tuple(map(read_certificate, issuers))
 
 
 def _verified(connection: ssl.SSLObject | ssl.SSLSocket) -> list[bytes]:
