@@ -17,9 +17,9 @@ from quorum_operator.certificates.holders import Holder
 from quorum_operator.certificates.issuing import Pair
 from quorum_operator.certificates.pem import (
     Read,
+    TooMany,
     Unreadable,
     anchor_of,
-    count_of,
     key_fits,
     read,
     read_all,
@@ -31,8 +31,8 @@ CERTIFICATE, KEY, BUNDLE, KEYSTORE = "tls.crt", "tls.key", "ca.crt", "keystore.p
 AUTHORITY_CERTIFICATE, AUTHORITY_KEY = "ca.crt", "ca.key"
 
 
-MOST_CHAINED, MOST_BUNDLED = 10, 200
-"""Maximum number of certificates in a chain and in a bundle: members refuse more."""
+MOST_CHAINED = 10
+"""Maximum number of certificates in a chain: members refuse more."""
 
 STAYS = "Until then the certificates in use stay in use"
 """End of a message about an object that the user has to correct."""
@@ -103,10 +103,10 @@ def check_leaf(
     if isinstance(found, Problem):
         return found
     try:
-        if (count := count_of(data[CERTIFICATE])) > MOST_CHAINED:
-            text = f"{where}: members refuse {CERTIFICATE}: it has {count} certificates, more than {MOST_CHAINED}"
-            return Problem(Reason.REFUSED, f"{text}. {mended}")
-        chain = read_all(data[CERTIFICATE])
+        chain = read_all(data[CERTIFICATE], MOST_CHAINED)
+    except TooMany as error:
+        text = f"{where}: members refuse {CERTIFICATE}: {error}"
+        return Problem(Reason.REFUSED, f"{text}. {mended}")
     except Unreadable as error:
         text = f"{where} is incomplete: {CERTIFICATE}: {error}"
         return Problem(Reason.HALF_WRITTEN, f"{text}. {mended}")
@@ -194,9 +194,6 @@ def check_bundle(
     if data is None:
         return Problem(Reason.MISSING, f"{what} was deleted. {mended}")
     try:
-        if (count := count_of(data.get(key, b""))) > MOST_BUNDLED:
-            text = f"{what}: {key} holds {count} certificates, more than {MOST_BUNDLED}"
-            return Problem(Reason.HALF_WRITTEN, f"{text}. {mended}")
         found = read_all(data.get(key, b""))
     except Unreadable as error:
         return Problem(Reason.HALF_WRITTEN, f"{what}: {key}: {error}. {mended}")
@@ -214,12 +211,11 @@ def _pair(
             return Problem(Reason.HALF_WRITTEN, f"{text}. {mended}")
     name = certificate
     try:
-        if (count := count_of(data[certificate])) > MOST_BUNDLED:
-            text = f"{where}: {certificate} holds {count} certificates, more than {MOST_BUNDLED}"
-            return Problem(Reason.HALF_WRITTEN, f"{text}. {mended}")
         found = read(data[certificate])
         name = key
         fits = key_fits(data[key], found)
+    except TooMany as error:
+        return Problem(Reason.HALF_WRITTEN, f"{where}: {name}: {error}. {mended}")
     except Unreadable as error:
         return Problem(Reason.HALF_WRITTEN, f"{where} is incomplete: {name}: {error}. {mended}")
     if not fits:

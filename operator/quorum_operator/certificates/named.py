@@ -11,7 +11,7 @@ from typing import Any
 from quorum_operator.certificates import checks
 from quorum_operator.certificates.checks import Problem, Reason
 from quorum_operator.certificates.issuing import Pair
-from quorum_operator.certificates.pem import Read, Unreadable, count_of, read, read_all
+from quorum_operator.certificates.pem import Read, TooMany, Unreadable, read, read_all
 from quorum_operator.certificates.revoked import Revoked, revoked
 from quorum_operator.planner.certificates_seen import Trouble
 from quorum_operator.tls_crd import DNS_NAME, TlsIdentity, TlsSpec, TrustedCa
@@ -165,10 +165,10 @@ def _bundle(what: str, key: str, there: Object | None, most: int) -> tuple[Read,
     if not data.get(key, b"").strip():
         return Trouble("TrustedMissing", f"{what} has no {key}: {wanted}")
     try:
-        if count_of(data[key]) > most:
-            text = f"{what}: {key}: spec.tls.trustedCAs names more than {MOST_READ} certificates, usable or not. Remove some"
-            return Trouble("TooMany", f"{text}. {checks.STAYS}")
-        found = read_all(data[key])
+        found = read_all(data[key], most)
+    except TooMany:
+        text = f"{what}: {key}: spec.tls.trustedCAs names more than {MOST_READ} certificates, usable or not. Remove some"
+        return Trouble("TooMany", f"{text}. {checks.STAYS}")
     except Unreadable as error:
         return Trouble("TrustedUnreadable", f"{what}: {key}: {error}. {checks.STAYS}")
     if not found:

@@ -2,13 +2,14 @@
 is limited.
 """
 
+import base64
 import time
 from typing import Any
 
 import pytest
 
 from quorum_node.security.tls.revocation import RevokedCertificates, load_revoked
-from quorum_operator.certificates import checks, holders, issuing, named, pem, revoked
+from quorum_operator.certificates import checks, holders, issuing, named, pem, revoked, store
 from quorum_operator.certificates.checks import Problem, Reason
 from quorum_operator.certificates.named import NamedObjects
 from quorum_operator.certificates.pem import Read, Unreadable, read_all
@@ -60,8 +61,8 @@ def test_authorities_beyond_the_limit_are_not_parsed(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(named, "MOST_READ", 3)
     parsed: list[int] = []
 
-    def counted(text: str | bytes) -> tuple[Read, ...]:
-        found = read_all(text)
+    def counted(text: str | bytes, most: int) -> tuple[Read, ...]:
+        found = read_all(text, most)
         parsed.append(len(found))
         return found
 
@@ -90,7 +91,7 @@ def test_bundle_that_members_would_refuse_is_not_parsed(
     key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pem, "_read", lambda block: pytest.fail("parsed"))
-    many = (AUTHORITY.certificate.pem * (checks.MOST_BUNDLED + 1)).encode()
+    many = (AUTHORITY.certificate.pem * (pem.MOST_BUNDLED + 1)).encode()
     data = {key: many, checks.KEY: AUTHORITY.key_pem.encode()}
     if key == checks.CERTIFICATE:
         found: object = checks.check_given("Secret space/mine", data, NOW_S)
@@ -98,4 +99,15 @@ def test_bundle_that_members_would_refuse_is_not_parsed(
         found = checks.check_bundle("ConfigMap space/demo-trust", data)
     assert isinstance(found, Problem)
     assert found.reason is Reason.HALF_WRITTEN
-    assert "holds 201 certificates, more than 200" in found.message
+    assert "it has 201 certificates, more than 200" in found.message
+
+
+def test_issued_pair_that_members_would_refuse_is_not_parsed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Others write this Secret: an issuer, or who may edit it."""
+    many = (PAIR.certificate.pem * (pem.MOST_BUNDLED + 1)).encode()
+    data = {checks.CERTIFICATE: many, checks.KEY: PAIR.key_pem.encode()}
+    encoded = {key: base64.b64encode(value).decode() for key, value in data.items()}
+    monkeypatch.setattr(pem, "_read", lambda block: pytest.fail("parsed"))
+    assert store.pair_in({"data": encoded}) is None

@@ -3,7 +3,7 @@
 import pytest
 
 from quorum_operator.certificates import issuing, pem
-from quorum_operator.certificates.pem import Unreadable, load_key, read_all
+from quorum_operator.certificates.pem import TooMany, Unreadable, load_key, read_all
 from quorum_operator.desired.names import Owner
 
 OWNER = Owner("demo", "space", "uid")
@@ -34,7 +34,9 @@ def test_text_around_certificates_and_other_blocks_are_ignored() -> None:
     key = "-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n"
     text = f"the first:\r\n{FIRST}{key}-----END CERTIFICATE-----\n{SECOND.strip()}"
     assert [each.pem for each in read_all(text)] == [FIRST, SECOND]
-    assert pem.count_of(text) == 2
+    assert len(read_all(text, 2)) == 2
+    with pytest.raises(TooMany, match="it has 2 certificates, more than 1"):
+        read_all(text, 1)
 
 
 def test_key_is_loaded_once_and_another_one_again(monkeypatch: pytest.MonkeyPatch) -> None:
