@@ -23,7 +23,7 @@ async def read_hosts(
     api: Reads, members: tuple[Incarnation, ...], copies: Reads | None = None
 ) -> dict[Place, HostFacts]:
     """Hosts of members that should run and are not ready. A host that is ready in the cache is not read again: a
-    stale cache delays detection, and no step is based on a ready host.
+    stale cache delays detection, and no step is based on a ready host alone.
     """
     host_by_place = {
         (each.node_id, each.number): host

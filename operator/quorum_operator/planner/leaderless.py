@@ -93,7 +93,11 @@ def _others_restart(at: Situation, each: Incarnation) -> str | None:
     works = False
     for other in at.current:
         pod = other.pod
-        if other is each or pod is None or other.failed is not None or _host_is_away(other):
+        if other is each or not _should_run(other) or _host_is_away(other):
+            continue
+        if pod is None:
+            if other.not_made is None:
+                return f"the pod of {other.name} is being created"
             continue
         if pod.deleting and not pod.held_by:
             return f"{pod.name} is terminating"
@@ -109,9 +113,12 @@ def _others_restart(at: Situation, each: Incarnation) -> str | None:
     return None
 
 
+def _should_run(each: Incarnation) -> bool:
+    return each.failed is None and each.stopped is None and each.replicas > 0
+
+
 def _runs(each: Incarnation) -> bool:
-    pod = each.pod
-    usable = each.failed is None and each.stopped is None and not _host_is_away(each)
+    pod, usable = each.pod, _should_run(each) and not _host_is_away(each)
     return usable and pod is not None and pod.running and not pod.deleting
 
 

@@ -114,7 +114,9 @@ class Answers:
         replica = process.disk.replica
         assert replica is not None
         leader = quorum.leader if quorum.leader in quorum.contact() else None
-        role = Role.FOLLOWER if key in quorum.voters else Role.OBSERVER
+        follows = leader is not None and key in quorum.contact()
+        voter = Role.FOLLOWER if follows else Role.UNATTACHED
+        role = voter if key in quorum.voters else Role.OBSERVER
         held = sorted(replica.voters)
         return NodeDescription(
             node_id=key.id,

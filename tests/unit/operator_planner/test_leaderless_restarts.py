@@ -6,7 +6,7 @@ import pytest
 
 from quorum_node.exit_codes import ExitCode
 from quorum_operator.planner.harm import harm
-from quorum_operator.planner.noticed import Refusal
+from quorum_operator.planner.noticed import NotMade, Refusal
 from quorum_operator.planner.observed import (
     FailureLatch,
     HeldLog,
@@ -74,6 +74,10 @@ def test_member_that_does_not_answer_is_restarted_first_and_then_one_at_a_time()
         assert restarted(leaderless(member(1, stale=True), second, again)) == following
     going = member(3, deleting=True)
     assert restarted(leaderless(member(1, stale=True), second, going)) is None
+    gone = replace(member(3), pod=None)
+    assert restarted(leaderless(member(1, stale=True), second, gone)) is None
+    refused = replace(gone, not_made=NotMade("Forbidden", "quota"))
+    assert restarted(leaderless(member(1, stale=True), second, refused)) == "q-1-1-0"
     pinned = member(3, deleting=True, held_by=("x/y",))
     assert restarted(leaderless(member(1, stale=True), second, pinned)) == "q-1-1-0"
 
