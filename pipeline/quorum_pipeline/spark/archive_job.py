@@ -97,8 +97,7 @@ class ArchiveJob:
                 progress(at)
                 if at < end:
                     continue
-            else:
-                origin.check_end()
+            origin.check_end()
             if self.every_seconds is None:
                 return
             if self.merging is not None and time.monotonic() >= merge_at:
