@@ -157,16 +157,17 @@ def test_kill_at_any_step_loses_nothing(
                 raise PipelineError("killed")
             do(*given)
 
+        def renamed(*given: Any, step: Any = step) -> None:
+            step(rename, *given)
+
+        def deleted(name: str, step: Any = step) -> None:
+            step(_delete_one, name, step)
+
+        ended = True
         with monkeypatch.context() as patch:
-            patch.setattr(os, "rename", lambda *given, step=step: step(rename, *given))
-            ended = True
+            patch.setattr(os, "rename", renamed)
             try:
-                retire(
-                    reader,
-                    reader.ranges(),
-                    keep_seconds,
-                    lambda name, step=step: step(_delete_one, name, step),
-                )
+                retire(reader, reader.ranges(), keep_seconds, deleted)
             except PipelineError:
                 ended = False
         assert reader.contents().end == end
