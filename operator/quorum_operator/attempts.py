@@ -11,10 +11,14 @@ from quorum_operator.planner.noticed import Refusal
 from quorum_operator.planner.refusals import CONTESTED
 
 DONE_FIRST_S = 0.1
-DONE_MOST_S = 300.0
-"""Pause between two executions of the same step."""
+DONE_MOST_S = 45.0
+"""Longest pause between two executions of the same step."""
+RESTARTED_MOST_S = 300.0
+"""The same for restarts of a pod."""
 REMEMBERED_S = 60.0
 """A step that was not tried for this long beyond its delay starts again without a delay."""
+CONTESTED_FOR_S = 10.0
+"""A step that was not executed again for this long beyond its pause has its effect: nobody reverts it any more."""
 CONTESTED_TIMES = 6
 """Number of executions after which a step is reported as having no lasting effect."""
 
@@ -61,19 +65,28 @@ class Attempts:
         return tuple(
             _refusal(each)
             for each in entries.values()
-            if each.refused is not None or each.retry_at > now or each.times >= CONTESTED_TIMES
+            if each.refused is not None or each.retry_at > now or _is_contested(each, now)
         )
 
-    def done(self, generation: int, step: str, subject: str, now: float, value: str = "") -> int:
+    def done(
+        self,
+        generation: int,
+        step: str,
+        subject: str,
+        now: float,
+        value: str = "",
+        most_s: float = DONE_MOST_S,
+    ) -> int:
         """Record an execution. Returns the number of executions in a row.
 
-        `value`: what was written. A different value counts as new work, not as a repetition.
+        `value`: what was written. A different value counts as new work, not as a repetition. `most_s`: the longest pause
+        until the next one.
         """
         entry = self._entry(generation, step, subject, now)
         if entry.refused is not None or entry.value != value:
             entry.refused, entry.times, entry.since, entry.value = None, 0, now, value
         entry.times, entry.last_at = entry.times + 1, now
-        entry.retry_at = now + delay_s(entry.times, DONE_FIRST_S, DONE_MOST_S)
+        entry.retry_at = now + delay_s(entry.times, DONE_FIRST_S, most_s)
         return entry.times
 
     def refused(self, generation: int, step: str, refused: Refused, now: float) -> int:
@@ -101,6 +114,10 @@ class Attempts:
     def _entry(self, generation: int, step: str, subject: str, now: float) -> _Entry:
         entries = self._of(generation)
         return entries.setdefault((step, subject), _Entry(step, subject, now, now))
+
+
+def _is_contested(each: _Entry, now: float) -> bool:
+    return each.times >= CONTESTED_TIMES and now <= each.retry_at + CONTESTED_FOR_S
 
 
 def _refusal(each: _Entry) -> Refusal:

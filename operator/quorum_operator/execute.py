@@ -309,6 +309,8 @@ class Executor:
         spec, notes = body["spec"], body["metadata"]["annotations"]
         policy = "persistentVolumeClaimRetentionPolicy"
         note = names.ANNOTATION_TEMPLATE.replace("/", "~1")
+        if each.replicas == 0 and spec[policy]["whenDeleted"] == "Retain":
+            await self._claims.disown(each)
         made = await self._api.patch(
             self._set(step.target.name),
             [
@@ -362,10 +364,15 @@ class Executor:
         notes: dict[str, str | None] = {names.ANNOTATION_STOPPED: why}
         each = self._incarnation(target.name)
         await self._claims.mark_stopped(each, why)
+        # Another client may have set that a stopped member loses its claim.
+        stop: dict[str, Any] = {
+            "replicas": 0,
+            "persistentVolumeClaimRetentionPolicy": {"whenScaled": "Retain"},
+        }
         if each.failed is not None and each.failed.reason not in CIRCUMSTANCES:
             # A proven failure is never revoked, so no newer observation can contradict it.
-            return await self._annotate(target, notes, replicas=0)
-        return await self._annotate_as_seen(target, notes, replicas=0)
+            return await self._annotate(target, notes, **stop)
+        return await self._annotate_as_seen(target, notes, **stop)
 
     async def _latch(self, target: steps.Target, latch: FailureLatch) -> Outcome:
         notes: dict[str, str | None] = {names.ANNOTATION_FAILED: facts.latch_text(latch)}

@@ -5,10 +5,8 @@ called in turn by IP; the leader address reported by a node is never used. Expec
 exceptions.
 """
 
-from typing import TypeVar
-
 import httpx
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from quorum_node.api import ErrorCode
 from quorum_node.reassignment_api import (
@@ -23,7 +21,9 @@ from quorum_operator.admin_call import (
     CHANGE_TIMEOUT_MS,
     NO_ANSWER,
     Answer,
+    M,
     call,
+    document,
     malformed,
 )
 from quorum_operator.planner.reassignment import (
@@ -37,8 +37,8 @@ from quorum_operator.planner.reassignment import (
 from quorum_operator.pod_client import PodClient
 
 DESCRIBE_TIMEOUT_MS = 2000
-
-M = TypeVar("M", bound=BaseModel)
+MOST_BYTES = 4 << 20
+"""Limit of an answer: 1000 partitions with long names and 100 replicas each, and 10000 brokers."""
 
 
 class PartitionClient:
@@ -104,12 +104,14 @@ class PartitionClient:
         self, ip: str, path: str, token: str, body: BaseModel, timeout_ms: int, model: type[M]
     ) -> M | Answer:
         content = body.model_dump_json(by_alias=True)
-        answer = await call(self._pod_client, "POST", ip, path, token, content, timeout_ms)
+        answer = await call(
+            self._pod_client, "POST", ip, path, token, content, timeout_ms, MOST_BYTES
+        )
         if isinstance(answer, Answer):
             return answer
         try:
-            return model.model_validate_json(answer.content)
-        except ValidationError:
+            return document(model, answer)
+        except ValueError:
             return malformed(answer)
 
 

@@ -1,9 +1,11 @@
 """Calls pods by IP address. Pods of a quorum with certificates have to prove their DNS name.
 
 Owns the client side of TLS: the operator's certificate, its trusted authorities, and the expected name at an address.
-If another pod has the address by now, the name does not match and the call fails.
+If another pod has the address by now, the name does not match and the call fails. Owns the limits of an answer as
+well: a pod runs an image that the owner of its quorum chooses, and the operator serves all quorums.
 """
 
+import asyncio
 import os
 import ssl
 from collections.abc import Mapping
@@ -11,6 +13,11 @@ from collections.abc import Mapping
 import httpx
 
 from quorum_operator.desired.names import ADMIN_PORT, SECURE_ADMIN_PORT
+
+MOST_BYTES = 1 << 20
+"""Limit of an answer. The description of a quorum with a thousand observers has a third of it."""
+_PLAIN = {"Accept-Encoding": "identity"}
+"""A small compressed answer could be a large one."""
 
 
 class PodClient:
@@ -31,18 +38,29 @@ class PodClient:
         params: Mapping[str, str] | None = None,
         headers: Mapping[str, str] | None = None,
         content: str | None = None,
+        most_bytes: int = MOST_BYTES,
     ) -> httpx.Response:
-        """Call the process at `ip`. Raises httpx.HTTPError."""
+        """Call the process at `ip`. Returns status and content. Raises httpx.HTTPError, also if the content has more than
+        `most_bytes` or is not complete within the timeout for reads.
+        """
         request = self.http.build_request(
             method,
             self.url_of(ip, path),
             params=dict(params or {}) or None,
-            headers=dict(headers or {}),
+            headers={**_PLAIN, **(headers or {})},
             content=content,
             timeout=timeout,
             extensions=self._extensions(ip),
         )
-        return await self.http.send(request)
+        answer = await self.http.send(request, stream=True)
+        try:
+            async with asyncio.timeout(timeout.read):
+                found = await _content(answer, most_bytes)
+        except TimeoutError as error:
+            raise httpx.ReadTimeout("the answer is not complete", request=request) from error
+        finally:
+            await answer.aclose()
+        return httpx.Response(answer.status_code, content=found, request=request)
 
     def url_of(self, ip: str, path: str) -> str:
         """URL of a pod's admin API; an IPv6 address is in brackets."""
@@ -71,6 +89,18 @@ class TlsPodClient(PodClient):
 
     def _extensions(self, ip: str) -> dict[str, object]:
         return {"sni_hostname": self._names.get(ip, self._shared)}
+
+
+async def _content(answer: httpx.Response, most_bytes: int) -> bytes:
+    """The content as it was sent: not decompressed. Raises httpx.ReadError if it has more than `most_bytes`."""
+    found = bytearray()
+    assert isinstance(answer.stream, httpx.AsyncByteStream)
+    async for part in answer.stream:
+        found += part
+        if len(found) > most_bytes:
+            text = f"the answer has more than {most_bytes} bytes"
+            raise httpx.ReadError(text, request=answer.request)
+    return bytes(found)
 
 
 def url_of(ip: str, path: str, scheme: str = "http", port: int = ADMIN_PORT) -> str:

@@ -16,8 +16,10 @@ _DECIMAL = {
     "": Fraction(1),
     **{letter: Fraction(1000**power) for power, letter in enumerate("kMGTPE", 1)},
 }
+_MOST_CHARS = 100
+"""Longer texts are no quantity here. They come from specs, and the operator serves the quorums of all users in one loop."""
 _QUANTITY = re.compile(
-    r"([+-]?(?:\d+\.?\d*|\.\d+))(?:([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?\d{1,3}))?", re.ASCII
+    r"([+-]?(?:\d+(?:\.\d*)?|\.\d+))(?:([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?\d{1,3}))?", re.ASCII
 )
 
 _WHOLE = re.compile("[0-9]{1,18}")
@@ -27,7 +29,7 @@ _WHOLE = re.compile("[0-9]{1,18}")
 @lru_cache(maxsize=256)
 def value_of(text: str) -> Fraction | None:
     """The exact value; None for an invalid quantity."""
-    found = _QUANTITY.fullmatch(text.strip())
+    found = _QUANTITY.fullmatch(text.strip()) if len(text) <= _MOST_CHARS else None
     if found is None:
         return None
     number, suffix, exponent = found.groups()
@@ -43,8 +45,9 @@ def whole_number(text: str | None) -> int | None:
 
 
 def canonical(quantity: str | int | float) -> str:
-    """The canonical form as the API server writes it: with the largest suffix that gives a whole number."""
-    return _canonical(str(quantity).strip())
+    """The canonical form as the API server writes it: with the largest suffix that gives a whole number. Any other text is unchanged."""
+    text = str(quantity).strip()
+    return _canonical(text) if len(text) <= _MOST_CHARS else text
 
 
 # Each comparison of an object with the wanted one asks for the same few texts.

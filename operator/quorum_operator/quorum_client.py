@@ -10,9 +10,9 @@ import asyncio
 from dataclasses import dataclass
 
 import httpx
-from pydantic import ValidationError
 
 from quorum_node.api import (
+    MAX_VOTERS,
     AddVoterRequest,
     EndpointModel,
     NodeDescription,
@@ -20,7 +20,7 @@ from quorum_node.api import (
     ReplicaStatus,
     ResignRequest,
 )
-from quorum_operator.admin_call import CHANGE_TIMEOUT_MS, Answer, call, limit
+from quorum_operator.admin_call import CHANGE_TIMEOUT_MS, Answer, call, document, limit
 from quorum_operator.desired.names import CONTROLLER_PORT
 from quorum_operator.planner.certificates_seen import LoadedCertificates
 from quorum_operator.planner.observed import (
@@ -99,10 +99,10 @@ class QuorumClient:
             answer = await self._pod_client.request(
                 "GET", ip, "/v1/node", timeout=limit(REPORT_TIMEOUT_S)
             )
-            description = NodeDescription.model_validate_json(answer.content)
-        except (httpx.HTTPError, ValidationError):
+            description = document(NodeDescription, answer)
+        except (httpx.HTTPError, ValueError):
             return None
-        if description.node_id != node_id:
+        if description.node_id != node_id or len(description.voters or ()) > MAX_VOTERS:
             return None
         return NodeReport(
             uuid=description.replica_uuid,
@@ -158,9 +158,10 @@ class QuorumClient:
             )
             if answer.status_code != 200:
                 return None
-            return QuorumDescription.model_validate_json(answer.content)
-        except (httpx.HTTPError, ValidationError):
+            description = document(QuorumDescription, answer)
+        except (httpx.HTTPError, ValueError):
             return None
+        return description if len(description.voters) <= MAX_VOTERS else None
 
     async def takes_token(self, ip: str, token: str) -> bool | None:
         """Whether the node at `ip` accepts this admin token; None if unknown. Uses a route that no node serves,

@@ -14,7 +14,7 @@ from typing import Any
 import structlog
 from pydantic import ValidationError
 
-from quorum_operator.attempts import Refused
+from quorum_operator.attempts import DONE_MOST_S, RESTARTED_MOST_S, Refused
 from quorum_operator.backup_keeper import BackupKeeper, has_backups
 from quorum_operator.certificate_keeper import CertificateKeeper, close
 from quorum_operator.crd import PLURAL, MetadataQuorumSpec
@@ -45,6 +45,7 @@ from quorum_operator.planner.step import (
     GuardDrains,
     RecordTlsStage,
     RecordUpdate,
+    RestartMember,
     Step,
     UpdateMember,
     Wait,
@@ -309,7 +310,8 @@ class Reconciler:
         if outcome.changed:
             refused = {each.subject for each in outcome.refused}
             done = [each for each in subjects_of(seen, step) if each not in refused]
-            times += [attempts.done(*of, each, now, value_of(step)) for each in done]
+            most_s = RESTARTED_MOST_S if isinstance(step, RestartMember) else DONE_MOST_S
+            times += [attempts.done(*of, each, now, value_of(step), most_s) for each in done]
         return min(times, default=1)
 
     async def _observe(

@@ -16,6 +16,7 @@ from quorum_node.exit_codes import ExitCode
 from quorum_operator import handlers, logs
 from quorum_operator.application import Application
 from quorum_operator.backoff import delay_s
+from quorum_operator.kube.depth import allow_all_depths
 from quorum_operator.settings import Settings, from_environment
 
 STEADY_S = 60.0
@@ -31,6 +32,7 @@ _log = structlog.get_logger("quorum_operator")
 def main() -> None:
     """Run until SIGTERM or SIGINT."""
     forbid_core_dumps()
+    allow_all_depths()
     try:
         settings = from_environment(os.environ)
     except ValueError as error:

@@ -4,6 +4,7 @@ Owns the connections, and the mapping to httpx's errors. httpx's own transport i
 CPU per call, which would be most of the CPU of an operator with many quorums.
 """
 
+import asyncio
 import ssl
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
@@ -36,7 +37,9 @@ class Transport(httpx.AsyncBaseTransport):
         self._session: aiohttp.ClientSession | None = None
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Send one request. Raises httpx.TransportError."""
+        """Send one request. Raises httpx.TransportError, also if the head of the answer is not complete within the times
+        for connecting and for one read: a server could send interim answers without end.
+        """
         limits: dict[str, float | None] = request.extensions.get("timeout", {})
         content = await request.aread()
         headers = [pair for pair in request.headers.multi_items() if pair[0] not in _OF_CONNECTION]
@@ -44,16 +47,17 @@ class Transport(httpx.AsyncBaseTransport):
             total=None, sock_connect=limits.get("connect"), sock_read=limits.get("read")
         )
         with _errors_of(request):
-            answer = await self._opened().request(
-                request.method,
-                URL(str(request.url), encoded=True),
-                headers=headers,
-                data=content or None,
-                allow_redirects=False,
-                timeout=timeout,
-                proxy=self._proxy_of(request.url),
-                server_hostname=request.extensions.get("sni_hostname"),
-            )
+            async with asyncio.timeout(_sum(timeout.sock_connect, timeout.sock_read)):
+                answer = await self._opened().request(
+                    request.method,
+                    URL(str(request.url), encoded=True),
+                    headers=headers,
+                    data=content or None,
+                    allow_redirects=False,
+                    timeout=timeout,
+                    proxy=self._proxy_of(request.url),
+                    server_hostname=request.extensions.get("sni_hostname"),
+                )
         return httpx.Response(
             answer.status,
             headers=list(answer.raw_headers),
@@ -114,6 +118,12 @@ def _errors_of(request: httpx.Request) -> Iterator[None]:
         raise httpx.ConnectError(_text(error), request=request) from error
     except (aiohttp.ClientError, OSError) as error:
         raise httpx.ReadError(_text(error), request=request) from error
+
+
+def _sum(*limits: float | None) -> float | None:
+    """The limits together; None if one of them is missing."""
+    given = [each for each in limits if each is not None]
+    return sum(given) if len(given) == len(limits) else None
 
 
 def _text(error: BaseException) -> str:

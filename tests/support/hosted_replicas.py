@@ -6,6 +6,7 @@ Runs in a loop, usually one with virtual time. Owns the wiring. The tests check 
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 from quorum_node.broker.batch import Batch
 from quorum_node.broker.errors import BrokerError
@@ -220,6 +221,13 @@ class HostedReplicas:
         self.replicas.start(self.cluster.image, self.refused.append)
         if is_awaited:
             self.threads.finish()
+
+    def register_directories(self) -> tuple[UUID, ...]:
+        """Tell the cluster which directories this broker has; their ids."""
+        ids = self.directories.online_ids
+        self.cluster.change(ME, log_dirs=ids)
+        self.replicas.apply(self.cluster.image)
+        return ids
 
     def create(self, name: str, *replicas: tuple[int, ...], **configs: str) -> HostedReplica:
         """A topic, by default of one partition on this broker; its first replica."""

@@ -19,6 +19,7 @@ from quorum_operator.certificates.pem import (
     Read,
     Unreadable,
     anchor_of,
+    count_of,
     key_fits,
     read,
     read_all,
@@ -29,6 +30,9 @@ from quorum_operator.desired.names import Owner
 CERTIFICATE, KEY, BUNDLE, KEYSTORE = "tls.crt", "tls.key", "ca.crt", "keystore.pem"
 AUTHORITY_CERTIFICATE, AUTHORITY_KEY = "ca.crt", "ca.key"
 
+
+MOST_CHAINED, MOST_BUNDLED = 10, 200
+"""Maximum number of certificates in a chain and in a bundle: members refuse more."""
 
 STAYS = "Until then the certificates in use stay in use"
 """End of a message about an object that the user has to correct."""
@@ -99,6 +103,9 @@ def check_leaf(
     if isinstance(found, Problem):
         return found
     try:
+        if (count := count_of(data[CERTIFICATE])) > MOST_CHAINED:
+            text = f"{where}: members refuse {CERTIFICATE}: it has {count} certificates, more than {MOST_CHAINED}"
+            return Problem(Reason.REFUSED, f"{text}. {mended}")
         chain = read_all(data[CERTIFICATE])
     except Unreadable as error:
         text = f"{where} is incomplete: {CERTIFICATE}: {error}"
@@ -187,6 +194,9 @@ def check_bundle(
     if data is None:
         return Problem(Reason.MISSING, f"{what} was deleted. {mended}")
     try:
+        if (count := count_of(data.get(key, b""))) > MOST_BUNDLED:
+            text = f"{what}: {key} holds {count} certificates, more than {MOST_BUNDLED}"
+            return Problem(Reason.HALF_WRITTEN, f"{text}. {mended}")
         found = read_all(data.get(key, b""))
     except Unreadable as error:
         return Problem(Reason.HALF_WRITTEN, f"{what}: {key}: {error}. {mended}")
@@ -204,6 +214,9 @@ def _pair(
             return Problem(Reason.HALF_WRITTEN, f"{text}. {mended}")
     name = certificate
     try:
+        if (count := count_of(data[certificate])) > MOST_BUNDLED:
+            text = f"{where}: {certificate} holds {count} certificates, more than {MOST_BUNDLED}"
+            return Problem(Reason.HALF_WRITTEN, f"{text}. {mended}")
         found = read(data[certificate])
         name = key
         fits = key_fits(data[key], found)

@@ -11,7 +11,7 @@ from typing import Any
 from quorum_operator.certificates import checks
 from quorum_operator.certificates.checks import Problem, Reason
 from quorum_operator.certificates.issuing import Pair
-from quorum_operator.certificates.pem import Read, Unreadable, read, read_all
+from quorum_operator.certificates.pem import Read, Unreadable, count_of, read, read_all
 from quorum_operator.certificates.revoked import Revoked, revoked
 from quorum_operator.planner.certificates_seen import Trouble
 from quorum_operator.tls_crd import DNS_NAME, TlsIdentity, TlsSpec, TrustedCa
@@ -21,6 +21,8 @@ Object = dict[str, Any]
 _DNS_NAME = re.compile(DNS_NAME)
 MOST_TRUSTED = 64
 """Maximum number of certificates in `spec.tls.trustedCAs`, because each holder's Secret contains all of them."""
+MOST_READ = 512
+"""Maximum number of certificates that are parsed to find those, because the operator serves all quorums in one loop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,14 +135,15 @@ def _trusted(
     space: str, sources: list[TrustedCa], found: tuple[Object | None, ...], now: float
 ) -> tuple[tuple[Read, ...], bool, tuple[Trouble, ...]]:
     good: dict[str, Read] = {}
-    is_complete, troubles = True, []
+    is_complete, troubles, left = True, [], MOST_READ
     for source, there in zip(sources, found, strict=False):
         what = f"{source.kind} {space}/{source.name}"
-        parsed = _bundle(what, source.key, there)
+        parsed = _bundle(what, source.key, there, left)
         if isinstance(parsed, Trouble):
             is_complete = False
             troubles.append(parsed)
             continue
+        left -= len(parsed)
         for each in parsed:
             trouble = _why_not(what, source.key, each, now)
             if trouble is not None:
@@ -153,7 +156,8 @@ def _trusted(
     return tuple(good.values()), is_complete, tuple(troubles)
 
 
-def _bundle(what: str, key: str, there: Object | None) -> tuple[Read, ...] | Trouble:
+def _bundle(what: str, key: str, there: Object | None, most: int) -> tuple[Read, ...] | Trouble:
+    """`most`: number of certificates that may be parsed."""
     wanted = f"spec.tls.trustedCAs names it for {key}, which has to hold CA certificates in PEM. {checks.STAYS}"
     data = checks.data_of(there)
     if data is None:
@@ -161,6 +165,9 @@ def _bundle(what: str, key: str, there: Object | None) -> tuple[Read, ...] | Tro
     if not data.get(key, b"").strip():
         return Trouble("TrustedMissing", f"{what} has no {key}: {wanted}")
     try:
+        if count_of(data[key]) > most:
+            text = f"{what}: {key}: spec.tls.trustedCAs names more than {MOST_READ} certificates, usable or not. Remove some"
+            return Trouble("TooMany", f"{text}. {checks.STAYS}")
         found = read_all(data[key])
     except Unreadable as error:
         return Trouble("TrustedUnreadable", f"{what}: {key}: {error}. {checks.STAYS}")

@@ -24,6 +24,10 @@ Object = dict[str, Any]
 
 MOST_BYTES = 512 * 1024
 """Maximum size of the file. A Secret is limited to 1 MiB and also contains the key pair and the bundle."""
+MOST_READ_BYTES = 2 * MOST_BYTES
+"""Maximum size of the texts that are parsed for it, with the words around lists: the operator serves all quorums in one loop, and a MiB of
+serials takes 0.3 s.
+"""
 _MOST_DIGITS = 40
 """Maximum length of a serial: 20 octets (RFC 5280, section 4.1.2.2)."""
 _FIRST_LINE = "# Revoked certificates, as spec.tls.revoked says\n"
@@ -50,7 +54,7 @@ class Revoked:
 
     def beside(self, earlier: Iterable[str]) -> "Revoked":
         """Return the union of this and the contents of earlier files; unreadable files are skipped."""
-        found = [_parts(each) for each in earlier if _is_readable(each)]
+        found = [_parts(each) for each in set(earlier) if _is_readable(each)]
         serials = self.serials.union(*(each.serials for each in found))
         return Revoked(serials, self.lists.union(*(each.lists for each in found)), self.is_complete)
 
@@ -67,18 +71,26 @@ def revoked(
     serials = {each for each in requested if len(each) <= _MOST_DIGITS}
     lists: set[str] = set()
     troubles = [_too_long(each) for each in sorted(requested - serials)]
-    at_once = frozenset(serials)
+    at_once, left = frozenset(serials), MOST_READ_BYTES
     for source, there in zip(spec.lists or (), found, strict=False):
         what = f"{source.kind} {space}/{source.name}"
-        parsed = _read(what, source.key, there)
-        if isinstance(parsed, Trouble):
-            troubles.append(parsed)
+        content: bytes | Revoked | Trouble = _content(what, source.key, there)
+        if isinstance(content, bytes):
+            left -= len(content)
+            if left < 0:
+                break
+            content = _read(f"{what}: {source.key}", content)
+        if isinstance(content, Trouble):
+            troubles.append(content)
         else:
-            serials |= parsed.serials
-            lists |= parsed.lists
+            serials |= content.serials
+            lists |= content.lists
     made = Revoked(frozenset(serials), frozenset(lists), not troubles)
-    if len(made.text.encode()) > MOST_BYTES:
-        text = f"what spec.tls.revoked names is longer than {MOST_BYTES} bytes in total: name fewer or shorter lists, or fewer serials. {_STAYS}"
+    if left < 0 or len(made.text.encode()) > MOST_BYTES:
+        text = (
+            f"what spec.tls.revoked names is longer than {MOST_BYTES} bytes in total, or {MOST_READ_BYTES} bytes with the text "
+            f"around lists: name fewer or shorter lists, or fewer serials. {_STAYS}"
+        )
         troubles.append(Trouble("RevokedTooLong", text))
         # Serials are typed by people in a hurry, so they take effect even if the lists are invalid.
         made = Revoked(at_once, is_complete=False)
@@ -95,7 +107,7 @@ def file_for(wanted: Revoked | None, earlier: Iterable[str]) -> str | None:
     return kept if len(kept.encode()) <= MOST_BYTES else wanted.text
 
 
-def _read(what: str, key: str, there: Object | None) -> Revoked | Trouble:
+def _content(what: str, key: str, there: Object | None) -> bytes | Trouble:
     requirement = f"spec.tls.revoked names it for {key}, which has to hold revocation lists (CRL) in PEM, or serials. {_STAYS}"
     data = checks.data_of(there)
     if data is None:
@@ -103,13 +115,16 @@ def _read(what: str, key: str, there: Object | None) -> Revoked | Trouble:
     if key not in data:
         return Trouble("RevokedMissing", f"{what} has no {key}: {requirement}")
     content = data[key]
-    if content.strip() and not content.endswith(b"\n"):
-        content += b"\n"  # An object is written atomically, so a missing final newline does not mean truncation.
+    # An object is written atomically, so a missing final newline does not mean truncation.
+    return content + b"\n" if content.strip() and not content.endswith(b"\n") else content
+
+
+def _read(what: str, content: bytes) -> Revoked | Trouble:
     try:
-        load_revoked(content, f"{what}: {key}")
+        load_revoked(content, what)
         return _parts(content.decode())
     except UnicodeDecodeError:
-        return Trouble("RevokedUnreadable", f"{what}: {key} is not text. {_STAYS}")
+        return Trouble("RevokedUnreadable", f"{what} is not text. {_STAYS}")
     except CertificateProblem as error:
         return Trouble("RevokedUnreadable", f"{error}. {_STAYS}")
 

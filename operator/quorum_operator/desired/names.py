@@ -82,6 +82,9 @@ ANNOTATION_BROKERS_RENEWED = f"{PREFIX}/brokers-renewed"
 
 REQUEST_ANNOTATIONS = (ANNOTATION_ROTATE, ANNOTATION_BROKERS_TRUST, ANNOTATION_BROKERS_RENEWED)
 
+RETENTION_FIELD = "spec.persistentVolumeClaimRetentionPolicy"
+"""Path of the field of a StatefulSet that decides what happens to its claim."""
+
 CONTAINER = "node"
 """Name of a member's container. Its pod may have others, which an admission webhook has injected."""
 

@@ -88,8 +88,8 @@ def properties_at(stage: TlsStage) -> dict[str, str]:
 
 
 def volume(member: str) -> dict[str, Any]:
-    """The volume with the member's key pair and bundle. It is mounted as a whole and optional, so that a missing key
-    does not keep the pod from starting.
+    """The volume with the member's key pair and bundle. All keys of the Secret are mounted, so that a missing one does
+    not keep the pod from starting. The pod waits for the Secret itself.
     """
     return {"name": "tls", "secret": {"secretName": f"{member}-tls", "defaultMode": 0o440}}
 

@@ -74,6 +74,22 @@ class ClaimWriter:
         await self._api.merge(path, {"metadata": body})
         return True
 
+    async def disown(self, each: Incarnation) -> None:
+        """Remove a member's StatefulSet from the owners of its claim. The StatefulSet controller does that only while
+        there is a pod.
+        """
+        if each.claim is None:
+            return
+        path = self._path(each.claim.name)
+        found = await self._api.get(path)
+        owners = (found or {"metadata": {}})["metadata"].get("ownerReferences") or []
+        kept = [other for other in owners if other.get("uid") != each.uid]
+        if found is None or found["metadata"]["uid"] != each.claim.uid or kept == owners:
+            return
+        version = found["metadata"]["resourceVersion"]
+        body = {"uid": each.claim.uid, "resourceVersion": version, "ownerReferences": kept}
+        await self._api.merge(path, {"metadata": body})
+
     async def release(self, lone: LoneClaim) -> str | None:
         """Prepare a claim for the member that will use it again. Returns what changed meanwhile; None if nothing did."""
         found = await self._api.get(self._path(lone.claim.name))

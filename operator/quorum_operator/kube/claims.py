@@ -6,6 +6,7 @@ from typing import Any
 from quorum_operator.desired import names
 from quorum_operator.desired.names import Owner
 from quorum_operator.kube import facts
+from quorum_operator.planner.formation_defaults import defaults_in, defaults_text
 from quorum_operator.planner.observed import ClaimFacts, LoneClaim, Marks, StorageChoice
 from quorum_operator.quantity import value_of, whole_number
 
@@ -49,6 +50,8 @@ def marks_facts(meta: Object) -> Marks:
         removed=notes.get(names.ANNOTATION_REMOVED),
         recovery=notes.get(names.ANNOTATION_RECOVERY),
         tls=names.ANNOTATION_TLS in notes,
+        network_policy=names.ANNOTATION_NETWORK_POLICY in notes,
+        defaults=defaults_in(notes.get(names.ANNOTATION_DEFAULTS)),
     )
 
 
@@ -64,6 +67,8 @@ def marks_notes(marks: Marks) -> dict[str, str | None]:
         names.ANNOTATION_REMOVED: marks.removed,
         names.ANNOTATION_RECOVERY: marks.recovery,
         names.ANNOTATION_TLS: "true" if marks.tls else None,
+        names.ANNOTATION_NETWORK_POLICY: "true" if marks.network_policy else None,
+        names.ANNOTATION_DEFAULTS: defaults_text(marks.defaults) or None,
     }
 
 

@@ -6,6 +6,7 @@ All wanted fields must be present, and an addition counts only if it changes the
 
 from typing import Any
 
+from quorum_operator.desired.names import RETENTION_FIELD
 from quorum_operator.quantity import canonical
 
 Object = dict[str, Any]
@@ -24,14 +25,33 @@ _EXACT = {
 _WITHOUT_DEFAULT = frozenset(
     {
         *("activeDeadlineSeconds", "affinity", "command", "dnsConfig", "env", "envFrom"),
-        *("hostAliases", "hostIPC", "hostNetwork", "hostPID", "hostUsers", "initContainers"),
-        *("lifecycle", "limits", "nodeName", "nodeSelector", "overhead", "priorityClassName"),
-        *("readinessGates", "resources", "runtimeClassName", "setHostnameAsFQDN", "stdin", "tty"),
-        *("shareProcessNamespace", "subdomain", "tolerations", "topologySpreadConstraints"),
-        *("volumeDevices", "workingDir"),
+        *("hostAliases", "hostIPC", "hostname", "hostnameOverride", "hostNetwork", "hostPID"),
+        *("hostUsers", "initContainers", "lifecycle", "limits", "nodeName", "nodeSelector"),
+        *("os", "overhead", "preemptionPolicy", "priorityClassName", "readinessGates"),
+        *("resourceClaims", "resources", "restartPolicyRules", "runtimeClassName"),
+        *("schedulingGates", "setHostnameAsFQDN", "shareProcessNamespace", "stdin", "subdomain"),
+        *("tolerations", "topologySpreadConstraints", "tty", "volumeDevices", "workingDir"),
+        # Of ports, mounts, volumes and probes.
+        *("hostIP", "hostPort", "mountPropagation", "recursiveReadOnly", "subPath", "subPathExpr"),
+        *("items", "medium", "host", "httpHeaders", "initialDelaySeconds"),
+        # Of security contexts.
+        *("add", "appArmorProfile", "privileged", "runAsGroup", "runAsNonRoot", "runAsUser"),
+        *("seLinuxOptions", "supplementalGroups", "sysctls"),
     }
 )
 """Fields of a pod template without API server defaults: if one is set, another client has changed the pod."""
+
+_WITH_DEFAULT = {
+    "dnsPolicy": "ClusterFirst",
+    "procMount": "Default",
+    "restartPolicy": "Always",
+    "schedulerName": "default-scheduler",
+    "terminationMessagePath": "/dev/termination-log",
+    "terminationMessagePolicy": "File",
+}
+"""Fields of a pod template with the API server's defaults: with another value the pod may never be scheduled, find no other
+member, or report no cause of its end.
+"""
 
 
 def drift(wanted: Object, live: Object) -> str | None:
@@ -104,7 +124,7 @@ def template_drift(wanted: Object, live: Any) -> str | None:
     for path in ZERO:
         if _at(live, path):
             return path
-    for path in ("spec.updateStrategy", _POLICY):
+    for path in ("spec.updateStrategy", RETENTION_FIELD):
         found = _difference(_at(wanted, path), _at(live, path), path)
         if found is not None:
             return found
@@ -113,7 +133,6 @@ def template_drift(wanted: Object, live: Any) -> str | None:
     return _difference(template, there, path) or _addition(template, there, path)
 
 
-_POLICY = "spec.persistentVolumeClaimRetentionPolicy"
 ZERO = ("spec.ordinals.start", "spec.minReadySeconds")
 """Fields of a StatefulSet that must be missing or 0. A different first ordinal means another pod with another claim."""
 
@@ -125,7 +144,7 @@ def _addition(wanted: Any, live: Any, path: str) -> str | None:
             if key in wanted:
                 found = _addition(wanted[key], value, place)
             else:
-                found = place if key in _WITHOUT_DEFAULT and value else None
+                found = place if _has_effect(key, value) else None
             if found is not None:
                 return found
     elif isinstance(wanted, list) and isinstance(live, list):
@@ -134,6 +153,13 @@ def _addition(wanted: Any, live: Any, path: str) -> str | None:
             if found is not None:
                 return found
     return None
+
+
+def _has_effect(key: str, value: Any) -> bool:
+    """Whether a field that the wanted template does not have was set by another client."""
+    if key in _WITH_DEFAULT:
+        return value not in (None, _WITH_DEFAULT[key])
+    return key in _WITHOUT_DEFAULT and (bool(value) or value in (0, False))
 
 
 def _difference(wanted: Any, live: Any, path: str) -> str | None:

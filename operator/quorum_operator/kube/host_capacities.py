@@ -5,6 +5,7 @@ rules (free CPU, affinity of other pods) count as met. One Node too many leaves 
 reported; one too few would delay a move for no reason.
 """
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +17,12 @@ from quorum_operator.kube.volumes import HOSTNAME
 from quorum_operator.planner.host_capacity import HostCapacity
 
 Object = dict[str, Any]
+
+MOST_RULES = 500
+MOST_CHARS = 200_000
+"""Rules of a spec that are compared with every Node of the cluster, by number and by size in JSON. The fields have no
+limit of their own, and the operator does nothing else meanwhile. If there are more, all of them count as met.
+"""
 
 _KEEP_OUT = ("NoSchedule", "NoExecute")
 _OF_READINESS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
@@ -33,7 +40,15 @@ async def read_host_capacities(
         nodes = await api.find(paths.NODES)
     except ApiError:
         return None
+    if _has_many_rules(spec):
+        every = {"tolerations": [{"operator": "Exists"}], "affinity": None, "node_selector": None}
+        spec = spec.model_copy(update=every)
     return tuple(_capacity(each) for each in nodes if takes(each, spec))
+
+
+def _has_many_rules(spec: MetadataQuorumSpec) -> bool:
+    text = json.dumps([spec.tolerations, spec.affinity, spec.node_selector])
+    return len(text) > MOST_CHARS or text.count("{") > MOST_RULES
 
 
 def takes(node: Object, spec: MetadataQuorumSpec) -> bool:
@@ -74,11 +89,13 @@ def _is_tolerated(taint: Object, tolerations: list[Object]) -> bool:
 def _tolerates(toleration: Object, taint: Object) -> bool:
     if toleration.get("effect") not in (None, "", taint["effect"]):
         return False
-    exists = toleration.get("operator") == "Exists"
+    operator = toleration.get("operator") or "Equal"
     if not toleration.get("key"):
-        return exists
-    same = toleration["key"] == taint["key"]
-    return same and (exists or toleration.get("value", "") == taint.get("value", ""))
+        return operator == "Exists"
+    if toleration["key"] != taint["key"]:
+        return False
+    # Newer operators compare numbers: they count as met.
+    return operator != "Equal" or toleration.get("value", "") == taint.get("value", "")
 
 
 def _is_chosen(name: str, labels: dict[str, str], affinity: Object) -> bool:

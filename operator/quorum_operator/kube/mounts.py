@@ -14,10 +14,13 @@ from quorum_operator.kube.node_container import node_container
 
 Object = dict[str, Any]
 
+_SHOWN = 300
+"""Maximum length of a message; the rest is cut off."""
 DATA_VOLUME = "data"
 """Name of the data volume in the pod. Messages of the kubelet contain this name or that of the PersistentVolume."""
 
-_FAILURES = frozenset({"FailedMount", "FailedAttachVolume", "FailedMapVolume"})
+_ATTACH_FAILED = "FailedAttachVolume"
+_FAILURES = frozenset({"FailedMount", _ATTACH_FAILED, "FailedMapVolume"})
 _MOUNTED = frozenset(
     {
         *("SuccessfulMountVolume", "SandboxChanged", "FailedCreatePodSandBox"),
@@ -31,20 +34,38 @@ _NOT_ITS_OWN = re.compile(
     "|".join(
         [
             # The volume is, or just was, attached to another node.
-            r"multi-attach|already (exclusively )?(attached|used|exists)|in use\b|\bbusy\b",
-            r"volume ?attachment|was (attaching|detaching)|attached to (another|a different)",
+            r"multi-attach|already (exclusively |being )?(attached|used|exists|mounted|mapped|published|owned)",
+            r"(still|currently|being) (being )?(used|attached|detached|mapped)|\bdetaching\b|whilebeingdetached",
+            r"\bin[ _-]?use\b|in_use_|volumeinuse|\bbusy\b|volume ?attachment|was (attaching|detaching)",
+            r"(attached|published|mapped|assigned) (to|on|at) (an? |the )?(another|other|different|wrong)",
+            r"is different from|status must be|incorrectstate",
             # A timeout, or a concurrent attempt.
             r"timed? ?out|deadline ?exceeded|context canceled|operation with the given volume",
-            # The driver, its node or its service is missing or refuses.
+            # The driver, its node or its service is missing or refuses. By the specification of CSI, FailedPrecondition
+            # means that the volume is published on another node.
             r"code = (unavailable|aborted|canceled|resourceexhausted|unauthenticated|permissiondenied|unimplemented)",
-            r"connection refused|no such host|registered csi drivers|csinode|nodeid|forbidden",
-            r"node \S+ (not found|has no|does not)|maximum number|limit\b",
+            r"code = failedprecondition",
+            r"connection (refused|reset|closed|lost)|no such host|registered csi drivers|csinode|nodeid|forbidden",
+            r"no route to host|network is unreachable|host is down|broken pipe|transport is closing|\beof\b|x509|tls:",
+            # The host has run out of something.
+            r"no space left|cannot allocate memory|too many open files|resource temporarily unavailable",
+            r"unauthorized|not authorized|access ?denied|credential|throttl|rate exceeded|quota|too many requests",
+            r"(?<![/\w-])(node|host|instance|server|vm)(?![/\w-])[^:;,/]{0,80} (not found|has no|does not)",
+            r"maximum number|limit\b|limitexceeded",
             # Another object that the mount needs.
             r"\b(secrets?|configmaps?)\b",
         ]
     ),
     re.IGNORECASE,
 )
+_VOLUME_IS_BAD = re.compile(
+    r"code = (notfound|dataloss)|not ?found|(does not|doesn't|no longer) exist|no such (volume|disk|device)|"
+    r"input/output error|i/o error|medium error|corrupt|faulted|in (an? |the )?'?(error|failed)'? state",
+    re.IGNORECASE,
+)
+"""What a failed attach has to say: it is an order to the storage system, given before any host touches the disk. It fails
+for many reasons that every driver words differently, and that a new volume would share.
+"""
 
 _NO_CONTAINER = frozenset(
     {"CreateContainerError", "RunContainerError", "StartError", "ContainerCannotRun"}
@@ -68,20 +89,39 @@ def mount_failure(pod: Object, events: list[Object], volume: str | None) -> Moun
     """A current failure of the PersistentVolume `volume` in the pod's events, or None."""
     if volume is None or _is_past_mounting(pod):
         return None
-    relevant = [each for each in events if _names(each, volume, pod)]
+    latest = _standing([each for each in events if _names(each, volume, pod)], events)
+    if latest is None or not _is_of_the_disk(latest):
+        return None
+    return MountFailure(_message(latest)[:_SHOWN], occurred_at(latest))
+
+
+def mount_obstacle(pod: Object, events: list[Object]) -> str | None:
+    """Why the pod waits for its volumes, whichever of them it is and whatever the cause; None if it does not."""
+    latest = None if _is_past_mounting(pod) else _standing(events, events)
+    return None if latest is None else _message(latest)[:_SHOWN]
+
+
+def _standing(concerned: list[Object], events: list[Object]) -> Object | None:
+    """The last failure among the events `concerned`, unless it is over by one of all `events`."""
     latest = max(
-        (each for each in relevant if each.get("reason") in _FAILURES),
+        (each for each in concerned if each.get("reason") in _FAILURES),
         key=occurred_at,
         default=None,
     )
-    if latest is None or _NOT_ITS_OWN.search(_message(latest)):
+    if latest is None:
         return None
     over = [each for each in events if each.get("reason") in _MOUNTED]
-    over += [each for each in relevant if each.get("reason") == "SuccessfulAttachVolume"]
+    over += [each for each in concerned if each.get("reason") == "SuccessfulAttachVolume"]
     at = occurred_at(latest)
-    if any(occurred_at(each) >= at for each in over):
-        return None
-    return MountFailure(_message(latest)[:300], at)
+    return None if any(occurred_at(each) >= at for each in over) else latest
+
+
+def _is_of_the_disk(event: Object) -> bool:
+    """Whether a failure is the disk's own, and not one of its driver, its attachment or another object."""
+    message = _message(event)
+    if _NOT_ITS_OWN.search(message):
+        return False
+    return event.get("reason") != _ATTACH_FAILED or _VOLUME_IS_BAD.search(message) is not None
 
 
 def unusable_volume(pod: Object, volume: str | None) -> str | None:
@@ -96,7 +136,7 @@ def unusable_volume(pod: Object, volume: str | None) -> str | None:
         message = str(details.get("message") or "")
         place = re.search(rf"/volumes/kubernetes\.io~[^/]+/{re.escape(volume)}(?![\w.-])", message)
         if details.get("reason") in _NO_CONTAINER and place and _UNREADABLE.search(message):
-            return message[:300]
+            return message[:_SHOWN]
     return None
 
 

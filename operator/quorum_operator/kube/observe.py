@@ -359,6 +359,7 @@ def _pod(
     pod_events = events.get(pod["metadata"]["uid"], [])
     failure = mounts.mount_failure(pod, pod_events, volume)
     seen = facts.pod_facts(pod, failure, mounts.unusable_volume(pod, volume))
+    seen = replace(seen, mount_obstacle=mounts.mount_obstacle(pod, pod_events))
     return with_template(seen, pod, owned)
 
 

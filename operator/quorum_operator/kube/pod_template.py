@@ -1,7 +1,7 @@
 """Whether a pod was created from a different template than its StatefulSet has now, and which differences matter.
 
 A running pod is restarted only for a different program. A pod that can't start is replaced for any difference,
-because the old template may be the cause. The withdrawn permission of the founder to format is not a difference.
+because the old template may be the cause, and so may be an edit of the pod. The withdrawn permission of the founder to format is not a difference.
 """
 
 from dataclasses import replace
@@ -19,6 +19,8 @@ from quorum_operator.planner.observed import PodFacts
 Object = dict[str, Any]
 
 _PROGRAM = ("name", "image", "command", "args", "env", "envFrom")
+_DOES_NOT_STAY_UP = ("CrashLoopBackOff", "RunContainerError", "CreateContainerError")
+"""Waiting reasons of a container that ends, or can't be started, again and again."""
 _PLACEMENT = ("nodeSelector", "affinity", "topologySpreadConstraints")
 _ADDED_TOLERATIONS = "node.kubernetes.io/"
 """Keys of tolerations that the API server adds to every pod."""
@@ -34,7 +36,9 @@ def with_template(seen: PodFacts, pod: Object, owned: Object) -> PodFacts:
     if current is None:
         return seen
     if made_from in (None, current):  # None: another client has removed the label.
-        return replace(seen, outdated=_has_edited_image(seen, pod, owned["spec"]["template"]))
+        template = owned["spec"]["template"]
+        edited = _has_edited_image(seen, pod, template) or _has_edited_program(seen, pod, template)
+        return replace(seen, outdated=edited)
     if status.get("observedGeneration", 0) < meta.get("generation", 0):
         return seen
     template = owned["spec"]["template"]
@@ -56,6 +60,16 @@ def _has_edited_image(seen: PodFacts, pod: Object, template: Object) -> bool:
         [each.get("image") for each in made_from_template(one, template)] for one in (pod, template)
     ]
     return images[0] != images[1]
+
+
+def _has_edited_program(seen: PodFacts, pod: Object, template: Object) -> bool:
+    """Whether the container does not stay up, and another client has changed its image or resources since the pod was
+    created; a new pod has the right ones. Since Kubernetes 1.33 a pod has a generation. It is 1 until then, whatever
+    an admission webhook rewrites when the pod is created.
+    """
+    if seen.waiting_reason not in _DOES_NOT_STAY_UP or pod["metadata"].get("generation", 0) <= 1:
+        return False
+    return _program(pod, template) != _program(template, template)
 
 
 def _may_format(pod: Object) -> bool:

@@ -8,7 +8,7 @@ forbids a member to run again is written on both; the stricter one counts.
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from quorum_operator.planner.observed import Incarnation, LoneClaim, Marks
+from quorum_operator.planner.observed import Identity, Incarnation, LoneClaim, Marks
 from quorum_operator.planner.recovery import fence_text, is_accepted, under_way
 from quorum_operator.planner.situation import FENCED, Situation
 from quorum_operator.planner.tls_stage import TlsStage
@@ -54,8 +54,8 @@ def merged(each: Incarnation) -> Incarnation:
     return replace(each, uuid=uuid, failed=failed, stopped=stopped, notes_lost=notes_lost)
 
 
-def wanted_marks(each: Incarnation, resource_uid: str) -> Marks:
-    """The marks that the existing claim of this member should have."""
+def wanted_marks(each: Incarnation, resource_uid: str, identity: Identity | None) -> Marks:
+    """The marks that the existing claim of this member should have. `identity`: of its formation, unless it is missing."""
     assert each.claim is not None
     marks = each.claim.marks
     stopped = each.stopped if each.failed is None else None
@@ -78,6 +78,8 @@ def wanted_marks(each: Incarnation, resource_uid: str) -> Marks:
         removed=stopped if fenced is None else None,
         recovery=recovery or marks.recovery,
         tls=marks.tls or each.tls_stage is TlsStage.CLOSED,
+        network_policy=marks.network_policy or (identity is not None and identity.network_policy),
+        defaults=marks.defaults | (frozenset() if identity is None else identity.defaults),
     )
 
 
@@ -87,11 +89,12 @@ def due_notes(at: Situation) -> tuple[ClaimNote, ...]:
 
 
 def _attached(at: Situation) -> Iterator[ClaimNote]:
+    identities = {each.index: each for each in at.seen.identities}
     for each in at.seen.incarnations:
         claim = each.claim
         if claim is None or claim.deleting:
             continue
-        wanted = wanted_marks(each, at.seen.resource_uid)
+        wanted = wanted_marks(each, at.seen.resource_uid, identities.get(each.formation))
         if "stopped" in each.notes_lost and each.replicas > 0 and each.key in at.voters:
             # Marked for a stop that was not carried out, and it is a voter after all.
             wanted = replace(wanted, fenced=None, removed=None)

@@ -9,22 +9,24 @@ Owns two annotations that lead to the removal of a healthy voter if they are wro
 
 from quorum_operator.planner.observed import Incarnation, Key
 from quorum_operator.planner.recovery import under_way
+from quorum_operator.planner.refusals import first_not_held
 from quorum_operator.planner.situation import FENCED, Situation
 from quorum_operator.planner.step import RecordReplicaUuid, StartMember, Step, Target
 
 
 def plan_edited_notes(at: Situation) -> Step | None:
-    """The next annotation to correct."""
-    for each in at.current:
-        uuid = true_replica(at, each)
-        if uuid is not None:
-            reason = (
-                f"{each.name} is annotated as replica {each.uuid}, but its voter is replica {uuid}"
-            )
-            return RecordReplicaUuid(_target(each), uuid, reason)
-        if _runs_as_voter(at, each):
-            reason = f"{each.name} is annotated as stopped ({each.stopped}), but is a voter"
-            return StartMember(_target(each), reason)
+    """The next annotation to correct; one whose correction is refused comes last."""
+    return first_not_held(at.seen, (_correction(at, each) for each in at.current))
+
+
+def _correction(at: Situation, each: Incarnation) -> Step | None:
+    uuid = true_replica(at, each)
+    if uuid is not None:
+        reason = f"{each.name} is annotated as replica {each.uuid}, but its voter is replica {uuid}"
+        return RecordReplicaUuid(_target(each), uuid, reason)
+    if _runs_as_voter(at, each):
+        reason = f"{each.name} is annotated as stopped ({each.stopped}), but is a voter"
+        return StartMember(_target(each), reason)
     return None
 
 

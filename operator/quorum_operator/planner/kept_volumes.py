@@ -8,11 +8,19 @@ The operator has no right to delete claims. Kubernetes deletes a claim together 
 StatefulSet controller sets this owner only while there is a pod, so the operator sets it.
 """
 
+from quorum_operator.desired.names import RETENTION_FIELD
 from quorum_operator.planner.observed import Incarnation
 from quorum_operator.planner.situation import FENCED, Situation
 from quorum_operator.planner.step import DeleteIncarnation, DiscardVolume, Step, Target
 from quorum_operator.planner.times import text_of
 from quorum_operator.status_crd import KeptVolumeStatus
+
+
+def loses_volume(each: Incarnation) -> bool:
+    """Whether a stopped member's StatefulSet has another rule for its claim than the spec: from an earlier
+    spec.deletionPolicy, or by another client.
+    """
+    return each.replicas == 0 and each.drift is not None and each.drift.startswith(RETENTION_FIELD)
 
 
 def plan_discard(at: Situation) -> Step | None:

@@ -125,8 +125,8 @@ def why_not_running(pod: PodFacts) -> str | None:
     """Details about a pod that is not ready: preferably the termination message of its process, rather than the fact
     that it restarts.
     """
-    if pod.mount_failure is not None:
-        return pod.mount_failure
+    if pod.mount_failure is not None or (pod.mount_obstacle is not None and not pod.running):
+        return pod.mount_failure or pod.mount_obstacle
     message = None if pod.running else pod.exit_message
     if pod.waiting_reason in (None, _RESTARTED_AGAIN):
         return message or pod.waiting_reason or pod.exit_reason

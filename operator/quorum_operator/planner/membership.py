@@ -22,6 +22,7 @@ from quorum_operator.planner.step import (
     VotersPosition,
     Wait,
 )
+from quorum_operator.planner.unlatching import is_taken_back
 
 RETRY_PENDING_S = 0.1
 RETRY_CATCH_UP_S = 0.3
@@ -65,8 +66,10 @@ def create_new_member(
     limited: Wait | None = None
     invalid, planned_slots = at.seen.invalid, planned(at)
     barred = planned_slots if invalid is not None or shortage(at) is not None else ()
+    # A refused step of revoking a mark is retried, and the member itself comes back.
+    back = {each.node_id for each in at.current if is_taken_back(at, each)}
     for slot in at.slots:
-        if slot in barred:
+        if slot in barred or slot.node_id in back:
             continue
         if slot.incarnation is not None or (successors_only and slot.replaces is None):
             continue

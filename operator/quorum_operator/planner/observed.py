@@ -141,6 +141,8 @@ class PodFacts:
     mount_failed_at: float | None = None
     """Last failed mount of its data volume; None if there is none or it is over."""
     mount_failure: str | None = None
+    mount_obstacle: str | None = None
+    """Why it waits for a volume, which may be another one, or a fault that is not the disk's."""
     unusable_volume: str | None = None
     """The container runtime's message about a mounted data volume that can't be read."""
     unschedulable: str | None = None
@@ -184,6 +186,8 @@ class Marks:
     recovery: str | None = None
     """The annotated recovery that makes, or made, its replica the sole voter."""
     tls: bool = False  # its replica speaks TLS only; never reverted
+    network_policy: bool = False  # the quorum was formed with a NetworkPolicy
+    defaults: Defaults = frozenset()  # of the quorum's formation
 
     @property
     def bars(self) -> str | None:
@@ -218,9 +222,8 @@ class ClaimFacts:
     volume: str | None = None
     marks: Marks = Marks()
     resource_version: str = ""
-    network_policy: bool = False
-    """Whether the quorum was formed with a NetworkPolicy. Written only when the claim is created."""
-    defaults: Defaults = frozenset()  # as `network_policy`
+    network_policy: bool = False  # as in `marks`
+    defaults: Defaults = frozenset()  # as in `marks`
     storage_class: str | None = None  # as stored by the API server
     owners: frozenset[str] = frozenset()  # UIDs
     expandable: bool = False

@@ -7,7 +7,7 @@ removed or deleted. A refused step is not retried for a while (`refusals.py`), a
 they depend on it.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 
 from quorum_operator.planner import evidence
 from quorum_operator.planner.drains import plan_guard
@@ -15,15 +15,22 @@ from quorum_operator.planner.edited_notes import plan_edited_notes, true_replica
 from quorum_operator.planner.foreign_target import hold_for_target
 from quorum_operator.planner.formation import plan_formation, plan_identity, plan_new_formation
 from quorum_operator.planner.growth import grows_to
-from quorum_operator.planner.kept_volumes import plan_discard
+from quorum_operator.planner.kept_volumes import loses_volume, plan_discard
 from quorum_operator.planner.membership import plan_membership
 from quorum_operator.planner.observed import Incarnation, Observation
 from quorum_operator.planner.placement import plan_held_move
 from quorum_operator.planner.rebuilding import plan_rebuild
 from quorum_operator.planner.recovery import may_start_again, plan_recovery
-from quorum_operator.planner.refusals import held, may_continue, next_attempt, waiting_for
+from quorum_operator.planner.refusals import (
+    first_not_held,
+    held,
+    may_continue,
+    next_attempt,
+    waiting_for,
+)
 from quorum_operator.planner.restart import (
     is_unable_to_start,
+    plan_down_restart,
     plan_forming_restart,
     plan_idle_restart,
     plan_restart,
@@ -131,15 +138,17 @@ def _deleting(at: Situation) -> Step | None:
 
 
 def _latch(at: Situation) -> Step | None:
-    for each in at.seen.incarnations:
+    def latch(each: Incarnation) -> Step | None:
         # The operator writes the mark of a stop together with the stop: one of a running member was edited.
         if each.failed is not None or (each.stopped is not None and each.replicas == 0):
-            continue
+            return None
         sign = _proof(at, each) or lasting(at, each)
-        if sign is not None:
-            reason = f"{each.name}: {sign.reason} ({sign.evidence})"
-            return LatchFailure(target(each), evidence.latch(sign, at.now), reason)
-    return None
+        if sign is None:
+            return None
+        reason = f"{each.name}: {sign.reason} ({sign.evidence})"
+        return LatchFailure(target(each), evidence.latch(sign, at.now), reason)
+
+    return first_not_held(at.seen, map(latch, at.seen.incarnations))
 
 
 def _proof(at: Situation, each: Incarnation) -> evidence.Sign | None:
@@ -231,16 +240,21 @@ def _record_formed(at: Situation) -> Step | None:
 
 def _restore_notes(at: Situation) -> Step | None:
     """Restore annotations that were removed from a StatefulSet and are on its claim."""
-    for each in at.seen.incarnations:
+
+    def restore(each: Incarnation) -> Step | None:
         if "failed" in each.notes_lost and each.failed is not None:
             if refutation(at, each) is not None:
-                continue  # Only its claim is marked, and the mark is wrong: it is revoked instead.
+                return (
+                    None  # Only its claim is marked, and the mark is wrong: it is revoked instead.
+                )
             reason = f"{each.name}: its claim is marked failed ({each.failed.reason})"
             return LatchFailure(target(each), each.failed, reason)
         if "uuid" in each.notes_lost and each.uuid is not None:
             reason = f"{each.name}: its claim is annotated with replica {each.uuid}"
             return RecordReplicaUuid(target(each), each.uuid, reason)
-    return None
+        return None
+
+    return first_not_held(at.seen, map(restore, at.seen.incarnations))
 
 
 def _record_uuid(at: Situation) -> Step | None:
@@ -253,17 +267,7 @@ def _record_uuid(at: Situation) -> Step | None:
             return None  # an answer from another pod's address
         return RecordReplicaUuid(target(each), uuid, f"{each.name} is replica {uuid}")
 
-    return _first(at, map(record, at.current))
-
-
-def _first(at: Situation, found: Iterable[Step | None]) -> Step | None:
-    """The first step that is not held back; a held one only if there is no other."""
-    back: Step | None = None
-    for step in found:
-        if step is not None and held(at.seen, step) is None:
-            return step
-        back = back or step
-    return back
+    return first_not_held(at.seen, map(record, at.current))
 
 
 def _start(at: Situation) -> Step | None:
@@ -279,7 +283,7 @@ def _start(at: Situation) -> Step | None:
         wanted = each.replicas == 0 and idle
         return StartMember(target(each), f"{each.name} should run") if wanted else None
 
-    return _first(at, map(start, at.current))
+    return first_not_held(at.seen, map(start, at.current))
 
 
 def _expand(at: Situation) -> Step | None:
@@ -293,7 +297,7 @@ def _expand(at: Situation) -> Step | None:
         reason = f"the claim of {each.name} is expanded from {each.storage.size} to {wanted.size}"
         return ExpandVolume(target(each), each.claim.name, each.claim.uid, wanted, reason)
 
-    return _first(at, map(expand, at.current))
+    return first_not_held(at.seen, map(expand, at.current))
 
 
 def _stop_failed(at: Situation) -> Step | None:
@@ -310,17 +314,19 @@ def _stop_failed(at: Situation) -> Step | None:
             return None
         return ScaleToZero(target(each), why, f"{each.name} failed ({why}); its volume is kept")
 
-    return None if at.view is None else _first(at, map(stop, at.current))
+    return None if at.view is None else first_not_held(at.seen, map(stop, at.current))
 
 
 def _update_idle(at: Situation) -> Step | None:
     """Update templates of pods that can't start, new members first, because an old template may be the cause."""
     idle = [each for each in at.current if is_unable_to_start(each)]
-    return _first(at, (_update_of(at, each) for each in at.non_voters_first(idle)))
+    return first_not_held(at.seen, (_update_of(at, each) for each in at.non_voters_first(idle)))
 
 
 def _update(at: Situation) -> Step | None:
-    return _first(at, (_update_of(at, each) for each in at.non_voters_first(at.current)))
+    return first_not_held(
+        at.seen, (_update_of(at, each) for each in at.non_voters_first(at.current))
+    )
 
 
 def _update_unconfirmed(at: Situation) -> Step | None:
@@ -334,7 +340,8 @@ def _update_of(at: Situation, each: Incarnation) -> Step | None:
     wanted = at.seen.templates.get(each.name)
     # The mark of a stop on a member that should run was edited. Without a leader it can't be removed.
     is_stopped = each.stopped is not None and each.replicas == 0
-    if wanted is None or each.failed is not None or is_stopped:
+    is_out = each.failed is not None or is_stopped
+    if wanted is None or (is_out and not loses_volume(each)):
         return None
     if each.template_hash == wanted.template_hash and each.drift is None:
         return None
@@ -346,11 +353,11 @@ def _update_of(at: Situation, each: Incarnation) -> Step | None:
 
 
 def _membership(at: Situation) -> Step | None:
-    """Membership changes. While they wait, templates are updated, which restarts nothing."""
+    """Membership changes. While they wait, templates are updated, and members restarted that serve nothing."""
     step = plan_membership(at)
     if not isinstance(step, Wait):
         return step
-    for other in (_update(at), _leftovers(at)):
+    for other in (_update(at), _leftovers(at), plan_down_restart(at)):
         if other is not None and held(at.seen, other) is None:
             return other
     return step
@@ -382,7 +389,7 @@ def _leftovers(at: Situation) -> Step | None:
         if each.replicas == 0 and each.stopped is not None and each.pod is None
         if not each.held_by  # It is being deleted already, and waits for finalizers.
     ]
-    return _first(at, [*stops, *deletions])
+    return first_not_held(at.seen, [*stops, *deletions])
 
 
 def _rules() -> Iterator[Rule]:

@@ -15,7 +15,7 @@ from functools import cached_property
 from quorum_operator.planner.observed import Key, LoneClaim, Marks
 from quorum_operator.planner.quorum_loss import voter_sets_of
 from quorum_operator.planner.recovery import is_released, under_way
-from quorum_operator.planner.refusals import held
+from quorum_operator.planner.refusals import first_not_held
 from quorum_operator.planner.situation import Situation
 from quorum_operator.planner.step import RebuildMember, Step
 
@@ -35,8 +35,7 @@ def plan_rebuild(at: Situation) -> Step | None:
         )
         for each in Rebuilding(at).ready
     ]
-    free = [step for step in planned if held(at.seen, step) is None]
-    return next(iter(free or planned), None)
+    return first_not_held(at.seen, planned)
 
 
 class Rebuilding:

@@ -4,6 +4,7 @@ Owns the subject of a refused step, which steps are held back until their next a
 rules may continue. `attempts.py` has the memory; here refusals are facts of the observation.
 """
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from quorum_operator.planner import step as steps
@@ -107,6 +108,16 @@ def held(seen: Observation, step: Step) -> Refusal | None:
         if closing and subject in {each.subject, f"Pod/{each.subject.partition('/')[2]}-0"}:
             return each
     return None
+
+
+def first_not_held(seen: Observation, found: Iterable[Step | None]) -> Step | None:
+    """The first step that is not held back; a held one only if there is no other."""
+    back: Step | None = None
+    for step in found:
+        if step is not None and held(seen, step) is None:
+            return step
+        back = back or step
+    return back
 
 
 def may_continue(at: "Situation", step: Step) -> bool:

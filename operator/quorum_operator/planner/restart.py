@@ -1,4 +1,4 @@
-"""Restarts for a changed image or configuration: one pod at a time, the leader last.
+"""Restarts for a changed image or configuration: one pod at a time, those that serve nothing first, the leader last.
 
 Owns only the order; `gates.py` decides whether a voter may be down.
 """
@@ -6,7 +6,7 @@ Owns only the order; `gates.py` decides whether a voter may be down.
 from quorum_node.exit_codes import ExitCode
 from quorum_operator.planner.gates import restart_gate
 from quorum_operator.planner.observed import Incarnation, PodFacts, Templates
-from quorum_operator.planner.refusals import held
+from quorum_operator.planner.refusals import first_not_held, held
 from quorum_operator.planner.situation import Situation
 from quorum_operator.planner.step import RestartMember, Step, TransferLeadership, Wait
 from quorum_operator.planner.updates import restart_hold
@@ -24,18 +24,16 @@ def plan_idle_restart(at: Situation) -> Step | None:
     This comes before membership changes, new members first: one that waits for the corrected template would block
     them.
     """
-    back: Step | None = None
-    for each in at.non_voters_first(at.current):
+
+    def restart(each: Incarnation) -> Step | None:
         pod = each.pod
         if pod is None or not is_unable_to_start(each) or not _is_replaceable(at, each):
-            continue
+            return None
         if each.key in at.in_contact:
-            continue  # Its process runs, which the kubelet reports later than the leader, or has just ended.
-        step = restart_of(at, pod, f"{each.name} {_why_recreated(pod)}")
-        if held(at.seen, step) is None:
-            return step
-        back = back or step
-    return back
+            return None  # Its process runs, which the kubelet reports later than the leader, or has just ended.
+        return restart_of(at, pod, f"{each.name} {_why_recreated(pod)}")
+
+    return first_not_held(at.seen, map(restart, at.non_voters_first(at.current)))
 
 
 def plan_forming_restart(at: Situation) -> Step | None:
@@ -118,26 +116,44 @@ def restart_of(at: Situation, pod: PodFacts, reason: str) -> RestartMember:
     return RestartMember(pod.name, pod.uid, identity.index, identity.resource_version, reason)
 
 
+def plan_down_restart(at: Situation) -> Step | None:
+    """Restart an outdated member that serves nothing, also while a new member is awaited: it may be this one, or wait for
+    it. What it runs may be the cause.
+    """
+    restarts = (
+        restart_of(at, each.pod, f"{each.name} runs an old image or configuration")
+        for each in _stale(at)
+        if each.pod is not None and _is_down(at, each)
+    )
+    return first_not_held(at.seen, restarts)
+
+
+def _stale(at: Situation) -> list[Incarnation]:
+    return [each for each in at.current if _is_stale(at, each) and not _is_held(at, each)]
+
+
 def plan_restart(at: Situation) -> Step | None:
     """The next pod to restart, or None if all are up to date."""
     view = at.view
     if view is None:
         return None
-    stale = [each for each in at.current if _is_stale(at, each) and not _is_held(at, each)]
+    stale = _stale(at)
     if not stale:
         return None
     picked = at.identity.restarting if at.identity is not None else None
+    unsettled = [other.name for other in at.current if _is_unsettled(other)]
     stale.sort(
         key=lambda each: (
             each.pod is None or each.pod.uid != picked,
+            each.name not in unsettled,
             each.key == view.leader,
             each.node_id,
             each.number,
         )
     )
-    each = stale[0]
-    unsettled = [other.name for other in at.current if _is_unsettled(other)]
-    if unsettled and unsettled != [each.name]:
+    down = [each for each in stale if _is_down(at, each)]
+    each = (down or stale)[0]
+    if unsettled and unsettled != [each.name] and not down:
         waiting = "not ready: " + ", ".join(unsettled)
         return Wait(f"{each.name} is to restart", waiting, RETRY_RESTART_S)
     assert each.pod is not None
@@ -159,6 +175,15 @@ def plan_restart(at: Situation) -> Step | None:
     ):  # its node would also reject the transfer
         return TransferLeadership(view.leader, successors[0], f"{reason}; the leader restarts last")
     return restart_of(at, each.pod, reason)
+
+
+def _is_down(at: Situation, each: Incarnation) -> bool:
+    """Whether it serves nothing, by its kubelet and by the leader. Its restart costs nothing, and the others wait for it: what
+    it runs may be the cause.
+    """
+    if each.pod is None or each.pod.ready or at.acts_as_voter(each):
+        return False
+    return each.key not in at.in_contact
 
 
 def _is_unsettled(each: Incarnation) -> bool:

@@ -21,7 +21,7 @@ def plan_unlatching(at: Situation) -> Step | None:
     """The next step of revoking a failure mark, or None."""
     for each in at.current:
         why = refutation(at, each)
-        if why is None or each.failed is None or not may_be_unlatched(at, each):
+        if why is None or each.failed is None or not is_taken_back(at, each):
             continue
         for successor in successors(at, each):
             if successor.replicas > 0:
@@ -35,6 +35,13 @@ def plan_unlatching(at: Situation) -> Step | None:
         )
         return Unlatch(_target(each), each.failed.at, reason)
     return None
+
+
+def is_taken_back(at: Situation, each: Incarnation) -> bool:
+    """Whether its failure mark is wrong and can be revoked, so that it needs no successor."""
+    if refutation(at, each) is None or not may_be_unlatched(at, each):
+        return False
+    return not any(_may_run_on(at, successor) for successor in successors(at, each))
 
 
 def refutation(at: Situation, each: Incarnation) -> str | None:
@@ -70,6 +77,16 @@ def successors(at: Situation, each: Incarnation) -> list[Incarnation]:
         for other in at.current
         if other.node_id == each.node_id and other.number > each.number and other.failed is None
     ]
+
+
+def _may_run_on(at: Situation, successor: Incarnation) -> bool:
+    """Whether the end of a stopped successor can't be awaited: its host is unreachable, or another client holds its pod
+    back. The replacement then continues with another successor, because a wait would hold up everything else.
+    """
+    pod = successor.pod
+    if successor.replicas > 0 or pod is None:
+        return False
+    return successor.name in at.reachability.unreachable or bool(pod.held_by)
 
 
 def _target(each: Incarnation) -> Target:

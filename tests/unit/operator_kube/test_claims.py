@@ -11,6 +11,7 @@ from quorum_operator.desired.names import Owner
 from quorum_operator.kube import facts
 from quorum_operator.kube.claims import lone_claims, marks_facts, marks_notes
 from quorum_operator.kube.pod_template import with_template
+from quorum_operator.planner.formation_defaults import FormationDefault
 from quorum_operator.planner.observed import FailureLatch, Founding, Identity, Marks, StorageChoice
 
 OWNER = Owner("q", "space", "uid-1")
@@ -28,7 +29,8 @@ def born(member: stateful_set.Member) -> dict[str, Any]:
 
 @pytest.mark.requirement("OP-07")
 def test_written_failure_marks_are_parsed_back() -> None:
-    for marks in (FULL, Marks(), Marks(uuid="U")):
+    born_with = Marks(network_policy=True, defaults=frozenset(FormationDefault))
+    for marks in (FULL, Marks(), Marks(uuid="U"), born_with):
         notes = {key: text for key, text in marks_notes(marks).items() if text is not None}
         assert marks_facts({"annotations": notes}) == marks
         assert marks_notes(marks).keys() == marks_notes(FULL).keys(), (

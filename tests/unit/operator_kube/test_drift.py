@@ -80,6 +80,12 @@ def pod_of(found: Object) -> Object:
     return pod
 
 
+def mount_of(found: Object) -> Object:
+    """Of the data volume. With another directory of it the process would begin from nothing."""
+    mount: Object = container_of(found)["volumeMounts"][0]
+    return mount
+
+
 SET_CHANGES: dict[str, Callable[[Object], Any]] = {
     "image": lambda found: container_of(found).update(image="other:1"),
     "an argument": lambda found: container_of(found)["args"].append("--x"),
@@ -99,6 +105,26 @@ SET_CHANGES: dict[str, Callable[[Object], Any]] = {
     "affinity": lambda found: pod_of(found).update(affinity={}),
     "a pod label": lambda found: found["spec"]["template"]["metadata"]["labels"].pop(
         "metadataquorum.dev/node-id"
+    ),
+    "a mount's directory": lambda found: mount_of(found).update(subPath="other"),
+    "another scheduler": lambda found: pod_of(found).update(schedulerName="nobody"),
+    "name resolution": lambda found: pod_of(found).update(dnsPolicy="Default"),
+    "a scheduling gate": lambda found: pod_of(found).update(schedulingGates=[{"name": "x/y"}]),
+    "a late probe": lambda found: container_of(found)["readinessProbe"].update(
+        initialDelaySeconds=3600
+    ),
+    "the container's user": lambda found: container_of(found)["securityContext"].update(
+        runAsUser=0
+    ),
+    "a capability": lambda found: container_of(found)["securityContext"]["capabilities"].update(
+        add=["SYS_ADMIN"]
+    ),
+    "a port of the host": lambda found: container_of(found)["ports"][0].update(hostPort=80),
+    "keys of the config": lambda found: pod_of(found)["volumes"][0]["configMap"].update(
+        items=[{"key": "x", "path": "y"}]
+    ),
+    "where it reports its end": lambda found: container_of(found).update(
+        terminationMessagePath="/tmp/x"
     ),
     "updates": lambda found: found["spec"].update(updateStrategy={"type": "RollingUpdate"}),
     "the first ordinal": lambda found: found["spec"].update(ordinals={"start": 1}),

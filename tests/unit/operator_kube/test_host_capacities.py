@@ -53,6 +53,7 @@ TOLERATED = {
     "by its key": {"key": "dedicated", "operator": "Exists"},
     "by its value": {"key": "dedicated", "value": "quorum", "effect": "NoSchedule"},
     "as any": {"operator": "Exists"},
+    "by a comparison of a newer version": {"key": "dedicated", "operator": "Gt", "value": "5"},
 }
 NOT_TOLERATED = {
     "another key": {"key": "other", "operator": "Exists"},

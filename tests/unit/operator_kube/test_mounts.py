@@ -19,8 +19,53 @@ OWN = (
     'MountVolume.NewMounter initialization failed for volume "{}" : path "/mnt/x" does not exist',
     'MountVolume.MountDevice failed for volume "{}" : rpc error: code = Internal desc = input/output error',
     'AttachVolume.Attach failed for volume "{}" : rpc error: code = NotFound desc = volume vol-1 not found',
+    'AttachVolume.Attach failed for volume "{}" : rpc error: code = Internal desc = volume vol-1 is in the error state',
+    'MountVolume.NewMounter initialization failed for volume "{}" : path "/mnt/host/node 1/x" does not exist',
+    'MountVolume.SetUp failed for volume "{}" : rpc error: code = NotFound desc = failed to find LV: 0d5f',
+)
+_INTERNAL = ' failed for volume "{}" : rpc error: code = Internal desc = '
+ATTACHED_ELSEWHERE = (
+    # Compute Engine, Azure, OpenStack, EC2: what their drivers say while a drained host still has the volume.
+    (
+        f"AttachVolume.Attach{_INTERNAL}failed cloud service attach disk call: googleapi: Error 400:"
+        " RESOURCE_IN_USE_BY_ANOTHER_RESOURCE - The disk resource 'd' is already being used by 'i'"
+    ),
+    (
+        f'AttachVolume.Attach{_INTERNAL}Code="AttachDiskWhileBeingDetached" Message="Cannot attach data disk because the'
+        ' disk is currently being detached or the last detach operation failed."'
+    ),
+    f"AttachVolume.Attach{_INTERNAL}Disk 'd' cannot be attached as the disk is already owned by VM 'v'",
+    f"AttachVolume.Attach{_INTERNAL}volume 'v' status must be 'available'. Currently in 'detaching'",
+    f"AttachVolume.Attach{_INTERNAL}could not attach volume: IncorrectState: vol-1 is not 'available'.",
+    f"AttachVolume.Attach{_INTERNAL}could not attach volume: RequestLimitExceeded: try again",
+    f"AttachVolume.Attach{_INTERNAL}could not attach volume: UnauthorizedOperation: not allowed",
+    # Longhorn, Ceph, DigitalOcean, PowerStore.
+    (
+        f"AttachVolume.Attach{_INTERNAL}volume v failed to attach to node n3: the volume is currently attached to"
+        " different node n1"
+    ),
+    f"AttachVolume.Attach{_INTERNAL}Node to be attached n3 is different from previous spec n1",
+    f"MountVolume.MountDevice{_INTERNAL}rbd image replicapool/csi-vol-e4d2 is still being used",
+    (
+        'AttachVolume.Attach failed for volume "{}" : rpc error: code = FailedPrecondition desc = volume "v" is attached'
+        " to the wrong droplet (1)"
+    ),
+    'AttachVolume.Attach failed for volume "{}" : rpc error: code = AlreadyExists desc = published on another node',
+    "AttachVolume.Attach failed for volume \"{}\" : rpc error: code = NotFound desc = host with node ID 'n' not found",
+    # Whatever a driver says: an attach is an order to a storage system.
+    f"AttachVolume.Attach{_INTERNAL}the back end of the pool answers with error 5013",
+)
+_SETUP = 'MountVolume.SetUp failed for volume "{}" : '
+OF_THE_HOST_OR_NETWORK = (
+    f"{_SETUP}mkdir /var/lib/kubelet/pods/u/volumes: no space left on device",
+    f"{_SETUP}fork/exec /usr/bin/mount: cannot allocate memory",
+    f"{_SETUP}mount failed: exit status 32: mount.nfs4: No route to host",
+    f"{_SETUP}rpc error: code = Internal desc = failed to find the device: read tcp: connection reset by peer",
+    f"{_SETUP}rpc error: code = Internal desc = Post https://storage: x509: certificate has expired",
 )
 NOT_OWN = (
+    *ATTACHED_ELSEWHERE,
+    *OF_THE_HOST_OR_NETWORK,
     'Multi-Attach error for volume "{}" Volume is already exclusively attached to one node',
     'Multi-Attach error for volume "{}" Volume is already used by pod(s) q-3-1-0',
     'AttachVolume.Attach failed for volume "{}" : timed out waiting for external-attacher of a.b CSI driver',

@@ -195,3 +195,39 @@ def test_image_edited_in_a_pod_without_its_revision_label_is_found(
     running["spec"]["containers"][0]["image"] = image
     running["status"]["containerStatuses"][0]["state"]["waiting"]["reason"] = waiting
     assert with_template(facts.pod_facts(running, None), running, owned).outdated is outdated
+
+
+@pytest.mark.parametrize(
+    ("edit", "waiting", "generation", "outdated"),
+    [
+        ({"image": "pause:3"}, "CrashLoopBackOff", 2, True),
+        ({"image": "pause:3"}, "RunContainerError", 2, True),
+        ({"resources": {"limits": {"memory": "16Mi"}}}, "CrashLoopBackOff", 3, True),
+        ({}, "CrashLoopBackOff", 2, False),
+        ({"image": "mirror/node:1"}, "CrashLoopBackOff", 1, False),
+        ({"image": "mirror/node:1"}, "CrashLoopBackOff", None, False),
+        ({"image": "pause:3"}, None, 2, False),
+    ],
+    ids=[
+        "image",
+        "cannot run",
+        "resized",
+        "a toleration",
+        "by a webhook",
+        "before 1.33",
+        "running",
+    ],
+)
+def test_crashing_pod_is_replaced_if_its_program_was_edited_in_it(
+    edit: dict[str, Any], waiting: str | None, generation: int | None, outdated: bool
+) -> None:
+    """Its StatefulSet and its labels are as they were, and the kubelet would restart the edited container for ever."""
+    owned, edited = owned_and_pod(COMMON, COMMON, {}, {})
+    owned["status"]["updateRevision"] = "q-1-1-old"
+    edited["metadata"] |= {} if generation is None else {"generation": generation}
+    edited["spec"]["containers"][0].update(edit)
+    state = {"running": {}} if waiting is None else {"waiting": {"reason": waiting}}
+    edited["status"]["containerStatuses"] = [{"state": state}]
+    found = with_template(facts.pod_facts(edited, None), edited, owned)
+    assert found.outdated is outdated
+    assert not found.runs_other, "a running pod was replaced"

@@ -1,5 +1,6 @@
 """Quantities are compared by value, and written in one form."""
 
+import time
 from fractions import Fraction
 
 import pytest
@@ -48,6 +49,14 @@ def test_different_sizes_or_classes_are_different_storage() -> None:
 )
 def test_quantities_are_formatted_as_by_the_api_server(text: str, written: str) -> None:
     assert canonical(text) == written
+
+
+@pytest.mark.parametrize("text", ["1" * 20_000 + "x", "1" * 5000, "1" * 4000 + "e999"])
+def test_long_text_is_no_quantity_and_takes_no_time(text: str) -> None:
+    """A spec may have a MiB of digits. Each comparison took hours, in which the operator served no other quorum."""
+    began = time.process_time()
+    assert (canonical(text), value_of(text)) == (text, None)
+    assert time.process_time() - began < 1.0
 
 
 def test_numbers_are_valid_quantities() -> None:

@@ -243,10 +243,14 @@ async def test_watched_document_may_contain_line_separator_characters() -> None:
     assert watch.objects["n", "x"]["metadata"]["annotations"] == {"note": note}
 
 
-async def test_unreadable_event_causes_a_new_list() -> None:
+DEEP = b'{"a":' * 5000 + b"1" + b"}" * 5000
+
+
+@pytest.mark.parametrize("line", [b"no JSON\n", DEEP + b"\n"])
+async def test_unreadable_event_causes_a_new_list(line: bytes) -> None:
     server = Server(
         deque([page(version=7), page(pod("x", 8), version=9)]),
-        deque([[b"no JSON\n"]]),
+        deque([[line]]),
     )
     async with watching(server) as (watch, _):
         await until(lambda: names(watch) == ["x"])

@@ -12,11 +12,12 @@ from quorum_operator.planner.observed import (
     Key,
     Observation,
     ReplicaView,
+    Templates,
     Wanted,
 )
 from quorum_operator.planner.plan import plan
 from quorum_operator.planner.situation import Situation
-from quorum_operator.planner.step import Nothing, RestartMember, UpdateMember
+from quorum_operator.planner.step import Nothing, RestartMember, UpdateMember, Wait
 from support.observed_quorum import (
     MADE_AT,
     NOW,
@@ -126,3 +127,43 @@ def test_pod_that_crashed_with_a_replaced_configuration_is_recreated() -> None:
     assert not isinstance(plan(observation(waits, mounts_created_at=MADE_AT + 5)), RestartMember), (
         "it has not read any configuration yet"
     )
+
+
+@pytest.mark.parametrize("other", [True, False], ids=["another is down", "alone"])
+def test_member_that_serves_nothing_gets_the_corrected_configuration_first(other: bool) -> None:
+    """Its process runs, so it is no pod that can't start; and all others wait until it is ready."""
+    down = {"ready": False, "not_ready_since": NOW - 300}
+    members = [member(n, **(down if n == 4 else {})) for n in range(1, 6)]
+    if other:
+        waits = sound_pod(5, ready=False, running=False, unschedulable="no host", restart_hash="r2")
+        members[4] = replace(members[4], pod=waits, report=None)
+    silent = (4, 5) if other else (4,)
+    voters = [ReplicaView(Key(n, f"u{n}"), n not in silent, n not in silent) for n in range(1, 6)]
+    templates = {each.name: Templates("t", "r2") for each in members}
+    seen = observation_of(members, view_of(voters), templates=templates)
+    step = plan(seen)
+    assert isinstance(step, RestartMember), step
+    assert step.pod == "q-4-1-0"
+    assert harm(Situation(seen), step) is None
+    fetching = [replace(each, fetching=True) if each.key.id == 4 else each for each in voters]
+    step = plan(replace(seen, view=view_of(fetching)))
+    assert isinstance(step, Wait if other else RestartMember), "the leader hears it"
+
+
+@pytest.mark.parametrize("fetches", [True, False])
+def test_new_member_that_serves_nothing_gets_the_corrected_configuration(fetches: bool) -> None:
+    """Everything else waits until it has caught up, which it may never do with the earlier one."""
+    new = member(4, ready=False, not_ready_since=NOW - 300)
+    members = [member(1), member(2), member(3), new]
+    voters = [ReplicaView(Key(n, f"u{n}"), True, True) for n in (1, 2, 3)]
+    observers = (ReplicaView(Key(4, "u4"), fetches, False),)
+    templates = {each.name: Templates("t", "r2") for each in members}
+    view = view_of(voters, observers=observers)
+    seen = observation_of(members, view, size=4, templates=templates)
+    step = plan(seen)
+    if fetches:
+        assert isinstance(step, Wait), "it catches up"
+        return
+    assert isinstance(step, RestartMember), step
+    assert step.pod == "q-4-1-0"
+    assert harm(Situation(seen), step) is None

@@ -2,7 +2,13 @@
 
 import pytest
 
-from quorum_operator.attempts import CONTESTED_TIMES, Attempts
+from quorum_operator.attempts import (
+    CONTESTED_FOR_S,
+    CONTESTED_TIMES,
+    DONE_MOST_S,
+    RESTARTED_MOST_S,
+    Attempts,
+)
 
 BUDGET = "PodDisruptionBudget/demo"
 
@@ -36,3 +42,27 @@ def test_repeated_identical_writes_are_contested() -> None:
         CONTESTED_TIMES,
     )
     assert "repeated 6 times within 5 s, each time reverted" in reported.message
+
+
+def test_write_that_is_no_longer_reverted_is_not_contested_for_long() -> None:
+    """However long it was reverted before: somebody who reads the condition would look for nothing."""
+    attempts, now = Attempts(), 1000.0
+    for _ in range(40):
+        attempts.done(1, "StartMember", "StatefulSet/q-1-1", now)
+        (held,) = attempts.refusals(1, now)
+        assert held.reported == (held.times >= CONTESTED_TIMES)
+        last, now = now, held.retry_at
+    assert now - last <= DONE_MOST_S
+    assert attempts.refusals(1, now + CONTESTED_FOR_S - 1)
+    assert not attempts.refusals(1, now + CONTESTED_FOR_S + 1)
+    attempts.done(1, "StartMember", "StatefulSet/q-1-1", now + CONTESTED_FOR_S + 2)
+    (again,) = attempts.refusals(1, now + CONTESTED_FOR_S + 2)
+    assert again.times == 41, "it may be the same client again"
+
+
+def test_restarts_of_a_pod_may_pause_for_longer() -> None:
+    attempts = Attempts()
+    for _ in range(40):
+        attempts.done(1, "RestartMember", "Pod/q-1-1-0", 0.0, "", RESTARTED_MOST_S)
+    (held,) = attempts.refusals(1, 0.0)
+    assert DONE_MOST_S < held.retry_at <= RESTARTED_MOST_S

@@ -222,3 +222,17 @@ def test_adopted_claims_keep_their_certificates_and_network_policy(tls: bool) ->
     found = api.objects[IDENTITY]["data"]
     assert (found["clusterId"], found["formed"], found["networkPolicy"]) == ("c1", "true", "true")
     assert found.get("tls") == ("Managed" if tls else None)
+
+
+def test_claims_without_annotations_get_back_what_the_quorum_was_formed_with() -> None:
+    """Else the quorum has no NetworkPolicy after the resource was deleted, applied again and has adopted its claims."""
+    api = running_quorum(3)
+    api.objects[IDENTITY]["data"] |= {"networkPolicy": "true", "defaults": "resources,zones"}
+    claims = [path for path in api.objects if "/persistentvolumeclaims/" in path]
+    for path in claims:
+        api.objects[path]["metadata"]["annotations"] = {}
+    reconcile(api, times=3)
+    for path in claims:
+        notes = api.objects[path]["metadata"]["annotations"]
+        assert notes[names.ANNOTATION_NETWORK_POLICY] == "true"
+        assert notes[names.ANNOTATION_DEFAULTS] == "resources,zones"

@@ -114,4 +114,8 @@ def test_lasting_failure_of_the_data_volume_counts() -> None:
     ids=["attached elsewhere", "drained", "late ConfigMap", "pulls", "attached in the end", "old"],
 )
 def test_other_mount_events_condemn_no_disk(reported: list[tuple[str, str, float]]) -> None:
-    assert latched_by(moved(*reported)) is None
+    api = moved(*reported)
+    assert latched_by(api) is None
+    found = next(each["condition"] for each in api.status["members"] if each["id"] == 3)
+    stands = len(reported) == 1
+    assert found == f"NotReady: {reported[0][1] if stands else 'ContainerCreating'}"

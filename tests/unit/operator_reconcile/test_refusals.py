@@ -190,7 +190,7 @@ def test_step_without_effect_makes_few_calls_and_is_reported() -> None:
             api.objects[set_path(2)] = json.loads(json.dumps(old))
 
     api.refuse = undo
-    run_worker(api, HealthyNodes(3), 7.0)
+    run_worker(api, HealthyNodes(3), 10.0)
     tries = [path for verb, path in api.writes if verb == "patch" and path == set_path(2)]
     assert 3 <= len(tries) <= 8
     refused = api.condition("Refused")

@@ -17,9 +17,7 @@ from support.hosted_replicas import ME, HostedReplicas, produce
 
 async def test_loop_does_not_wait_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hosted = HostedReplicas(tmp_path / "a", second=tmp_path / "b")
-    a, b = hosted.directories.online_ids
-    hosted.cluster.change(ME, log_dirs=(a, b))
-    hosted.replicas.apply(hosted.cluster.image)
+    a, b = hosted.register_directories()
     replica = hosted.create("t", (ME,))
     assert replica.directory_id == a
     data = data_batch(0).data
@@ -56,9 +54,7 @@ async def test_log_is_kept_if_the_directory_of_the_copy_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hosted = HostedReplicas(tmp_path / "a", second=tmp_path / "b")
-    a, b = hosted.directories.online_ids
-    hosted.cluster.change(ME, log_dirs=(a, b))
-    hosted.replicas.apply(hosted.cluster.image)
+    _, b = hosted.register_directories()
     replica = hosted.create("t", (ME,))
 
     def checkpoint(directory: OpenDataDirectory) -> None:

@@ -42,9 +42,7 @@ class TwoDirectories:
         self.hosted = HostedReplicas(
             root / "a", second=root / "b", static={} if static is None else {KEY: static}
         )
-        self.a, self.b = self.hosted.directories.online_ids
-        self.hosted.cluster.change(ME, log_dirs=(self.a, self.b))
-        self.hosted.replicas.apply(self.hosted.cluster.image)
+        self.a, self.b = self.hosted.register_directories()
         self.api = LogDirsApi(self.hosted.replicas, self.hosted.directories)
 
     def configure(self, value: str | None, name: str = str(ME)) -> None:

@@ -15,9 +15,7 @@ class Directories:
 
     def __init__(self, root: Path, cluster: ControlledCluster | None = None) -> None:
         self.hosted = HostedReplicas(root / "a", cluster, second=root / "b")
-        self.a, self.b = self.hosted.directories.online_ids
-        self.hosted.cluster.change(ME, log_dirs=(self.a, self.b))
-        self.hosted.replicas.apply(self.hosted.cluster.image)
+        self.a, self.b = self.hosted.register_directories()
 
     async def create(self, *names: str) -> str:
         """The directories of these new topics."""

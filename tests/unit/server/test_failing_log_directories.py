@@ -64,9 +64,7 @@ class TwoDirectories:
         self.hosted = HostedReplicas(
             root / "a", second=root / "b", second_files=self.files, record=self.record
         )
-        self.a, self.b = self.hosted.directories.online_ids
-        self.hosted.cluster.change(ME, log_dirs=(self.a, self.b))
-        self.hosted.replicas.apply(self.hosted.cluster.image)
+        self.a, self.b = self.hosted.register_directories()
         self.in_a = self.hosted.create("in-a", (ME, OTHER))
         self.in_b = self.hosted.create("in-b", (ME, OTHER))
         assert (self.in_a.directory_id, self.in_b.directory_id) == (self.a, self.b)

@@ -37,9 +37,7 @@ def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
 async def moved(root: Path) -> tuple[HostedReplicas, HostedReplica, UUID]:
     """A replica with one record that moved from a to b, and got another one there. The log in a is not deleted yet."""
     hosted = HostedReplicas(root / "a", second=root / "b")
-    a, b = hosted.directories.online_ids
-    hosted.cluster.change(ME, log_dirs=(a, b))
-    hosted.replicas.apply(hosted.cluster.image)
+    a, b = hosted.register_directories()
     replica = hosted.create("t", (ME,))
     assert replica.directory_id == a
     assert written(replica) == (BrokerError.NONE, 0)
@@ -94,9 +92,7 @@ async def test_replica_stays_offline_if_its_copy_may_be_in_an_offline_directory(
 
 async def test_incomplete_copy_leaves_the_log_and_its_mark_is_removed(tmp_path: Path) -> None:
     hosted = HostedReplicas(tmp_path / "a", second=tmp_path / "b")
-    a, b = hosted.directories.online_ids
-    hosted.cluster.change(ME, log_dirs=(a, b))
-    hosted.replicas.apply(hosted.cluster.image)
+    a, b = hosted.register_directories()
     replica = hosted.create("t", (ME,))
     assert written(replica) == (BrokerError.NONE, 0)
     hosted.directory.mark_move(("t", 0), b)

@@ -169,9 +169,7 @@ async def test_sync_that_fails_during_the_deletion_fails_the_directory(
 async def test_move_while_records_wait_for_a_sync(tmp_path: Path, files: StalledSyncs) -> None:
     """The copy has them as well, and is synced: they are acknowledged. The old log is deleted after its sync."""
     hosted = HostedReplicas(tmp_path / "a", files=files, second=tmp_path / "b")
-    a, b = hosted.directories.online_ids
-    hosted.cluster.change(ME, log_dirs=(a, b))
-    hosted.replicas.apply(hosted.cluster.image)
+    a, b = hosted.register_directories()
     replica = hosted.create("t", (OTHER, ME), **EACH)
     assert replica.directory_id == a
     files.stall()

@@ -141,6 +141,24 @@ async def test_completed_segment_is_synced(tmp_path: Path, replicas: tuple[int, 
     hosted.close()
 
 
+async def test_segment_that_is_completed_during_a_sync_is_synced_after_it(
+    tmp_path: Path, files: StalledSyncs
+) -> None:
+    """The sync that is running may have begun before its last records."""
+    hosted = HostedReplicas(tmp_path, files=files)
+    replica = hosted.create("t")
+    replica.log.configure(LogSettings(segment_bytes=300))
+    files.stall()
+    for _ in range(6):
+        Produced(replica)
+    await until(files.begun.is_set)
+    for _ in range(6):
+        Produced(replica)
+    files.go_on()
+    await until(lambda: replica.log.synced_offset >= 9)
+    hosted.close()
+
+
 async def test_failed_sync_takes_the_directory_offline_for_good(
     tmp_path: Path, files: StalledSyncs
 ) -> None:
@@ -161,8 +179,7 @@ async def test_failed_sync_of_one_directory_answers_its_requests(
     tmp_path: Path, files: StalledSyncs
 ) -> None:
     hosted = HostedReplicas(tmp_path / "a", second=tmp_path / "b", second_files=files)
-    hosted.cluster.change(ME, log_dirs=hosted.directories.online_ids)
-    hosted.replicas.apply(hosted.cluster.image)
+    hosted.register_directories()
     in_a, in_b = (hosted.create(name, **{"flush.messages": "1"}) for name in ("in-a", "in-b"))
     assert in_a.directory_id != in_b.directory_id
     files.error = errno.EIO

@@ -20,8 +20,7 @@ async def test_log_is_moved_although_records_come_during_each_sync_of_the_move(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, records: int
 ) -> None:
     hosted = HostedReplicas(tmp_path / "a", second=tmp_path / "b")
-    hosted.cluster.change(ME, log_dirs=hosted.directories.online_ids)
-    hosted.replicas.apply(hosted.cluster.image)
+    hosted.register_directories()
     replica = hosted.create("t", (ME,))
     data = data_batch(0, value_bytes=RECORD_BYTES).data
     assert isinstance(data, bytes)

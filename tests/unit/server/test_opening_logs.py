@@ -251,9 +251,7 @@ async def test_replica_that_is_stopped_meanwhile_is_deleted(tmp_path: Path) -> N
 async def test_logs_that_a_thread_has_opened_already_count_once(tmp_path: Path) -> None:
     """New replicas go to the directory with fewer logs, also before the results of the threads are taken."""
     hosted = HostedReplicas(tmp_path / "a", second=tmp_path / "b")
-    a, b = hosted.directories.online_ids
-    hosted.cluster.change(ME, log_dirs=(a, b))
-    hosted.replicas.apply(hosted.cluster.image)
+    a, b = hosted.register_directories()
     hosted._create("t", ((ME,),), {}, is_awaited=False)
     while not hosted.threads._ended.qsize():
         time.sleep(0.001)  # noqa: ASYNC251 - within the turn in which the log is opened
@@ -267,9 +265,7 @@ async def test_logs_that_a_thread_has_opened_already_count_once(tmp_path: Path) 
 
 async def test_log_of_a_replica_that_is_stopped_meanwhile_does_not_count(tmp_path: Path) -> None:
     hosted = HostedReplicas(tmp_path / "a", second=tmp_path / "b")
-    a, b = hosted.directories.online_ids
-    hosted.cluster.change(ME, log_dirs=(a, b))
-    hosted.replicas.apply(hosted.cluster.image)
+    a, b = hosted.register_directories()
     assert hosted.create("t").directory_id == a
     occupied = Occupied(hosted)
     hosted._create("u", ((ME,),), {}, is_awaited=False)
@@ -314,9 +310,7 @@ async def test_replica_has_the_newest_metadata_and_configuration(tmp_path: Path)
 
 async def test_directory_that_fails_meanwhile_takes_the_replica_offline(tmp_path: Path) -> None:
     hosted = HostedReplicas(tmp_path / "a", second=tmp_path / "b")
-    a, b = hosted.directories.online_ids
-    hosted.cluster.change(ME, log_dirs=(a, b))
-    hosted.replicas.apply(hosted.cluster.image)
+    hosted.register_directories()
     occupied = Occupied(hosted)
     hosted._create("t", ((ME,),), {}, is_awaited=False)
     hosted.opened[0].fail(StorageFailure("gone"))

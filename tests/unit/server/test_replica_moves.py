@@ -56,9 +56,7 @@ class Moves:
     def __init__(self, root: Path) -> None:
         self.root, self.files = root, FailingFiles()
         self.hosted = HostedReplicas(root / "a", second=root / "b", second_files=self.files)
-        self.a, self.b = self.hosted.directories.online_ids
-        self.hosted.cluster.change(ME, log_dirs=(self.a, self.b))
-        self.hosted.replicas.apply(self.hosted.cluster.image)
+        self.a, self.b = self.hosted.register_directories()
         self.api = LogDirsApi(self.hosted.replicas, self.hosted.directories)
 
     def topic(self, name: str = "t", *replicas: int) -> HostedReplica:

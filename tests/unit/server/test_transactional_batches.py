@@ -3,6 +3,8 @@
 A producer regards an error as final if everything before the batch was acknowledged.
 """
 
+import asyncio
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -169,5 +171,11 @@ async def test_thousands_of_waiting_batches_are_judged_without_recursion(
         producer.send(sequence)
     assert len(producer.coordinator.waiting) == 1
     producer.coordinator.waiting.pop()(ErrorCode.NONE)
+    deadline = time.monotonic() + 60
+    while (
+        None in producer.answers
+    ):  # a turn of the loop validates some of them, a thread the others
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0)
     assert producer.answers == [(0, offset) for offset in range(3_000)]
     producer.close()

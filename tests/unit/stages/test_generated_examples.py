@@ -21,7 +21,7 @@ def examples(folder: Path, *options: str) -> list[str]:
     command = [sys.executable, "-m", "pytest", "-q", "-s", "-p", "support.example_profiles"]
     output = subprocess.run(
         [*command, "-c", os.devnull, "--rootdir", str(folder), *options, str(file)],
-        env={**os.environ, "PYTHONPATH": f"{_ROOT / 'tests'}"},
+        env={**os.environ, "PYTHONPATH": f"{_ROOT / 'tests'}", "CI": "true"},
         capture_output=True,
         text=True,
         timeout=120,

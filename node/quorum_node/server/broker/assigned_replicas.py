@@ -310,7 +310,8 @@ class AssignedReplicas:
             self._note_offline(key, place)
             return
         settings = self._values.log_settings(image.configs, name)
-        self._log_counts[place] += found is None
+        if found is None:
+            self._log_counts[place] += 1  # one that was found is counted already
         self._openings.begin(directory, key, name, settings, exists=found is not None)
 
     def _stop_opening(self, key: PartitionKey, image: TopicsImage) -> None:
@@ -398,9 +399,9 @@ class AssignedReplicas:
         """See `ReplicaPort`."""
         self._isr_requests.propose(replica, output)
 
-    def sync(self, replica: HostedReplica) -> None:
+    def sync(self, replica: HostedReplica, *, again: bool = False) -> None:
         """See `ReplicaPort`."""
-        self._timers.syncs.sync(replica)
+        self._timers.syncs.sync(replica, again=again)
 
     def write_epochs(self, replica: HostedReplica) -> None:
         """See `ReplicaPort`. A failure takes the directory offline, and with it the replica."""

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from time import perf_counter
+from time import thread_time
 
 from quorum_node.broker.batch import Batch
 from quorum_node.broker.errors import BrokerError
@@ -32,7 +32,7 @@ MOST_RECORDS_ON_LOOP = 2_000
 MOST_BYTES_ON_LOOP = 1 << 20
 MOST_HEADERS_ON_LOOP = 4_000
 MOST_SECONDS_A_TURN = 0.02
-"""Time for the batches of one turn of the loop. A request can have batches for thousands of partitions."""
+"""CPU time for the batches of one turn of the loop. A request can have batches for thousands of partitions."""
 _OUT_OF_ORDER = Refusal(
     BrokerError.UNKNOWN_SERVER_ERROR, "the offset deltas of compressed records are not 0, 1, 2 ..."
 )
@@ -102,11 +102,9 @@ def _within(limits: BatchLimits, batch: Batch) -> Batch | Refusal:
 
 
 class BatchValidation:
-    """Validates batches on the loop or on one thread. `now_ms`: returns milliseconds since 1970. `clock`: in seconds."""
+    """Validates batches on the loop or on one thread. `now_ms`: returns milliseconds since 1970. `clock`: seconds of CPU."""
 
-    def __init__(
-        self, now_ms: Callable[[], int], clock: Callable[[], float] = perf_counter
-    ) -> None:
+    def __init__(self, now_ms: Callable[[], int], clock: Callable[[], float] = thread_time) -> None:
         self._now_ms = now_ms
         self._clock = clock
         self._spent_seconds = 0.0

@@ -64,8 +64,11 @@ class ReplicaPort(Protocol):
     def propose_isr(self, replica: "HostedReplica", output: out.ProposeIsr) -> None:
         """Propose an ISR to the active controller. IsrTaken or IsrRefused follows."""
 
-    def sync(self, replica: "HostedReplica") -> None:
-        """Sync the log on another thread. `synced` of the replica follows, or the failure of its directory."""
+    def sync(self, replica: "HostedReplica", *, again: bool = False) -> None:
+        """Sync the log on another thread, unless a sync of it is running. `synced` of the replica follows, or the failure of its directory.
+
+        `again`: also after the one that is running, which may have begun before the last append.
+        """
 
     def write_epochs(self, replica: "HostedReplica") -> None:
         """Call `write_epochs` of the log on another thread."""
@@ -416,7 +419,7 @@ class HostedReplica:
         end_offset = batches[-1].end_offset
         must_sync = self._must_sync(end_offset)
         if must_sync or is_complete:
-            self._port.sync(self)
+            self._port.sync(self, again=is_complete)
         # Others count as written when they are synced, so that acks=1 and acks=all wait for it.
         if not must_sync:
             self._events.append(Written(end_offset))

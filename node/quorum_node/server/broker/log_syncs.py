@@ -29,6 +29,8 @@ class LogSyncs:
         self._synced_at: dict[PartitionKey, float] = {}
         """End of the last sync, or when the log was opened."""
         self._running: set[HostedReplica] = set()
+        self._again: set[HostedReplica] = set()
+        """Running ones that another sync follows."""
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="sync")
         self._closed = False
 
@@ -40,9 +42,13 @@ class LogSyncs:
         """The replica was removed."""
         self._synced_at.pop(key, None)
 
-    def sync(self, replica: HostedReplica) -> None:
-        """Sync the log of a replica, which is told the end, unless a sync of it is running."""
-        if replica in self._running or self._closed:
+    def sync(self, replica: HostedReplica, *, again: bool = False) -> None:
+        """Sync the log of a replica, which is told the end, unless a sync of it is running. `again`: then after that one."""
+        if self._closed:
+            return
+        if replica in self._running:
+            if again:
+                self._again.add(replica)
             return
         self._running.add(replica)
         done = self._loop.run_in_executor(self._threads, replica.log.sync)
@@ -71,12 +77,16 @@ class LogSyncs:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _ended(self, replica: HostedReplica, done: "asyncio.Future[None]") -> None:
+        is_wanted_again = replica in self._again
         self._running.discard(replica)
+        self._again.discard(replica)
         if self._closed or done.cancelled():
             return
         failure = done.exception()
         if failure is None:
             self._synced_at[replica.key] = self._loop.time()
             replica.synced()
+            if is_wanted_again and replica.has_unsynced_records:
+                self.sync(replica)
         elif not isinstance(failure, StorageFailure | DiskFull):
             raise failure

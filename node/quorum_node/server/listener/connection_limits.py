@@ -17,6 +17,6 @@ LIGHT_BYTES = 4 << 10
 JOINED_BYTES = 64 << 10
 """In bytes: answers up to this size are sent as one piece of memory; copying larger ones would block the loop."""
 RETIRED_AFTER_SECONDS = 5.0
-"""In seconds: how long a closing connection may wait for its answers; longer than a parked fetch."""
+"""In seconds: how long a closing connection, also one of HTTP, may wait for its answers; longer than a parked fetch."""
 HEAVY_BYTES = 256 << 10
 """In bytes: requests from this size on may take long."""

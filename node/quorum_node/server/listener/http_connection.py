@@ -18,6 +18,7 @@ from uvicorn.server import ServerState
 from quorum_node.configuration.keys.listeners import ADMIN_LISTENER
 from quorum_node.security.caller import ANONYMOUS
 from quorum_node.server.ending.fail_stop import is_half_a_step
+from quorum_node.server.listener import connection_limits as limits
 from quorum_node.server.listener.connection_book import ConnectionBook
 from quorum_node.server.listener.fair_turns import FairTurns
 from quorum_node.server.listener.large_reads import LargeReads
@@ -240,9 +241,11 @@ class HttpConnection(H11Protocol):
             self.transport.abort()
 
     def retire(self) -> None:
-        """Close after the answer to the current request, if there is one."""
-        self.identity = NOT_YET
-        self.shutdown()
+        """Close after the answer to the current request, if there is one, or after a timeout."""
+        self.identity = NOT_YET  # a closing connection is not authenticated again
+        self.loop.call_later(limits.RETIRED_AFTER_SECONDS, self.drop, "retired")
+        if not (self._is_gone or self.transport.is_closing()):
+            self.shutdown()
 
     @property
     def is_light(self) -> bool:

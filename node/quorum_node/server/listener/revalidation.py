@@ -9,7 +9,11 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from quorum_node.server.listener.port_authentication import PeerIdentity, PortAuthentication
+from quorum_node.server.listener.port_authentication import (
+    NOT_YET,
+    PeerIdentity,
+    PortAuthentication,
+)
 
 _AT_ONCE = 10
 
@@ -18,9 +22,10 @@ class RevalidatedConnection(Protocol):
     """A connection that can be closed."""
 
     identity: PeerIdentity
+    """NOT_YET once it closes: it is not authenticated again, however long its client delays the end."""
 
     def retire(self) -> None:
-        """Close soon, after the answers to the requests that have arrived. Further calls have no effect."""
+        """Close soon, after the answers to the requests that have arrived, or after a timeout."""
 
 
 class Loop(Protocol):
@@ -58,6 +63,8 @@ class Revalidation:
     def _ask_some(self) -> None:
         for _ in range(min(_AT_ONCE, len(self._asked))):
             connection = self._asked.popleft()
+            if connection.identity is NOT_YET:
+                continue
             if not self._authentication.is_still_valid(connection.identity):
                 connection.retire()
         if self._asked:

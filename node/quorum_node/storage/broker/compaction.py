@@ -144,8 +144,9 @@ def compact(
 ) -> int:
     """Clean `part` as far as the memory for keys allows; returns the first dirty offset.
 
-    `cuts`: of the log before `part` was determined; None: now. `throttle` is called with the bytes that were read and written. It may wait, or raise to abort. `replaced` is called after each group of
-    segments, when no file is in use: a large log takes hours, and the old segments would need as much space until then.
+    `cuts`: of the log before `part` was determined; None: now. `throttle` is called with the bytes that were read and written. It may
+    wait, or raise to abort. `replaced` is called after each group of segments, while this thread uses no file: a large log takes hours, and
+    the old segments would need as much space until then.
     Raises Overtaken, StorageFailure, DiskFull, and Uncleanable if a batch is unreadable or damaged.
     """
     if cuts is None:
