@@ -1,8 +1,9 @@
-"""The replica's own committed log, decoded, for checkers and for debugging.
+"""The replica's own committed log: decoded, for checkers and for debugging, or as batches, for readers of all of it.
 
-A page is bounded in records and in bytes. It is made in slices (`paced`), so that it does not hold up the loop.
+A page is bounded in bytes, and in records or in time. It is made in slices (`paced`), so that it does not hold up the loop.
 """
 
+from enum import StrEnum
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
@@ -10,6 +11,7 @@ from fastapi import APIRouter, Query, Response
 from quorum_node.api import ErrorCode, LogPage, LogRecord, VoterHistory
 from quorum_node.records.batches import CorruptBatch
 from quorum_node.records.identity import uuid_text
+from quorum_node.server.admin import log_batches
 from quorum_node.server.admin.log_reader import committed_records, voter_sets
 from quorum_node.server.admin.node_view import ChosenReplica, NodeView
 from quorum_node.server.admin.pieced_document import PiecedDocument
@@ -22,17 +24,38 @@ MAX_PAGE_BYTES = 1 << 20
 """A page ends with the record that reaches this size in bytes, even if more records were requested."""
 
 
+class LogFormat(StrEnum):
+    """Form of a page of the log.
+
+    `json`: a LogPage, up to `maxRecords` or 1 MiB.
+    `batches`: Kafka's record batches as `application/octet-stream`, from the one with `fromOffset` to the one that reaches `maxBytes`. The
+    checksums are not verified by the node. The headers `Quorum-Node-Id`, `Quorum-High-Watermark` and `Quorum-Log-Start-Offset` have other
+    fields of a page. An empty body: this replica has nothing committed at that offset yet.
+    """
+
+    JSON = "json"
+    BATCHES = "batches"
+
+
 def router(node: NodeView) -> APIRouter:
     """The routes over one node."""
     routes = APIRouter(prefix="/v1")
 
-    @routes.get("/log", response_model=LogPage)
+    @routes.get(
+        "/log",
+        response_model=LogPage,
+        responses={200: {"content": {log_batches.MEDIA_TYPE: {}}}},
+    )
     async def log(
         replica: ChosenReplica,
         from_offset: Annotated[int | None, Query(alias="fromOffset", ge=0)] = None,
         max_records: Annotated[int, Query(alias="maxRecords", ge=1, le=MAX_RECORDS)] = 1000,
+        form: Annotated[LogFormat, Query(alias="format")] = LogFormat.JSON,
+        max_bytes: Annotated[
+            int, Query(alias="maxBytes", ge=1, le=log_batches.MAX_BYTES)
+        ] = log_batches.MAX_BYTES,
     ) -> Response:
-        """Committed records of this node's own log, from `fromOffset` on."""
+        """Committed records of this node's own log, from `fromOffset` on, as JSON or as Kafka's record batches."""
         description = replica.describe()
         high_watermark = max(description.high_watermark, 0)
         start_offset = replica.host.log.start_offset
@@ -40,6 +63,16 @@ def router(node: NodeView) -> APIRouter:
             from_offset = start_offset
         if from_offset < start_offset:
             raise _before_start(from_offset, start_offset)
+        if form is LogFormat.BATCHES:
+            try:
+                async with node.pace.one_reader() as pace:
+                    pieces = await log_batches.committed_pieces(
+                        replica.host.log, from_offset, high_watermark, max_bytes, pace
+                    )
+            except StorageFailure as error:
+                raise _failed(replica, error) from error
+            headers = log_batches.headers(description, start_offset)
+            return pieces.response(log_batches.MEDIA_TYPE, headers)
         page = _Page()
         try:
             async with node.pace.one_reader() as pace:
