@@ -151,7 +151,8 @@ def _run(arguments: argparse.Namespace, stopped: Event) -> int:
                     arguments.span_bytes,
                     _merging(arguments),
                 )
-                with stop_signal(signal.SIGINT, stopped):
+                progress.measure(lambda: archive.written_bytes)
+                with stop_signal(signal.SIGINT, stopped), progress.watching(archive.doing):
                     job.run(progress, progress.say, stopped.wait, progress.expect)
             if arguments.compact:
                 left = archive.compact(arguments.compact_rows, progress.say)

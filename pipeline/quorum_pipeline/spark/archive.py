@@ -49,7 +49,8 @@ from quorum_pipeline.spark.origins import Origin, check_history, check_start, or
 from quorum_pipeline.spark.parquet_files import read_parquet
 from quorum_pipeline.spark.part_writer import Stage, stages, store_tasks, write_tasks
 from quorum_pipeline.spark.reason import SparkError, failure_of
-from quorum_pipeline.spark.stages import SparkStages
+from quorum_pipeline.spark.stages import SparkStages, told_by
+from quorum_pipeline.spark.step import Step, load_of
 from quorum_pipeline.spark.stored_files import FileStore
 from quorum_pipeline.spark.stored_states import STATE_ROWS, compose_deltas, keep_state, thin_states
 
@@ -91,10 +92,17 @@ class Archive(ArchiveReader):
         """Minimum number of delta rows after which a whole state is written."""
         self.keep_days: int | None = None
         """Of whole states that are older, only the last one of each day is kept; None: all are."""
+        self.written_bytes = 0
+        """Size of the files of records that `write` has written."""
+        self._step = Step()
 
     def stages(self) -> list[Stage]:
         """Return Spark's active stages."""
         return stages(self._session.sparkContext)
+
+    def doing(self) -> str | None:
+        """Describe the range that is being written, and how much of it is done; None between two. For another thread."""
+        return told_by(self._session.sparkContext, self._step)
 
     def cancel(self) -> None:
         """Cancel the jobs of `write`, which another thread has called: it raises an error."""
@@ -250,8 +258,12 @@ class Archive(ArchiveReader):
         what = f"offsets {wanted.start} to {wanted.end} are not archived in {self._uri}"
         named = f"archive offsets {wanted.start} to {wanted.end} of {self._origin.name}"
         self._session.sparkContext.setJobGroup(_GROUP, redacted(named))
-        with _in_words(what):
-            self._write_range(self._origin, wanted)
+        self._step.describe(named)
+        try:
+            with _in_words(what):
+                self._write_range(self._origin, wanted)
+        finally:
+            self._step.describe("")
 
     def _write_range(self, origin: Origin, wanted: OffsetRange) -> None:
         self._check_previous(origin, wanted)
@@ -269,6 +281,8 @@ class Archive(ArchiveReader):
         self._check_alone(wanted)
         self._complete(wanted, Marker(kept, written.quarantined, written.delta_rows))
         self._written = wanted
+        files = self._files.stored(self._directory(RECORDS, wanted))
+        self.written_bytes += sum(each.size_bytes for each in files)
         self.keep_state()
 
     def _check_previous(self, origin: Origin, wanted: OffsetRange) -> None:
@@ -304,6 +318,7 @@ class Archive(ArchiveReader):
         """Write a range by tasks on executors, which read the source themselves."""
         check_start(origin, wanted.start)
         tasks = origin.tasks(wanted.start, wanted.end)
+        self._step.begin(len(tasks), load_of(tasks))
         apart, deltas = (self._directory(table, wanted) for table in (QUARANTINE, DELTAS))
         if self._local is None:
             targets = {RECORDS: self._unfinished(wanted), QUARANTINE: apart, DELTAS: deltas}
