@@ -80,13 +80,16 @@ class ReplicaLog:
 
     def _exchange(self, path: str) -> bytes:
         if self._connection.sock is None:
-            self._connection.connect()
-            self._connection.sock.settimeout(ANSWER_SECONDS)
+            self._connect()
         self._connection.request("GET", path)
         answer = self._connection.getresponse()
         content = answer.read(_MAX_ANSWER_BYTES + 1)
         self._check(answer, len(content))
         return content
+
+    def _connect(self) -> None:
+        self._connection.connect()
+        self._connection.sock.settimeout(ANSWER_SECONDS)
 
     def _check(self, answer: HTTPResponse, size_bytes: int) -> None:
         if answer.status == 200 and answer.headers.get_content_type() == _MEDIA_TYPE:

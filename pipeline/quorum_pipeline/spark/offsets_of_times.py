@@ -35,7 +35,8 @@ def _time_ms(origin: Origin, offset: int, end: int) -> int:
     fields = [StructField("offset", LongType()), StructField("timestamp", TimestampType())]
     for task in origin.tasks(offset, min(offset + _LOOKED_AT, end)):
         for batch in task.batches(StructType(fields), keep_problems=True):
-            for time in batch.column("timestamp").to_pylist():
+            times: list[datetime | None] = batch.column("timestamp").to_pylist()
+            for time in times:
                 if time is not None:
                     return (time - _EPOCH) // timedelta(milliseconds=1)
     return _NO_TIME

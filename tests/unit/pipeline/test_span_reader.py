@@ -17,6 +17,7 @@ from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.live import span_reader
 from quorum_pipeline.live.live_rows import live_rows
 from quorum_pipeline.live.quorum import Quorum
+from quorum_pipeline.live.replica_log import ReplicaLog
 from quorum_pipeline.live.span_reader import SpanReader
 from support.hosted_node import NODE_ID, Node, running_node
 from support.http_listener import http_listener
@@ -168,7 +169,7 @@ async def test_replica_that_fails_within_a_span_is_replaced_where_it_ended(tmp_p
         quorum = Led(one.node, replicas=(one.address,))
 
         def first() -> tuple[SpanReader, int]:
-            replica = span_reader.ReplicaLog(one.address, None)
+            replica = ReplicaLog(one.address, None)
             with closing(replica):
                 assert replica.read(0, end, max_bytes=1)[-1].header.end_offset < end
             reader = SpanReader(quorum, 0, end)
