@@ -56,43 +56,14 @@ def router(node: NodeView) -> APIRouter:
         ] = log_batches.MAX_BYTES,
     ) -> Response:
         """Committed records of this node's own log, from `fromOffset` on, as JSON or as Kafka's record batches."""
-        description = replica.describe()
-        high_watermark = max(description.high_watermark, 0)
         start_offset = replica.host.log.start_offset
         if from_offset is None:
             from_offset = start_offset
         if from_offset < start_offset:
             raise _before_start(from_offset, start_offset)
         if form is LogFormat.BATCHES:
-            try:
-                async with node.pace.one_reader() as pace:
-                    pieces = await log_batches.committed_pieces(
-                        replica.host.log, from_offset, high_watermark, max_bytes, pace
-                    )
-            except StorageFailure as error:
-                raise _failed(replica, error) from error
-            headers = log_batches.headers(description, start_offset)
-            return pieces.response(log_batches.MEDIA_TYPE, headers)
-        page = _Page()
-        try:
-            async with node.pace.one_reader() as pace:
-                async for record in pace.each(
-                    committed_records(replica.host.log, from_offset, high_watermark)
-                ):
-                    page.add(record)
-                    if page.count == max_records or page.size_bytes >= MAX_PAGE_BYTES:
-                        break
-        except (StorageFailure, CorruptBatch) as error:
-            raise _failed(replica, error) from error
-        rest = LogPage(
-            node_id=description.key.id,
-            replica_uuid=uuid_text(description.key.uuid),
-            records=[],
-            next_offset=from_offset if page.next_offset is None else page.next_offset,
-            high_watermark=high_watermark,
-            log_start_offset=start_offset,
-        )
-        return page.response(rest)
+            return await _batches(node, replica, from_offset, max_bytes)
+        return await _records(node, replica, from_offset, max_records)
 
     @routes.get("/voter-history")
     async def voter_history(replica: ChosenReplica) -> VoterHistory:
@@ -111,6 +82,50 @@ def router(node: NodeView) -> APIRouter:
         return VoterHistory(node_id=description.key.id, history=history)
 
     return routes
+
+
+async def _records(
+    node: NodeView, replica: ReplicaView, from_offset: int, max_records: int
+) -> Response:
+    """A LogPage. Raises ApiProblem."""
+    description, start_offset = replica.describe(), replica.host.log.start_offset
+    high_watermark = max(description.high_watermark, 0)
+    page = _Page()
+    try:
+        async with node.pace.one_reader() as pace:
+            async for record in pace.each(
+                committed_records(replica.host.log, from_offset, high_watermark)
+            ):
+                page.add(record)
+                if page.count == max_records or page.size_bytes >= MAX_PAGE_BYTES:
+                    break
+    except (StorageFailure, CorruptBatch) as error:
+        raise _failed(replica, error) from error
+    rest = LogPage(
+        node_id=description.key.id,
+        replica_uuid=uuid_text(description.key.uuid),
+        records=[],
+        next_offset=from_offset if page.next_offset is None else page.next_offset,
+        high_watermark=high_watermark,
+        log_start_offset=start_offset,
+    )
+    return page.response(rest)
+
+
+async def _batches(
+    node: NodeView, replica: ReplicaView, from_offset: int, max_bytes: int
+) -> Response:
+    """Record batches. Raises ApiProblem."""
+    description, log = replica.describe(), replica.host.log
+    headers = log_batches.headers(description, log.start_offset)
+    try:
+        async with node.pace.one_reader() as pace:
+            pieces = await log_batches.committed_pieces(
+                log, from_offset, description.high_watermark, max_bytes, pace
+            )
+    except StorageFailure as error:
+        raise _failed(replica, error) from error
+    return pieces.response(log_batches.MEDIA_TYPE, headers)
 
 
 def _failed(replica: ReplicaView, error: StorageFailure | CorruptBatch) -> ApiProblem:
