@@ -7,7 +7,7 @@ from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnec
 from itertools import pairwise
 
 from quorum_node.client.connections import Address
-from quorum_node.client_tls import ClientTls
+from quorum_node.client_tls import ClientTls, ClientTlsError
 from quorum_node.host_port import HostPort
 from quorum_node.records.batches import Batch, CorruptBatch, split_batches
 from quorum_pipeline.errors import PipelineError
@@ -29,16 +29,18 @@ class ReplicaUnusable(ReplicaUnread):
 
 
 class ReplicaLog:
-    """One replica, to be closed by the caller. `tls`: with it HTTPS, without it HTTP."""
+    """One replica, to be closed by the caller. `tls`: with it HTTPS, without it HTTP. Raises ReplicaUnread."""
 
     def __init__(self, address: Address, tls: ClientTls | None) -> None:
         self.name = str(HostPort(*address))
         if tls is None:
             self._connection = HTTPConnection(*address, timeout=CONNECT_SECONDS)
-        else:
-            self._connection = HTTPSConnection(
-                *address, timeout=CONNECT_SECONDS, context=tls.context()
-            )
+            return
+        try:
+            context = tls.context()
+        except ClientTlsError as error:
+            raise ReplicaUnread(str(error)) from None
+        self._connection = HTTPSConnection(*address, timeout=CONNECT_SECONDS, context=context)
 
     def close(self) -> None:
         """Close the connection."""
@@ -73,7 +75,8 @@ class ReplicaLog:
                     raise
                 self._connection.close()
                 return self._exchange(path)
-        except (OSError, HTTPException) as error:
+        # UnicodeError: a host name that can't be one.
+        except (OSError, HTTPException, UnicodeError) as error:
             self._connection.close()
             why = str(error) or type(error).__name__
             raise ReplicaUnusable(f"{self.name}: {why}") from None

@@ -96,3 +96,13 @@ def test_certificate_is_shown_over_https(folder_of: Callable[[str], Path]) -> No
                 pytest.raises(ReplicaUnusable),
             ):
                 replica.read(4, 9)
+        tls = tls_of_folder(archiver)
+        (archiver / "ca.crt").unlink()
+        with pytest.raises(ReplicaUnread, match="no trusted certificates can be read"):
+            ReplicaLog(address_of(server), tls)
+
+
+def test_host_that_can_have_no_address_is_unusable() -> None:
+    host = "a" * 70  # longer than a label of a name
+    with closing(ReplicaLog((host, 1), None)) as replica, pytest.raises(ReplicaUnusable):
+        replica.read(4, 9)
