@@ -128,7 +128,7 @@ bench-broker: venv ## only the data path of brokers, compared with three stock o
 	@$(PY) bench/data_path.py $(ARGS)
 
 .PHONY: bench-pipeline
-bench-pipeline: venv ## only the pipeline: archive, state and plan over ten million records
+bench-pipeline: venv ## only the pipeline: archive, state, audit, timeline and plan over ten million records
 	@$(PY) bench/pipeline.py $(ARGS)
 
 .PHONY: bench-operator

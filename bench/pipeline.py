@@ -1,4 +1,4 @@
-"""The pipeline over a long log: archive, state and plan, beside stock Kafka's dump tool and a plain reader in Python.
+"""The pipeline over a long log: archive, state, audit, timeline and plan, beside stock Kafka's dump tool and a plain reader in Python.
 
 Part of `make bench`. `make bench-pipeline` runs it alone and writes only its section of docs/evidence/benchmarks.md:
 

@@ -5,24 +5,15 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from quorum_pipeline.spark.session import open_session
+from support.quick_spark import open_quick_session
 from support.spark_hang_report import killed_after, reported_before
-
-# A few small queries: what a compiler would make of them costs more than to run them as they are. Spark's classes are not
-# verified, as each of some ten thousand would be for these few; they have room without a collection of garbage.
-QUICK = {
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote -XX:MetaspaceSize=256m",
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.sql.shuffle.partitions": "2",
-}
 
 STOP_SECONDS = 60.0
 
 
 @pytest.fixture(scope="package")
 def spark() -> Iterator[SparkSession]:
-    session = open_session("tests", "local[2]", QUICK)
+    session = open_quick_session()
     yield session
     with killed_after(STOP_SECONDS, session.sparkContext._gateway.proc.pid):
         session.stop()

@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 from quorum_node.client_tls import tls_of_folder
 from quorum_pipeline.__main__ import main
 from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.live import span_reader
 from quorum_pipeline.live.controllers import controllers_of
 from quorum_pipeline.live.live_rows import live_rows
 from quorum_pipeline.live.quorum import Quorum, parsed_addresses
@@ -123,6 +124,33 @@ def test_running_quorum_is_archived_across_a_leader_failure(
         assert rows == list(range(found.end))
         state = archived_state(tmp_path / "archive", Moment(offset=int(path.name[:20])))
         assert b"".join(state.snapshot()) == path.read_bytes()
+
+
+def test_spans_are_read_from_all_voters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the archiver's certificate, and without those that have stopped."""
+    monkeypatch.setattr(span_reader, "WORTH_OFFSETS", 2)
+    with TlsQuorum(tmp_path, authorizer_class_name=AUTHORIZER) as quorum:
+        quorum.form()
+        for number in range(20):
+            quorum.put(f"key-{number}", str(number))
+        quorum.issue_for("archiver", None)
+        controllers = controllers_of(bootstrap(quorum), str(quorum.folder("archiver")))
+        with closing(controllers.open()) as reader:
+            end = reader.committed().end_offset // 3 * 3
+            step = end // 3
+
+            def servers() -> set[str]:
+                found = set()
+                for begin in range(0, end, step):
+                    for rows in live_rows(reader, begin, begin + step, keep_problems=False):
+                        found.add(rows.source)
+                return found
+
+            # A follower learns with its next fetch what is committed.
+            wait_until(lambda: len(servers()) == 3, "each voter serves a third")
+            next(each for each in quorum.nodes.values() if each is not quorum.leader).kill()
+            assert offsets(reader, 0, end) == list(range(end))
+            assert len(servers()) == 2
 
 
 def test_quorum_with_tls_is_archived_with_a_client_certificate(

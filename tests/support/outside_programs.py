@@ -18,7 +18,7 @@ from testbed import programs, prometheus
 from testbed.commands import TestbedError
 from testbed.progress import say
 
-from support import kafka_class_archive, stock_kafka
+from support import kafka_class_archive, quick_spark, stock_kafka
 from support.compiled_checkout import compiled_meanwhile
 from support.java_clients import ClientFailed
 from support.linearizability import checker
@@ -38,16 +38,21 @@ NEEDED: dict[str, Callable[[], object]] = {
     "stock Kafka": kafka_class_archive.keep,
     "the linearizability checker": checker.program,
 }
+NEEDED_LAST: dict[str, Callable[[], object]] = {
+    "the archive of Spark's classes": quick_spark.keep_classes,
+}
+"""Made with the compiled loops of the checkout."""
 
 
 def main() -> None:
     """One after the other: a compiler uses all cores by itself."""
     with compiled_meanwhile():
-        _get_all()
+        _get(NEEDED)
+    _get(NEEDED_LAST)
 
 
-def _get_all() -> None:
-    for name, get in NEEDED.items():
+def _get(wanted: dict[str, Callable[[], object]]) -> None:
+    for name, get in wanted.items():
         begun = time.monotonic()
         try:
             get()

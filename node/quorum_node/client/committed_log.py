@@ -23,6 +23,11 @@ from quorum_node.protocol.describe import (
     ENDPOINTS_OF_CONTROLLERS,
     DescribeClusterRequest,
     DescribeClusterResponse,
+    DescribeQuorumRequest,
+    DescribeQuorumRequestPartition,
+    DescribeQuorumRequestTopic,
+    DescribeQuorumResponse,
+    QuorumNode,
 )
 from quorum_node.protocol.errors import ErrorCode, name_of
 from quorum_node.records.batches import Batch, CorruptBatch, split_batches
@@ -33,6 +38,8 @@ _TOPIC_ID = UUID(int=1)
 _FETCH_VERSION = 17
 _SNAPSHOT_VERSION = 1
 _CLUSTER_VERSION = 1
+_QUORUM_VERSION = 2
+_ADMIN_LISTENER = "ADMIN"
 _MAX_BYTES = 4 << 20
 _ANSWER_SECONDS = 10.0
 _RIGHTS = "reading the log needs a certificate of the role archiver or admin, or the right to read __cluster_metadata"
@@ -52,6 +59,16 @@ class Committed:
 
     start_offset: int
     end_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class VoterPlace:
+    """`admin`: its admin API, if it has registered one. `log_end_offset`: as its leader knows it."""
+
+    id: int
+    leads: bool
+    log_end_offset: int
+    admin: Address | None
 
 
 class CommittedLogError(Exception):
@@ -116,14 +133,15 @@ class CommittedLog:
         batches = split_batches(part.records or b"")[0]
         return bool(batches) and batches[0].header.base_offset == 0
 
-    def read(self, offset: int, end_offset: int) -> list[Batch]:
+    def read(self, offset: int, end_offset: int, max_bytes: int = _MAX_BYTES) -> list[Batch]:
         """Whole batches from the one with `offset` on; the last one may end after `end_offset`.
 
-        `end_offset` must be committed. Raises `error` if the log no longer has the offset.
+        `end_offset` must be committed. At least one batch, even if it is larger than `max_bytes`. Raises `error` if the log no longer
+        has the offset.
         """
-        part = self._on_leader(lambda address: self._fetch(address, offset))
+        part = self._on_leader(lambda address: self._fetch(address, offset, max_bytes=max_bytes))
         if offset == 0 and part.log_start_offset <= 0 <= part.snapshot_id.epoch:
-            part = self._on_leader(lambda address: self._fetch(address, 1))
+            part = self._on_leader(lambda address: self._fetch(address, 1, max_bytes=max_bytes))
         if part.error_code == ErrorCode.OFFSET_OUT_OF_RANGE or part.snapshot_id.epoch >= 0:
             raise self.error(
                 f"the log of {self.leader} has no offset {offset}: it begins at {part.log_start_offset}"
@@ -152,6 +170,10 @@ class CommittedLog:
         part = self._on_leader(lambda address: self._fetch(address, 0, as_replica=True))
         found = part.snapshot_id
         return SnapshotId(found.end_offset, found.epoch) if found.epoch >= 0 else None
+
+    def voters(self) -> tuple[VoterPlace, ...]:
+        """The voters, by id; none if the leader does not tell them, for example because this needs a right."""
+        return self._on_leader(self._describe_quorum)
 
     # -- requests
 
@@ -205,6 +227,35 @@ class CommittedLog:
         if answer.error_code or not answer.cluster_id:
             raise _Retry(_refused(address, answer.error_code))
         return answer.cluster_id
+
+    def _describe_quorum(self, address: Address) -> tuple[VoterPlace, ...]:
+        asked = DescribeQuorumRequestTopic(
+            topic_name=_TOPIC, partitions=(DescribeQuorumRequestPartition(partition_index=0),)
+        )
+        answer = self._connections.ask(
+            address,
+            apis.DESCRIBE_QUORUM,
+            _QUORUM_VERSION,
+            DescribeQuorumRequest(topics=(asked,)),
+            DescribeQuorumResponse,
+            _ANSWER_SECONDS,
+        )
+        if answer.error_code or not answer.topics:
+            return ()
+        part = answer.topics[0].partitions[0]
+        if part.error_code:
+            return ()
+        admins = {each.node_id: _admin_of(each) for each in answer.nodes}
+        found = {
+            each.replica_id: VoterPlace(
+                each.replica_id,
+                each.replica_id == part.leader_id,
+                each.log_end_offset,
+                admins.get(each.replica_id),
+            )
+            for each in part.current_voters
+        }
+        return tuple(found[each] for each in sorted(found))
 
     def _fetch_snapshot(
         self, address: Address, id: SnapshotId, position: int
@@ -296,6 +347,11 @@ def parsed_addresses(text: str) -> list[Address]:
             raise CommittedLogError(str(error)) from None
         found.append((address.host, address.port))
     return found
+
+
+def _admin_of(node: QuorumNode) -> Address | None:
+    found = (each for each in node.listeners if each.name == _ADMIN_LISTENER)
+    return next(((each.host, each.port) for each in found), None)
 
 
 def _refused(address: Address, code: int) -> str:

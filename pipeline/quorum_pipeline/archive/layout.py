@@ -2,6 +2,7 @@
 
     records/offsets=START-END/     the records from START on and below END, once each, as Parquet
     records/_writing/              a range until it is complete; any reader of Parquet ignores this name
+    records/_merged/               ranges that were merged into others, for readers that have begun with them
     deltas/offsets=START-END/      deltas of parts of these records; valid together with the records
     states/offset=END/             the full state before END; valid once it contains the marker
     quarantine/offsets=START-END/  records of the range that could not be decoded
@@ -25,7 +26,7 @@ from quorum_node.json_text import read_json
 MARKER = "_COMPLETE"
 RECORDS, QUARANTINE, SNAPSHOTS = "records", "quarantine", "snapshots"
 DELTAS, STATES = "deltas", "states"
-WRITING = "_writing"
+WRITING, MERGED = "_writing", "_merged"
 _DAY_MS = 24 * 60 * 60 * 1000
 _CHECKSUM = "crc32"
 _MORE = ("delta_rows", "merged", "written_ms")

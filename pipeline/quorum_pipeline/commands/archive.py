@@ -8,6 +8,7 @@ from contextlib import closing
 from importlib import import_module
 from pathlib import Path
 from threading import Event
+from typing import TYPE_CHECKING
 
 from quorum_pipeline.commands.histories import (
     add_bootstrap,
@@ -24,6 +25,9 @@ from quorum_pipeline.files.local_files import local_path
 from quorum_pipeline.files.log_directory import LogDirectory, open_log
 from quorum_pipeline.live.controllers import Controllers
 from quorum_pipeline.redaction import redacted
+
+if TYPE_CHECKING:
+    from quorum_pipeline.spark.archive_job import Merging
 
 _SWITCH_SECONDS = 0.0005
 _MOST_PLACES = 5
@@ -55,6 +59,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--compact-rows", type=at_least_one, default=5_000_000, help="of a merged directory"
+    )
+    parser.add_argument(
+        "--merge-every",
+        type=seconds,
+        default=600.0,
+        metavar="SECONDS",
+        help="with --follow: how often small directories are merged",
+    )
+    parser.add_argument(
+        "--keep-merged",
+        type=seconds,
+        default=3600.0,
+        metavar="SECONDS",
+        help="with --follow: how long merged directories remain for queries that have begun to read them",
+    )
+    parser.add_argument(
+        "--no-merge", action="store_true", help="with --follow: leave small directories as they are"
     )
     parser.add_argument(
         "--state-rows",
@@ -108,7 +129,7 @@ def _run(arguments: argparse.Namespace, stopped: Event) -> int:
         session = open_session(
             "quorum-pipeline archive",
             arguments.master,
-            rows_in_jvm=elsewhere or arguments.compact,
+            rows_in_jvm=elsewhere or arguments.compact or arguments.follow,
             workers_at_once=not elsewhere and source is not None,
         )
     from quorum_pipeline.spark.archive import Archive
@@ -122,10 +143,16 @@ def _run(arguments: argparse.Namespace, stopped: Event) -> int:
         with archive.only_writer():
             before = archive.contents()
             if source is not None:
-                every_seconds = arguments.every if arguments.follow else None
-                rows, span_bytes = arguments.max_rows, arguments.span_bytes
-                job = ArchiveJob(archive, source, rows, every_seconds, span_bytes)
-                with stop_signal(signal.SIGINT, stopped):
+                job = ArchiveJob(
+                    archive,
+                    source,
+                    arguments.max_rows,
+                    arguments.every if arguments.follow else None,
+                    arguments.span_bytes,
+                    _merging(arguments),
+                )
+                progress.measure(lambda: archive.written_bytes)
+                with stop_signal(signal.SIGINT, stopped), progress.watching(archive.doing):
                     job.run(progress, progress.say, stopped.wait, progress.expect)
             if arguments.compact:
                 left = archive.compact(arguments.compact_rows, progress.say)
@@ -144,6 +171,14 @@ def _run(arguments: argparse.Namespace, stopped: Event) -> int:
         f" {after.quarantined} in quarantine; {progress.seconds:.1f} s"
     )
     return 1 if after.quarantined else 0
+
+
+def _merging(arguments: argparse.Namespace) -> "Merging | None":
+    from quorum_pipeline.spark.archive_job import Merging
+
+    if not arguments.follow or arguments.no_merge:
+        return None
+    return Merging(arguments.compact_rows, arguments.merge_every, arguments.keep_merged)
 
 
 def _source(arguments: argparse.Namespace) -> LogDirectory | Controllers | None:

@@ -109,16 +109,26 @@ def add_bootstrap(group: Any, parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="properties file of Kafka's tools instead of --tls: security.protocol=SSL and ssl.* with PEM files",
     )
+    parser.add_argument(
+        "--replicas",
+        metavar="HOST:PORT,...",
+        help=(
+            "admin APIs of replicas, such as observers, that are read instead of those of the voters; `none`: only the leader is read"
+        ),
+    )
 
 
 def controllers_in(arguments: argparse.Namespace) -> Controllers | None:
     """Return the controllers that the arguments name; None without --bootstrap. Raises PipelineError."""
     if arguments.bootstrap is not None:
         return controllers_of(
-            arguments.bootstrap, arguments.tls or "", arguments.command_config or ""
+            arguments.bootstrap,
+            arguments.tls or "",
+            arguments.command_config or "",
+            arguments.replicas or "",
         )
-    if arguments.tls or arguments.command_config:
-        raise PipelineError("--tls and --command-config apply only to --bootstrap")
+    if arguments.tls or arguments.command_config or arguments.replicas:
+        raise PipelineError("--tls, --command-config and --replicas apply only to --bootstrap")
     return None
 
 

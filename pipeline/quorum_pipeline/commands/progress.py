@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from threading import Event, Thread
 
 from quorum_pipeline.redaction import redacted
+from quorum_pipeline.spark.step import megabytes
 
 _EVERY_SECONDS = 3.0
 
@@ -22,6 +23,7 @@ class Progress:
         self._total: int | None = None
         self._first: tuple[float, int] | None = None
         """Time and count of the first update, from which the rate is computed."""
+        self._bytes: Callable[[], int] = lambda: 0
 
     @property
     def seconds(self) -> float:
@@ -32,14 +34,20 @@ class Progress:
         """Set the count at which the work is done."""
         self._total = total
 
+    def measure(self, size_bytes: Callable[[], int]) -> None:
+        """Set a function that returns how many bytes are written."""
+        self._bytes = size_bytes
+
     def __call__(self, count: int) -> None:
-        """Update the count; prints a line if the last one is old enough: count, rate, and what is left."""
+        """Update the count; prints a line if the last one is old enough: count, bytes, rate, and what is left."""
         now = time.monotonic()
         if self._first is None:
             self._first = (now, count)
         if now - self._told >= _EVERY_SECONDS:
             self._told = now
-            self.say(f"{self._what}: {count:,} {self._unit}{self._rate(now, count)}")
+            size_bytes = self._bytes()
+            written = f", {megabytes(size_bytes)} written" if size_bytes else ""
+            self.say(f"{self._what}: {count:,} {self._unit}{written}{self._rate(now, count)}")
 
     def say(self, text: str) -> None:
         """Print a line with the elapsed time, without credentials."""

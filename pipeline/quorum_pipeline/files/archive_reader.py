@@ -18,6 +18,7 @@ from quorum_node.records.snapshot_id import parse_snapshot_name
 from quorum_pipeline.archive.damage import REMOVED, damaged
 from quorum_pipeline.archive.layout import (
     MARKER,
+    MERGED,
     RECORDS,
     SNAPSHOTS,
     STATES,
@@ -168,6 +169,12 @@ class ArchiveReader:
     def ranges(self) -> list[OffsetRange]:
         """The valid ranges, in order and contiguous."""
         return self._settled(lambda ranges: 0)[0]
+
+    def are_readable(self, ranges: Iterable[OffsetRange]) -> bool:
+        """Whether these ranges, which were valid, can still be read where they were, or where a mounted archive keeps merged ones."""
+        missing = set(ranges) - set(self.ranges())
+        merged = f"{RECORDS}/{MERGED}"
+        return all(MARKER in self.names(f"{merged}/{each.directory}") for each in missing)
 
     def _quarantined(self, ranges: list[OffsetRange]) -> int:
         return sum(self.marker(each).quarantined for each in ranges)

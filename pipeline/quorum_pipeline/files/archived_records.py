@@ -24,6 +24,7 @@ from quorum_pipeline.archive.layout import (
     parse_marker,
 )
 from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.files.merged_parts import current
 from quorum_pipeline.files.sealed_file import opened, parquet_files
 from quorum_pipeline.state.log_columns import LogColumns
 
@@ -107,7 +108,7 @@ def _among(files: Iterable[_File], start: int, end: int) -> list[_File]:
 
 def _whole(directory: Path, files: list[_File]) -> list[_File]:
     """Return the files, if they match the marker and the name of their directory. Raises PipelineError."""
-    marker = directory / MARKER
+    marker = current(directory) / MARKER
     if not marker.exists():
         return files
     try:

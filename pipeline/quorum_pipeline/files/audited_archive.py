@@ -17,6 +17,7 @@ from quorum_pipeline.audit.digests import BASE, CRC, END, EPOCH, MARK_COLUMNS, N
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.archived_records import file_groups
 from quorum_pipeline.files.audited_span import Audited
+from quorum_pipeline.files.merged_parts import current
 from quorum_pipeline.files.sealed_file import opened
 
 _COLUMNS = ("offset", "batch_offset", "epoch", "batch_crc")
@@ -64,7 +65,7 @@ class AuditRange:
     def _check_there(self) -> None:
         """Raise PipelineError without the marker: a directory that is not there would be taken for one without records."""
         marker = self.root / self.place / MARKER
-        if not marker.is_file():
+        if not (current(marker.parent) / MARKER).is_file():
             raise PipelineError(
                 f"there is no {marker}: the directory was removed, or is not mounted where this task ran"
             )

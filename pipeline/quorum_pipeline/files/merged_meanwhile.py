@@ -1,7 +1,7 @@
 """Repeats work on an archive whose directories were merged while it was done.
 
-A merge deletes the directories that it replaces, also those that a task has yet to read. Must not know Spark, nor what
-is done.
+A merge deletes the directories that it replaces, also those that a task has yet to read; a writer that follows a log keeps
+them for a while (`merged_parts.py`). Must not know Spark, nor what is done.
 """
 
 from collections.abc import Callable, Sequence
@@ -36,7 +36,5 @@ def with_all_ranges(readers: Sequence[ArchiveReader], work: Callable[[], Result]
 
 
 def _are_there(readers: Sequence[ArchiveReader], before: Sequence[list[OffsetRange]]) -> bool:
-    """Return whether the ranges still count. Later ones may have been added."""
-    return all(
-        set(ranges) <= set(reader.ranges()) for reader, ranges in zip(readers, before, strict=True)
-    )
+    """Return whether the ranges can still be read. Later ones may have been added."""
+    return all(reader.are_readable(ranges) for reader, ranges in zip(readers, before, strict=True))

@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -19,6 +20,7 @@ from crc32c import crc32c
 
 from quorum_pipeline.archive.layout import MARKER, marker_text
 from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.files.merged_parts import current, wherever
 
 _SUFFIX = ".parquet"
 _SEALED = re.compile(r"(.+)\.([0-9a-f]{8})\.parquet")
@@ -100,8 +102,12 @@ def open_sealed(path: Path, **options: Any) -> pq.ParquetFile:
     OSError.
     """
     with naming(path):
-        check_footer(path)
-        return pq.ParquetFile(path, page_checksum_verification=True, **options)
+        return wherever(path, partial(_open, **options))
+
+
+def _open(path: Path, **options: Any) -> pq.ParquetFile:
+    check_footer(path)
+    return pq.ParquetFile(path, page_checksum_verification=True, **options)
 
 
 def read_footer(name: str, tail: Callable[[int], bytes]) -> pq.FileMetaData:
@@ -125,8 +131,9 @@ def is_parquet(name: str) -> bool:
 
 
 def parquet_files(directory: Path) -> list[Path]:
-    """The Parquet files of a directory, sorted, without unfinished and metadata files."""
-    return sorted(each for each in directory.glob(f"*{_SUFFIX}") if is_parquet(each.name))
+    """The Parquet files of a directory, sorted, without unfinished and metadata files; those of a range also if it was merged."""
+    found = current(directory).glob(f"*{_SUFFIX}")
+    return sorted(each for each in found if is_parquet(each.name))
 
 
 @contextmanager

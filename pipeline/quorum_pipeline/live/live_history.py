@@ -73,7 +73,9 @@ class LiveRecords:
                 try:
                     found = decode_records(batch)
                 except CorruptBatch as error:
-                    raise PipelineError(f"{quorum.leader}, {header.base_offset}: {error}") from None
+                    raise PipelineError(
+                        f"the quorum at {self.controllers.name}, offset {header.base_offset}: {error}"
+                    ) from None
                 for record in found:
                     if self.start <= record.offset < self.end:
                         yield LogRecord(

@@ -45,7 +45,7 @@ RECORD_BYTES = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveTask(SpanTask):
-    """The committed records from `start_offset` on and below `end_offset`, read from the leader."""
+    """The committed records from `start_offset` on and below `end_offset`."""
 
     controllers: Controllers
 

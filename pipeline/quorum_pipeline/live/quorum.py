@@ -20,7 +20,8 @@ class SnapshotDeleted(committed_log.SnapshotDeleted, QuorumUnread):
 
 
 class Quorum(committed_log.CommittedLog):
-    """A client of a quorum, to be closed. `bootstrap`: controller listeners, of which one has to answer.
+    """A client of a quorum, to be closed. `bootstrap`: controller listeners, of which one has to answer. `replicas`: admin APIs that
+    share the reading of long spans; None: those of the voters.
 
     Every call may raise PipelineError.
     """
@@ -33,7 +34,10 @@ class Quorum(committed_log.CommittedLog):
         bootstrap: Sequence[Address],
         timeout_seconds: float = 30.0,
         tls: ClientTls | None = None,
+        replicas: Sequence[Address] | None = None,
     ) -> None:
+        self.tls = tls
+        self.replicas = None if replicas is None else tuple(replicas)
         super().__init__(bootstrap, timeout_seconds, client_id="quorum-pipeline", tls=tls)
 
 

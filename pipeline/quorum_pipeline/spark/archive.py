@@ -8,7 +8,7 @@ that is incomplete is written again. The workers that decode records also make t
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -30,6 +30,7 @@ from quorum_pipeline.archive.layout import (
     parse_directory,
     unexplained,
 )
+from quorum_pipeline.archive.merge_planner import merge_behind
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.archive_lock import only_writer
 from quorum_pipeline.files.archive_reader import ArchiveReader
@@ -40,13 +41,16 @@ from quorum_pipeline.files.snapshot_file import SnapshotFile
 from quorum_pipeline.redaction import redacted
 from quorum_pipeline.rows.column_types import arrow_schema
 from quorum_pipeline.rows.table import table_columns, table_ddl
+from quorum_pipeline.spark.archive_claim import Claim
 from quorum_pipeline.spark.hadoop_files import HadoopFiles
+from quorum_pipeline.spark.merged_ranges import retire
 from quorum_pipeline.spark.options import log_options
 from quorum_pipeline.spark.origins import Origin, check_history, check_start, origin_of
 from quorum_pipeline.spark.parquet_files import read_parquet
 from quorum_pipeline.spark.part_writer import Stage, stages, store_tasks, write_tasks
 from quorum_pipeline.spark.reason import SparkError, failure_of
-from quorum_pipeline.spark.stages import SparkStages
+from quorum_pipeline.spark.stages import SparkStages, told_by
+from quorum_pipeline.spark.step import Step, load_of
 from quorum_pipeline.spark.stored_files import FileStore
 from quorum_pipeline.spark.stored_states import STATE_ROWS, compose_deltas, keep_state, thin_states
 
@@ -83,14 +87,22 @@ class Archive(ArchiveReader):
         self._session = session
         self._origin: Origin | None = None
         self._written: OffsetRange | None = None
+        self._claim: Claim | None = None
         self.state_rows = STATE_ROWS
         """Minimum number of delta rows after which a whole state is written."""
         self.keep_days: int | None = None
         """Of whole states that are older, only the last one of each day is kept; None: all are."""
+        self.written_bytes = 0
+        """Size of the files of records that `write` has written."""
+        self._step = Step()
 
     def stages(self) -> list[Stage]:
         """Return Spark's active stages."""
         return stages(self._session.sparkContext)
+
+    def doing(self) -> str | None:
+        """Describe the range that is being written, and how much of it is done; None between two. For another thread."""
+        return told_by(self._session.sparkContext, self._step)
 
     def cancel(self) -> None:
         """Cancel the jobs of `write`, which another thread has called: it raises an error."""
@@ -163,33 +175,77 @@ class Archive(ArchiveReader):
             )
 
     def only_writer(self) -> AbstractContextManager[None]:
-        """Lock a local archive against other writers. Raises PipelineError if it is locked. Other file systems have no lock."""
-        return nullcontext() if self._local is None else only_writer(self._local)
+        """Exclude other writers: a local archive has a lock, elsewhere the writer that begins last is the only one. Raises
+        PipelineError if it is locked.
+        """
+        return self._claimed() if self._local is None else only_writer(self._local)
+
+    @contextmanager
+    def _claimed(self) -> Iterator[None]:
+        self._claim = Claim(self._files, self._uri)
+        self._claim.take()
+        try:
+            yield
+        finally:
+            claim, self._claim = self._claim, None
+            with suppress(PipelineError):  # the next writer replaces it
+                claim.give_back()
 
     def compact(self, target_rows: int, told: Callable[[str], None]) -> int:
         """Merge adjacent directories into directories of up to `target_rows`; return the number of directories left."""
         for group in merges(self._tiles()[0], target_rows):
-            merged = OffsetRange(group[0].start, group[-1].end)
-            markers = [self.marker(each) for each in group]
-            told(f"merging {len(group)} directories into {merged.directory}")
-            for each in group:
-                self.groups(
-                    each
-                )  # a missing or damaged file is an error: Spark would merge the others
-            for table in (RECORDS, QUARANTINE):
-                self._merge(table, group, merged, markers)
-            self._complete(
-                merged,
-                Marker(
-                    sum(m.rows for m in markers),
-                    sum(m.quarantined for m in markers),
-                    self._merge_deltas(group, merged),
-                    merged=len(group),
-                ),
-            )
+            self._merge_group(group, told)
         counting = self._tiles()[0]
-        self._delete_merged(counting)
+        self._retire(counting, 0)
         return len(counting)
+
+    def merge_behind(
+        self, target_rows: int, keep_seconds: float, told: Callable[[str], None]
+    ) -> bool:
+        """Merge the small ranges that were written last, if there are enough of them (`archive/merge_planner.py`); return whether
+        there were. The parts are kept for readers that have begun with them, in a mounted file system also their records.
+
+        Raises PipelineError.
+        """
+        counting = self._tiles()[0]
+        group = merge_behind(counting, target_rows)
+        with _in_words(f"small ranges of {self._uri} are not merged"):
+            if group:
+                named = f"merge offsets {group[0].start} to {group[-1].end} of {self._uri}"
+                self._session.sparkContext.setJobGroup(_GROUP, redacted(named))
+                self._merge_group(group, told)
+                counting = self._tiles()[0]
+                told(f"merged: {len(counting)} directories remain")
+            self._retire(counting, keep_seconds)
+        return bool(group)
+
+    def _merge_group(self, group: list[OffsetRange], told: Callable[[str], None]) -> None:
+        merged = OffsetRange(group[0].start, group[-1].end)
+        markers = [self.marker(each) for each in group]
+        rows = sum(m.rows for m in markers)
+        told(f"merging {len(group)} directories with {rows:,} records into {merged.directory}")
+        for each in group:
+            self.groups(each)  # a missing or damaged file is an error: Spark would merge the others
+        for table in (RECORDS, QUARANTINE):
+            self._merge(table, group, merged, markers)
+        quarantined = sum(m.quarantined for m in markers)
+        delta_rows = self._merge_deltas(group, merged)
+        for each in group:
+            if MARKER not in self._files.list(self._directory(RECORDS, each)):
+                raise _another_wrote(each)
+        self._complete(merged, Marker(rows, quarantined, delta_rows, merged=len(group)))
+        if self._written in group:
+            self._written = merged
+
+    def _retire(self, counting: Sequence[OffsetRange], keep_seconds: float) -> None:
+        self._check_claim()
+        retire(self, counting, keep_seconds, self._files.delete)
+        if self._known is not None:
+            self._known = {each: self._known[each] for each in counting if each in self._known}
+
+    def _check_claim(self) -> None:
+        if self._claim is not None:
+            self._claim.check()
 
     # -- writing
 
@@ -202,11 +258,16 @@ class Archive(ArchiveReader):
         what = f"offsets {wanted.start} to {wanted.end} are not archived in {self._uri}"
         named = f"archive offsets {wanted.start} to {wanted.end} of {self._origin.name}"
         self._session.sparkContext.setJobGroup(_GROUP, redacted(named))
-        with _in_words(what):
-            self._write_range(self._origin, wanted)
+        self._step.describe(named)
+        try:
+            with _in_words(what):
+                self._write_range(self._origin, wanted)
+        finally:
+            self._step.describe("")
 
     def _write_range(self, origin: Origin, wanted: OffsetRange) -> None:
         self._check_previous(origin, wanted)
+        self._check_claim()
         self._check_alone(wanted)
         for table in (QUARANTINE, DELTAS):
             self._files.delete(self._directory(table, wanted))
@@ -220,6 +281,8 @@ class Archive(ArchiveReader):
         self._check_alone(wanted)
         self._complete(wanted, Marker(kept, written.quarantined, written.delta_rows))
         self._written = wanted
+        files = self._files.stored(self._directory(RECORDS, wanted))
+        self.written_bytes += sum(each.size_bytes for each in files)
         self.keep_state()
 
     def _check_previous(self, origin: Origin, wanted: OffsetRange) -> None:
@@ -236,9 +299,7 @@ class Archive(ArchiveReader):
             if each is None or each.end <= wanted.start:
                 continue
             if MARKER in self._files.list(self._directory(RECORDS, each)):
-                raise PipelineError(
-                    f"another process wrote offsets {each.start} to {each.end}: only one may write to an archive"
-                )
+                raise _another_wrote(each)
             self._files.delete(self._directory(RECORDS, each))
 
     def keep_state(self) -> None:
@@ -257,6 +318,7 @@ class Archive(ArchiveReader):
         """Write a range by tasks on executors, which read the source themselves."""
         check_start(origin, wanted.start)
         tasks = origin.tasks(wanted.start, wanted.end)
+        self._step.begin(len(tasks), load_of(tasks))
         apart, deltas = (self._directory(table, wanted) for table in (QUARANTINE, DELTAS))
         if self._local is None:
             targets = {RECORDS: self._unfinished(wanted), QUARANTINE: apart, DELTAS: deltas}
@@ -298,6 +360,9 @@ class Archive(ArchiveReader):
         """Write the marker of a range, and give it its name: it counts from then on."""
         text = replace(marker, written_ms=time.time_ns() // 1_000_000).text()
         unfinished, final = self._unfinished(range), self._directory(RECORDS, range)
+        self._check_claim()
+        if MARKER in self._files.list(final):
+            raise _another_wrote(range)
         self._files.delete(final)  # incomplete, of an older version
         if self._local is None:
             # An object store renames by copying file after file: only a marker that comes later says that all are there.
@@ -309,18 +374,6 @@ class Archive(ArchiveReader):
 
     def _unfinished(self, range: OffsetRange) -> str:
         return f"{self._uri}/{RECORDS}/{WRITING}/{range.directory}"
-
-    def _delete_merged(self, counting: Sequence[OffsetRange]) -> None:
-        """Delete ranges that were merged into others, also what is left of them by a merge that was killed while it deleted them."""
-        end = counting[-1].end if counting else 0
-        for table in (RECORDS, QUARANTINE, DELTAS):
-            for each in map(parse_directory, self._files.list(f"{self._uri}/{table}")):
-                if each is None or each in counting or each.end > end:
-                    continue
-                directory = self._directory(table, each)
-                if table == RECORDS:
-                    self._files.delete(f"{directory}/{MARKER}")  # it does not count any more
-                self._files.delete(directory)
 
     def _merge(
         self, table: str, group: list[OffsetRange], merged: OffsetRange, markers: list[Marker]
@@ -388,6 +441,12 @@ def _in_words(what: str) -> Iterator[None]:
         yield
     except (*SparkError, OSError, EOFError) as error:
         raise PipelineError(f"{what}: {failure_of(error) or error}") from None
+
+
+def _another_wrote(range: OffsetRange) -> PipelineError:
+    return PipelineError(
+        f"another process wrote offsets {range.start} to {range.end}: only one may write to an archive"
+    )
 
 
 _NONE_ARCHIVED = (

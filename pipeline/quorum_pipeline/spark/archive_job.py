@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Thread
@@ -31,11 +32,22 @@ def _never(seconds: float) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
+class Merging:
+    """Small ranges are merged while a log is followed: at most every `every_seconds`, to ranges of up to `target_rows`. The parts are
+    kept for `keep_seconds`, for queries that have begun with them.
+    """
+
+    target_rows: int
+    every_seconds: float
+    keep_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class ArchiveJob:
     """Archives `source`: a directory, or controllers of a running quorum.
 
     `every_seconds`: interval between searches for new records; None: end at the current end of the log. `span_bytes`:
-    how much of a directory's log one task reads.
+    how much of a directory's log one task reads. `merging`: only with `every_seconds`; None: nothing is merged.
     """
 
     archive: Archive
@@ -43,6 +55,7 @@ class ArchiveJob:
     max_rows: int
     every_seconds: float | None
     span_bytes: int = SPAN_BYTES
+    merging: Merging | None = None
 
     def run(
         self,
@@ -71,6 +84,7 @@ class ArchiveJob:
             self._keep_snapshot()
         origin, at = self.archive.begin(self._options())
         last = None if self.every_seconds is not None else origin.bounds()[1]
+        merge_at = time.monotonic()
         while not is_stopped(0):
             end = origin.bounds()[1] if last is None else last
             expect(end)
@@ -81,10 +95,14 @@ class ArchiveJob:
                     break
                 at = stop
                 progress(at)
-                continue
+                if at < end:
+                    continue
             origin.check_end()
             if self.every_seconds is None:
                 return
+            if self.merging is not None and time.monotonic() >= merge_at:
+                self._merge(self.merging, say, is_stopped)
+                merge_at = time.monotonic() + self.merging.every_seconds
             is_stopped(self.every_seconds)
         say("stopping: incomplete parts are written again by the next run")
 
@@ -92,22 +110,47 @@ class ArchiveJob:
         self, wanted: OffsetRange, say: Callable[[str], None], is_stopped: Callable[[float], bool]
     ) -> bool:
         """Write a range; return False if it was interrupted. Raises PipelineError."""
-        writing = _Writing(self.archive, wanted)
-        standstill = Standstill(say, time.monotonic())
-        writing.start()
+        return self._beside(partial(self.archive.write, wanted), say, is_stopped)
+
+    def _merge(
+        self, merging: Merging, say: Callable[[str], None], is_stopped: Callable[[float], bool]
+    ) -> None:
+        """Merge small ranges until there are too few of them. What can't be merged is reported, and archiving continues."""
+        again = True
+
+        def merge() -> None:
+            nonlocal again
+            again = self.archive.merge_behind(merging.target_rows, merging.keep_seconds, say)
+
         try:
-            while writing.is_alive():
-                writing.join(_LOOK_SECONDS)
+            while again and not is_stopped(0):
+                again = self._beside(merge, say, is_stopped) and again
+        except PipelineError as error:
+            say(f"not merged: {error}")
+
+    def _beside(
+        self,
+        work: Callable[[], None],
+        say: Callable[[str], None],
+        is_stopped: Callable[[float], bool],
+    ) -> bool:
+        """Do work on another thread; return False if it was interrupted. Raises its errors."""
+        working = _Beside(work)
+        standstill = Standstill(say, time.monotonic())
+        working.start()
+        try:
+            while working.is_alive():
+                working.join(_LOOK_SECONDS)
                 standstill.look(time.monotonic(), self._steps(), self._whereabouts)
-                if writing.is_alive() and is_stopped(0):
+                if working.is_alive() and is_stopped(0):
                     self.archive.cancel()
-                    writing.join(_END_SECONDS)
-                    return writing.error is None and not writing.is_alive()
+                    working.join(_END_SECONDS)
+                    return working.error is None and not working.is_alive()
         except PipelineError:
             self.archive.cancel()
             raise
-        if writing.error is not None:
-            raise writing.error
+        if working.error is not None:
+            raise working.error
         return True
 
     def _steps(self) -> object:
@@ -150,17 +193,17 @@ class ArchiveJob:
                 self.archive.check_new(None)
 
 
-class _Writing(Thread):
-    """Writes a range beside the thread that receives signals: one would interrupt a call to Java."""
+class _Beside(Thread):
+    """Works beside the thread that receives signals: one would interrupt a call to Java."""
 
-    def __init__(self, archive: Archive, wanted: OffsetRange) -> None:
+    def __init__(self, work: Callable[[], None]) -> None:
         super().__init__(daemon=True)
-        self._archive, self._wanted = archive, wanted
+        self._work = work
         self.error: BaseException | None = None
 
     def run(self) -> None:
         """See Thread."""
         try:
-            self._archive.write(self._wanted)
+            self._work()
         except BaseException as error:
             self.error = error

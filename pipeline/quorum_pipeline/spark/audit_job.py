@@ -32,7 +32,7 @@ from quorum_pipeline.files.log_directory import LogDirectory, open_log
 from quorum_pipeline.files.log_span import lost_records
 from quorum_pipeline.files.span_tasks import LEAST_BYTES, MOST_BYTES, TASKS_PER_SLOT
 from quorum_pipeline.redaction import redacted
-from quorum_pipeline.spark.state_job import where
+from quorum_pipeline.spark.task_results import where
 
 if TYPE_CHECKING:
     from quorum_pipeline.files.archive_reader import ArchiveReader

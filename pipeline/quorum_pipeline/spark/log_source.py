@@ -26,6 +26,8 @@ Columns: `rows/table.py`. Only those of the query's schema are made, so a long l
 
 and the names of Spark's Kafka source for startOffset, endOffset and maxRows: startingOffsets (earliest, a number, or in
 streams latest), endingOffsets (latest, or a number) and maxOffsetsPerTrigger. The default of startingOffsets is earliest in streams, too.
+Instead of offsets startingTimestamp, and in batch queries endingTimestamp (exclusive): milliseconds since 1970, or ISO 8601. A
+startingTimestamp after all records is an error, or with startingOffsetsByTimestampStrategy=latest the end of the log.
 
 A directory may end with records that are not committed yet. Without an endOffset, reading ends after the last record that the
 directory records as committed. A directory of stock Kafka does not record this, and is read to its end. A stream ends with an
@@ -49,6 +51,7 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTri
 from pyspark.sql.types import StructType
 
 from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.spark.offsets_of_times import offset_of
 from quorum_pipeline.spark.options import EARLIEST, LATEST, NO_END, LogOptions, log_options
 from quorum_pipeline.spark.origins import LogTask, Origin, check_start, origin_of
 
@@ -90,6 +93,19 @@ class _Tasks:
         self._schema = schema
         self._origin = origin or origin_of(options)
 
+    def _start(self, start: int, end: int) -> int:
+        """Return the requested start offset, also EARLIEST or LATEST. `start`, `end`: those of the log. Raises PipelineError."""
+        options = self._options
+        if options.start_ms is None:
+            return options.start_offset
+        found = offset_of(self._origin, start, end, options.start_ms)
+        if found == end and not options.latest_if_none:
+            raise PipelineError(
+                f"{self._origin.name} ends at offset {end} with an earlier record than startingTimestamp. To begin at its end,"
+                " specify startingOffsetsByTimestampStrategy=latest"
+            )
+        return found
+
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read one task, on an executor."""
         if not isinstance(partition, LogTask):
@@ -106,7 +122,9 @@ class LogReader(_Tasks, DataSourceReader):
         if options.start_offset == LATEST:
             raise PipelineError("a batch query can't start at latest: it would have no records")
         start, end = self._origin.bounds()
-        wanted, limit = options.start_offset, min(options.end_offset, end)
+        wanted, limit = self._start(start, end), min(options.end_offset, end)
+        if options.end_ms is not None:
+            limit = offset_of(self._origin, start, end, options.end_ms)
         if wanted != EARLIEST and options.fail_on_data_loss:
             check_start(self._origin, wanted)
         if wanted > end or options.end_offset < start:
@@ -117,7 +135,7 @@ class LogReader(_Tasks, DataSourceReader):
             raise PipelineError(
                 f"{self._origin.name} has offsets {start} to {end}, and not those up to {options.end_offset}"
             )
-        if options.end_offset > end:
+        if limit == end < options.end_offset:
             self._origin.check_end()
         begin = max(wanted, start)
         if begin >= limit:
@@ -132,10 +150,18 @@ class LogStreamReader(_Tasks, DataSourceStreamReader, SupportsTriggerAvailableNo
 
     _target: int | None = None
 
+    def __init__(
+        self, options: LogOptions, schema: StructType, origin: Origin | None = None
+    ) -> None:
+        """Raises PipelineError for an option of batch queries."""
+        if options.end_ms is not None:
+            raise PipelineError("endingTimestamp is for batch queries: specify endOffset")
+        super().__init__(options, schema, origin)
+
     def initialOffset(self) -> dict[str, Any]:
         """Return the requested start offset. Raises PipelineError if the log no longer has it."""
         begin, end = self._origin.bounds()
-        wanted = self._options.start_offset
+        wanted = self._start(begin, end)
         if wanted >= 0 and self._options.fail_on_data_loss:
             check_start(self._origin, wanted)
         start = end if wanted == LATEST else max(wanted, begin)

@@ -20,7 +20,8 @@ EARLIEST, LATEST = -2, -1
 class LogOptions:
     """Either `path` or `controllers` is set. `start_offset` may be EARLIEST or LATEST, `end_offset` is exclusive; `max_rows`
     bounds one micro batch. `fail_on_data_loss`: offsets that the log does not have are an error. `min_partitions`: number of
-    tasks of a query, if it has as many records.
+    tasks of a query, if it has as many records. `start_ms`, `end_ms`: times (ms since 1970) in place of the offsets;
+    `latest_if_none`: a start after all records is the end of the log, and no error.
     """
 
     path: Path | None
@@ -32,6 +33,9 @@ class LogOptions:
     keep_problems: bool
     fail_on_data_loss: bool = True
     min_partitions: int = 1
+    start_ms: int | None = None
+    end_ms: int | None = None
+    latest_if_none: bool = False
 
     @property
     def named_path(self) -> Path:
@@ -42,9 +46,10 @@ class LogOptions:
 
 _RANGE_OPTIONS = (
     "startOffset", "endOffset", "maxRows", "onProblem", "startingOffsets", "endingOffsets", "maxOffsetsPerTrigger",
-    "failOnDataLoss", "minPartitions",
+    "failOnDataLoss", "minPartitions", "startingTimestamp", "endingTimestamp", "startingOffsetsByTimestampStrategy",
 )  # fmt: skip
-_LOG_OPTIONS = ("path", "bootstrap", "tls", "commandConfig", "spanBytes", *_RANGE_OPTIONS)
+_QUORUM_OPTIONS = ("bootstrap", "tls", "commandConfig", "replicas")
+_LOG_OPTIONS = ("path", *_QUORUM_OPTIONS, "spanBytes", *_RANGE_OPTIONS)
 
 
 def log_options(given: Mapping[str, str]) -> LogOptions:
@@ -88,6 +93,15 @@ def _range_options(
     end = _number(options, "endOffset", NO_END)
     if start > end:
         raise PipelineError(f"startingOffsets {start} is greater than endingOffsets {end}")
+    start_ms = _time(options, "startingTimestamp", "startoffset")
+    end_ms = _time(options, "endingTimestamp", "endoffset")
+    if start_ms is not None and end_ms is not None and start_ms > end_ms:
+        raise PipelineError("startingTimestamp is after endingTimestamp")
+    strategy = options.get("startingoffsetsbytimestampstrategy", "error").lower()
+    if strategy not in ("error", "latest"):
+        raise PipelineError(
+            f"startingOffsetsByTimestampStrategy is {strategy!r}; it is error or latest"
+        )
     return LogOptions(
         path=path,
         controllers=controllers,
@@ -98,21 +112,40 @@ def _range_options(
         keep_problems=on_problem == "keep",
         fail_on_data_loss=fail == "true",
         min_partitions=_number(options, "minPartitions", 1, least=1),
+        start_ms=start_ms,
+        end_ms=end_ms,
+        latest_if_none=strategy == "latest",
     )
 
 
+def _time(options: Mapping[str, str], name: str, offset_name: str) -> int | None:
+    """Return a time in ms since 1970: a number of milliseconds, as in Spark's Kafka source, or ISO 8601. Raises PipelineError."""
+    text = options.get(name.lower())
+    if text is None:
+        return None
+    if offset_name in options:
+        raise PipelineError(f"{name} and an offset are both given: specify one of them")
+    return int(text) if text.isascii() and text.isdecimal() else parsed_time_ms(text)
+
+
 def controllers_in(options: Mapping[str, str]) -> Controllers:
-    """Return the controllers that `bootstrap`, `tls` and `commandconfig` name; keys are in lower case. Raises PipelineError."""
+    """Return the controllers that `bootstrap`, `tls`, `commandconfig` and `replicas` name; keys are in lower case. Raises
+    PipelineError.
+    """
     return controllers_of(
-        options["bootstrap"], options.get("tls", ""), options.get("commandconfig", "")
+        options["bootstrap"],
+        options.get("tls", ""),
+        options.get("commandconfig", ""),
+        options.get("replicas", ""),
     )
 
 
 def check_credentials(options: Mapping[str, str]) -> None:
-    """Raise PipelineError if there are credentials without `bootstrap`; keys are in lower case."""
-    if not options.get("bootstrap") and (options.get("tls") or options.get("commandconfig")):
+    """Raise PipelineError if there are options of connections without `bootstrap`; keys are in lower case."""
+    given = any(options.get(each) for each in ("tls", "commandconfig", "replicas"))
+    if given and not options.get("bootstrap"):
         raise PipelineError(
-            "tls and commandConfig are for connections: specify them with bootstrap"
+            "tls, commandConfig and replicas are for connections: specify them with bootstrap"
         )
 
 
@@ -164,7 +197,7 @@ class TableOptions:
     controllers: Controllers | None = None
 
 
-_TABLE_OPTIONS = ("path", "bootstrap", "tls", "commandConfig", "table")
+_TABLE_OPTIONS = ("path", *_QUORUM_OPTIONS, "table")
 _CHANGES_OPTIONS = ("startingVersion", "endingVersion", "startingTimestamp", "endingTimestamp")
 
 

@@ -81,16 +81,18 @@ def open_session(
     workers_at_once: bool = False,
     keep_classes: Path | None = None,
     delta: bool = False,
+    home: Path | None = None,
 ) -> SparkSession:
     """Open a session; settings in `more` take precedence. Raises PipelineError if Java does not start, or Spark in it.
 
     Without `rows_in_jvm` the driver's JVM handles no rows: it only schedules, so no code in it needs optimized compilation.
     `workers_at_once`: Python workers start while the session is created. `keep_classes` is a file that the JVM writes when it
-    ends (`kept_classes.py`). `delta`: with the settings of Delta Lake.
+    ends (`kept_classes.py`). `delta`: with the settings of Delta Lake. `home`: a copy of Spark's home from which Java starts.
     """
     if shutil.which("java") is None and not _java_home_works():
         raise PipelineError("Spark needs Java 17: put `java` on the path, or set JAVA_HOME")
-    conf = _given(more or {}, _java_options(rows_in_jvm, keep_classes), master)
+    options = _java_options(home or SPARK_HOME, rows_in_jvm, keep_classes)
+    conf = _given(more or {}, options, master, home)
     chosen = master or conf.get("spark.master") or "local[*]"
     settings = _ALWAYS | (_LOCAL if chosen.startswith("local") else {})
     settings |= encryption_of(chosen, conf.get("spark.authenticate", "true"))
@@ -143,7 +145,9 @@ def _unless_java_has_ended() -> Iterator[None]:
             raise
 
 
-def _given(more: Mapping[str, str], java_options: str, master: str | None) -> SparkConf:
+def _given(
+    more: Mapping[str, str], java_options: str, master: str | None, home: Path | None
+) -> SparkConf:
     """Return `more` and Spark's external settings. Only the JVM has those, so it is started first, with its start options."""
     wanted = master or more.get("spark.master")
     here = is_local("/") if wanted is None else wanted.startswith("local")
@@ -157,7 +161,7 @@ def _given(more: Mapping[str, str], java_options: str, master: str | None) -> Sp
         "SPARK_LAUNCHER_OPTS": _LITTLE_TO_COMPILE,
         "PYSPARK_PYTHON": _python() if here else sys.executable,
         "QUORUM_PIPELINE_PYTHON": sys.executable,
-    }
+    } | ({} if home is None else {"SPARK_HOME": str(home)})
     with _environment(at_birth):
         try:
             SparkContext._ensure_initialized(conf=first)  # noqa: SLF001 - there is no public way
@@ -184,11 +188,11 @@ def _environment(wanted: Mapping[str, str]) -> Iterator[None]:
             os.environ.pop(name, None)
 
 
-def _java_options(rows_in_jvm: bool, keep_classes: Path | None) -> str:
+def _java_options(home: Path, rows_in_jvm: bool, keep_classes: Path | None) -> str:
     compiling = "" if rows_in_jvm else _LITTLE_TO_COMPILE
     if keep_classes is not None:
         return f"{compiling} {options_to_make(keep_classes)}"
-    return f"{compiling} {options_to_use(classes_file(SPARK_HOME / 'jars'))}"
+    return f"{compiling} {options_to_use(classes_file(home / 'jars'))}"
 
 
 def _name_python() -> None:

@@ -23,13 +23,11 @@ from quorum_pipeline.spark.state_job import (
     Numbered,
     SparkState,
     TaskDone,
-    is_summary,
     joined_up,
     same,
-    summary_key,
-    where,
 )
 from quorum_pipeline.spark.state_parts import Figures, packed, unpacked
+from quorum_pipeline.spark.task_results import parts_of, result_row, results_of, where
 
 if TYPE_CHECKING:
     from quorum_pipeline.spark.stages import Rows, Stages
@@ -43,13 +41,12 @@ _TOLD = -1
 class SqueezedDone(TaskDone):
     """The result of a task of compiled loops.
 
-    `odd`: the span contains data that compiled loops don't support. `pieces`: those that have records. `rows_read`: records, or
-    rows of deltas and states. `damaged`: a file that can't be read, but that others can replace.
+    `error`: why it could not be read, or that it contains data that compiled loops don't support. `pieces`: those that have records.
+    `rows_read`: records, or rows of deltas and states. `damaged`: a file that can't be read, but that others can replace.
     """
 
     boundary: Boundary | None = None
     is_open: bool = False
-    odd: bool = False
     pieces: frozenset[int] = frozenset()
     rows_read: int = 0
     latest_ms: int = 0
@@ -66,8 +63,7 @@ class SqueezedLog:
         stages.describe(f"reduce {len(numbered)} spans of {plan.name}")
         found = stages.rows(numbered).flatMap(partial(_squeeze, buckets))
         self._reduced = self._keep(found)
-        summaries = self._reduced.filter(is_summary).values().collect()
-        self.done: list[SqueezedDone] = sorted(summaries, key=lambda each: each.number)
+        self.done: list[SqueezedDone] = results_of(self._reduced)
         self._shards = homes_of_ids((each.large for each in self.done), buckets)
 
     def __enter__(self) -> SqueezedLog:
@@ -85,11 +81,11 @@ class SqueezedLog:
         read = frozenset(each.number for each in done)
         if dropped:
             # The records of an aborted transaction over several spans have no effect, but a node decodes them.
-            aborted = self._reduced.filter(partial(_counts, dropped, read))
+            aborted = parts_of(self._reduced, read).filter(partial(_counts, dropped))
             if any(aborted.map(_undecodable).collect()):
                 raise Unusual
         self._stages.describe(f"merge deltas up to offset {last.end_offset} of {self._plan.name}")
-        mine = self._stages.fewer(self._reduced).filter(partial(_counts, order, read))
+        mine = parts_of(self._stages.fewer(self._reduced), read).filter(partial(_counts, order))
         of_topics = mine.filter(partial(_is, TOPICS))
         if self._shards:
             of_topics = of_topics.flatMap(partial(_split, self._shards, self._buckets))
@@ -111,7 +107,7 @@ class SqueezedLog:
 
     def _until(self, end: int) -> list[SqueezedDone]:
         found = self.done[:end]
-        if any(each.odd for each in found):
+        if any(each.error is not None for each in found):
             raise Unusual
         stops = [each.number for each in found if each.summary.stop]
         return found[: stops[0] + 1] if stops else found
@@ -160,35 +156,26 @@ def _squeeze(buckets: int, numbered: Numbered) -> Iterator[tuple[Any, Any]]:
     except (Unusual, PipelineError, OSError) as error:
         damaged: str = getattr(task, "file", "")
         why = str(error) or "a span that could be read is unusual now"
-        odd = SqueezedDone(number, Summary(0, 0), where(), odd=True, damaged=damaged, error=why)
-        yield summary_key(number), odd
+        yield result_row(SqueezedDone(number, where(), Summary(0, 0), damaged=damaged, error=why))
         return
-    yield (
-        summary_key(number),
+    yield result_row(
         SqueezedDone(
             number,
-            summary,
             where(),
+            summary,
             span.boundary,
             span.is_open,
             pieces=frozenset(pieces),
             rows_read=getattr(span, "rows_read", summary.records),
             latest_ms=getattr(span, "latest_ms", summary.timestamp_ms),
             large=large,
-        ),
+        )
     )
     yield from rows
 
 
-def _counts(pieces: Container[Piece], read: frozenset[int], keyed: tuple[Any, Any]) -> bool:
-    """Return whether a part of a bucket is of one of these pieces. `read`: numbers of tasks that could read their span.
-
-    Raises PipelineError if one of these could not read it again: Spark repeats tasks whose results it has lost.
-    """
-    if is_summary(keyed):
-        if keyed[1].odd and keyed[1].number in read:
-            raise PipelineError(keyed[1].error)
-        return False
+def _counts(pieces: Container[Piece], keyed: tuple[Any, Any]) -> bool:
+    """Return whether a part of a bucket is of one of these pieces."""
     return keyed[0][2:] in pieces
 
 

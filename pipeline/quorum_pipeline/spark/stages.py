@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from threading import Lock
-from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol
 
 from quorum_pipeline.redaction import redacted
 from quorum_pipeline.spark.fetched_rows import fetched_in, fetched_rows
+from quorum_pipeline.spark.step import Step, load, load_of
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -44,43 +43,7 @@ class Stages(Protocol):
         """Set the description of the next steps."""
 
     def doing(self) -> str | None:
-        """Describe the current step, and how many of its tasks are done; None between two steps. For another thread."""
-
-
-class Step:
-    """The step at which a job is. Threads may use it."""
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._text = ""
-        self._tasks = self._done = 0
-        self._began = monotonic()
-
-    def describe(self, text: str) -> None:
-        """Begin a step. The text is shown without credentials."""
-        with self._lock:
-            self._text, self._began, self._tasks, self._done = redacted(text), monotonic(), 0, 0
-
-    def begin(self, tasks: int) -> None:
-        """Begin a part of the step."""
-        with self._lock:
-            self._tasks, self._done, self._began = tasks, 0, monotonic()
-
-    def end_task(self) -> None:
-        """Count a task."""
-        with self._lock:
-            self._done += 1
-
-    def told(self, tasks: int | None = None, done: int = 0) -> str | None:
-        """Describe the step; by default with its own counts. None if no task is running."""
-        with self._lock:
-            if tasks is None:
-                tasks, done = self._tasks, self._done
-            seconds = monotonic() - self._began
-            if not self._text or done >= tasks:
-                return None
-            left = f", about {seconds * (tasks - done) / done:,.0f} s left" if done else ""
-            return f"{self._text}: {done:,} of {tasks:,} tasks{left}"
+        """Describe the current step: tasks, records and bytes that are done, rate and rest; None between two steps. For another thread."""
 
 
 class SparkStages:
@@ -94,12 +57,16 @@ class SparkStages:
 
     def rows(self, items: list[Any]) -> Rows:
         """See Stages. Files of an archive that is not mounted are copied to their tasks."""
+        self._step.begin(len(items), load_of(items))
+        return self._rows(items)
+
+    def _rows(self, items: list[Any]) -> Rows:
         with_files = [item for item in items if fetched_in(item) is not None]
         if not with_files:
             return self.context.parallelize(items, max(len(items), 1))
         fetched = fetched_rows(self.context, with_files)
         others = [item for item in items if fetched_in(item) is None]
-        return _Mixed(fetched, self.rows(others)) if others else fetched
+        return _Mixed(fetched, self._rows(others)) if others else fetched
 
     def keep(self, rows: Rows) -> Rows:
         """See Stages."""
@@ -124,16 +91,7 @@ class SparkStages:
 
     def doing(self) -> str | None:
         """See Stages. None if Java has ended: the job reports that."""
-        from quorum_pipeline.spark.reason import SparkError
-
-        tracker = self.context.statusTracker()
-        try:
-            found = [tracker.getStageInfo(each) for each in tracker.getActiveStageIds()]
-        except (*SparkError, OSError):
-            return None
-        stages = [each for each in found if each is not None]
-        tasks = sum(each.numTasks for each in stages)
-        return self._step.told(tasks, sum(each.numCompletedTasks for each in stages))
+        return told_by(self.context, self._step)
 
 
 class _Mixed:
@@ -147,6 +105,20 @@ class _Mixed:
     def flatMap(self, function: Callable[[Any], Iterable[Any]]) -> Rows:  # noqa: N802
         """See RDD."""
         return self._fetched.flatMap(function).union(self._others.flatMap(function))
+
+
+def told_by(context: SparkContext, step: Step) -> str | None:
+    """Describe a step whose tasks a context runs. None between two steps, or if Java has ended: the job reports that."""
+    from quorum_pipeline.spark.reason import SparkError
+
+    tracker = context.statusTracker()
+    try:
+        found = [tracker.getStageInfo(each) for each in tracker.getActiveStageIds()]
+    except (*SparkError, OSError):
+        return None
+    stages = [each for each in found if each is not None]
+    tasks = sum(each.numTasks for each in stages)
+    return step.told(tasks, sum(each.numCompletedTasks for each in stages))
 
 
 class StagesHere:
@@ -189,11 +161,11 @@ class RowsHere:
 
     def flatMap(self, function: Callable[[Any], Iterable[Any]]) -> RowsHere:  # noqa: N802
         """See RDD. Tasks run in parallel, on threads."""
-        self._step.begin(len(self._items))
+        self._step.begin(len(self._items), load_of(self._items))
 
         def done(item: Any) -> list[Any]:
             found = list(function(item))
-            self._step.end_task()
+            self._step.end_task(load(item))
             return found
 
         if len(self._items) < 2:

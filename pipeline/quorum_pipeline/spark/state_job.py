@@ -8,8 +8,6 @@ module does the three steps record by record, for short logs and for records tha
 
 from __future__ import annotations
 
-import os
-import socket
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -59,6 +57,13 @@ from quorum_pipeline.spark.state_parts import (
     unpacked,
     with_order,
 )
+from quorum_pipeline.spark.task_results import (
+    TaskResult,
+    parts_of,
+    result_row,
+    results_of,
+    where,
+)
 from quorum_pipeline.state.difference import Difference, differences_of
 from quorum_pipeline.state.tables import STATE_TABLES, Row, StateTable
 
@@ -67,7 +72,7 @@ if TYPE_CHECKING:
 
 KRAFT_VERSION_WITH_VOTERS = 1
 """Also of a log without a record of the version: this project's nodes have voters in the log from the beginning."""
-_SUMMARY, TOPICS, NAMES = 0, 1, 2
+TOPICS, NAMES = 1, 2
 _BY_NAME = {table.name: table for table in STATE_TABLES}
 _VOTERS = _BY_NAME["voters"]
 _FEW = 200_000
@@ -101,16 +106,11 @@ class LogPlan(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class TaskDone:
-    """The result of one task, and the executor on which it ran. `large`: highest range of each large topic, by topic id
-    (`deltas/shards.py`); `error`: why it failed.
-    """
+class TaskDone(TaskResult):
+    """The result of one task. `large`: highest range of each large topic, by topic id (`deltas/shards.py`)."""
 
-    number: int
     summary: Summary
-    executor: str
     large: Mapping[int, int] = field(default_factory=dict, kw_only=True)
-    error: str | None = field(default=None, kw_only=True)
 
 
 class ReducedLog:
@@ -124,8 +124,7 @@ class ReducedLog:
         stages.describe(f"reduce {len(numbered)} spans of {plan.name} record by record")
         reduced = stages.rows(numbered)
         self._reduced = self._keep(reduced.flatMap(partial(_reduce, buckets)))
-        found = self._reduced.filter(is_summary).values().collect()
-        self.done: list[TaskDone] = sorted(found, key=lambda each: each.number)
+        self.done: list[TaskDone] = results_of(self._reduced)
         # The same for all states, so that buckets of two states have the same keys.
         self._shards = homes_of_ids((each.large for each in self.done), buckets)
 
@@ -145,7 +144,8 @@ class ReducedLog:
         summaries = [each.summary for each in self.done[:until]]
         last = joined_up(summaries, self._plan)
         self._stages.describe(f"merge deltas up to offset {last.end_offset} of {self._plan.name}")
-        mine = self._stages.fewer(self._reduced).filter(partial(_counts, until))
+        mine = parts_of(self._stages.fewer(self._reduced), range(until))
+        mine = mine.filter(partial(_is_before, until))
         of_topics = mine.filter(partial(_is, TOPICS))
         if self._shards:
             of_topics = of_topics.flatMap(partial(_split, self._shards, parts))
@@ -352,40 +352,17 @@ def _reduce(buckets: int, numbered: Numbered) -> Iterator[tuple[Any, Any]]:
     try:
         span, summary = task.reduced()
     except PipelineError as error:
-        yield summary_key(number), TaskDone(number, Summary(0, 0), where(), error=str(error))
+        yield result_row(TaskDone(number, where(), Summary(0, 0), error=str(error)))
         return
-    yield summary_key(number), TaskDone(number, summary, where(), large=large_topics(span))
+    yield result_row(TaskDone(number, where(), summary, large=large_topics(span)))
     for kind, cut in ((TOPICS, by_topic), (NAMES, by_name)):
         for bucket, part in enumerate(cut(span, buckets)):
             yield (kind, bucket, number), packed(part)
 
 
-def summary_key(number: int) -> tuple[int, int, int]:
-    """Return the key of a task's summary."""
-    return _SUMMARY, 0, number
-
-
-def where() -> str:
-    """Return a name for the current executor: its workers are forked from one process."""
-    return f"{socket.gethostname()}/{os.getppid()}"
-
-
-def is_summary(keyed: tuple[tuple[int, ...], Any]) -> bool:
-    """Return whether an item is a summary; the others are parts of buckets."""
-    return keyed[0][0] == _SUMMARY
-
-
-def _counts(until: int, keyed: tuple[tuple[int, int, int], Any]) -> bool:
-    """Return whether an item is a part of a bucket, of one of the first tasks, all of which could read their span.
-
-    Raises PipelineError if one could not read it again: Spark repeats tasks whose results it has lost.
-    """
-    counts = keyed[0][2] < until
-    if not is_summary(keyed):
-        return counts
-    if counts and keyed[1].error is not None:
-        raise PipelineError(keyed[1].error)
-    return False
+def _is_before(until: int, keyed: tuple[tuple[int, int, int], Any]) -> bool:
+    """Return whether a part is of one of the first tasks."""
+    return keyed[0][2] < until
 
 
 def _is(kind: int, keyed: tuple[tuple[int, int, int], Any]) -> bool:

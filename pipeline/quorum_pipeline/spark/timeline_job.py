@@ -29,8 +29,14 @@ from quorum_pipeline.files.span_tasks import LEAST_BYTES, MOST_BYTES, TASKS_PER_
 from quorum_pipeline.files.timeline_span import KnownTask, LogTask, RangeTask
 from quorum_pipeline.rows.content import control_content, metadata_content
 from quorum_pipeline.spark.distribution import distribution
-from quorum_pipeline.spark.state_job import where
 from quorum_pipeline.spark.state_parts import packed, unpacked
+from quorum_pipeline.spark.task_results import (
+    TaskResult,
+    parts_of,
+    result_row,
+    results_of,
+    where,
+)
 from quorum_pipeline.timeline.cluster import At, ClusterTimeline
 from quorum_pipeline.timeline.events import Event
 from quorum_pipeline.timeline.partitions import partition_events
@@ -43,8 +49,6 @@ if TYPE_CHECKING:
     from quorum_pipeline.spark.stages import Stages
 
     Task = LogTask | RangeTask | KnownTask | Fetched | LiveTimelineTask | LiveKnownTask
-
-_SUMMARY = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +63,9 @@ class TimelineSource:
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
-    """The result of one task, and the executor on which it ran. `large`: highest range of each large topic, by the text of
-    its id (`deltas/shards.py`); `wrong`: why it failed.
-    """
+class Read(TaskResult):
+    """The result of one task. `large`: highest range of each large topic, by the text of its id (`deltas/shards.py`)."""
 
-    number: int
-    executor: str
     records: int = 0
     first: tuple[int, int] | None = None
     last: tuple[int, int] | None = None
@@ -73,7 +73,6 @@ class Read:
     is_open: bool = False
     controls: tuple[Told, ...] = ()
     large: Mapping[str, int] = field(default_factory=dict)
-    wrong: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,14 +169,13 @@ def read_timeline(stages: Stages, source: TimelineSource) -> ReadTimeline:
         stages.rows(list(enumerate(source.tasks))).flatMap(partial(_reduce, buckets))
     )
     try:
-        found = reduced.filter(_is_summary).map(_value).collect()
-        reads: list[Read] = sorted(found, key=lambda each: each.number)
-        wrong = [each.wrong for each in reads if each.wrong is not None]
-        if wrong:
-            raise PipelineError(wrong[0])
+        reads: list[Read] = results_of(reduced)
+        errors = [each.error for each in reads if each.error is not None]
+        if errors:
+            raise PipelineError(errors[0])
         counting = _counting(reads, source.known)
         stages.describe(f"assemble the timeline of {source.name}")
-        parts = reduced.filter(partial(_counts, counting))
+        parts = parts_of(reduced, range(len(reads))).filter(partial(_counts, counting))
         shards = by_home(
             shard_counts((each.large for each in reads), buckets), partial(home_of, buckets)
         )
@@ -240,15 +238,14 @@ def _reduce(buckets: int, numbered: tuple[int, Task]) -> Iterator[tuple[Any, Any
     try:
         found = task.read()
     except (PipelineError, OSError) as error:
-        yield (_SUMMARY, number, 0), Read(number, where(), wrong=str(error))
+        yield result_row(Read(number, where(), error=str(error)))
         return
     records = 0 if found.first is None else found.records  # those of a snapshot are not the log's
     large: dict[str, int] = {}
     for part in found.pieces:
         part.thin()
         large = part.large_topics(large)
-    yield (
-        (_SUMMARY, number, 0),
+    yield result_row(
         Read(
             number,
             where(),
@@ -259,7 +256,7 @@ def _reduce(buckets: int, numbered: tuple[int, Task]) -> Iterator[tuple[Any, Any
             found.is_open,
             tuple(found.controls),
             large,
-        ),
+        )
     )
     for piece, part in enumerate(found.pieces):
         if len(part):
@@ -268,20 +265,9 @@ def _reduce(buckets: int, numbered: tuple[int, Task]) -> Iterator[tuple[Any, Any
                     yield (bucket, number, piece), packed(cut)
 
 
-def _is_summary(keyed: tuple[tuple[int, int, int], Any]) -> bool:
-    return keyed[0][0] == _SUMMARY
-
-
 def _counts(counting: frozenset[tuple[int, int]], keyed: tuple[tuple[int, int, int], Any]) -> bool:
-    """Return whether an item is of a piece that takes effect. All tasks could read their span.
-
-    Raises PipelineError if one could not read it again: Spark repeats tasks whose results it has lost.
-    """
-    if not _is_summary(keyed):
-        return keyed[0][1:] in counting
-    if keyed[1].wrong is not None:
-        raise PipelineError(keyed[1].wrong)
-    return False
+    """Return whether a part is of a piece that takes effect."""
+    return keyed[0][1:] in counting
 
 
 def _split(
@@ -302,10 +288,6 @@ def _split(
 def _by_bucket(keyed: tuple[tuple[int, int, int], bytes]) -> tuple[int, tuple[int, int, bytes]]:
     (bucket, number, piece), data = keyed
     return bucket, (number, piece, data)
-
-
-def _value(keyed: tuple[Any, Any]) -> Any:
-    return keyed[1]
 
 
 def _events(keyed: tuple[int, Iterable[tuple[int, int, bytes]]]) -> Iterator[bytes]:

@@ -40,9 +40,16 @@ from quorum_pipeline.files.version_spans import (
 from quorum_pipeline.spark.distribution import distribution
 from quorum_pipeline.spark.fetched_rows import local_directory
 from quorum_pipeline.spark.spark_history import DirectorySource
-from quorum_pipeline.spark.state_job import same, where
+from quorum_pipeline.spark.state_job import same
 from quorum_pipeline.spark.state_parts import packed, unpacked
 from quorum_pipeline.spark.stored_files import file_row
+from quorum_pipeline.spark.task_results import (
+    TaskResult,
+    parts_of,
+    result_row,
+    results_of,
+    where,
+)
 from quorum_pipeline.state.log_record import missing
 from quorum_pipeline.state.versions import Version, VersionedBucket, VersionedVoters, buckets_of
 
@@ -53,7 +60,7 @@ if TYPE_CHECKING:
     from quorum_pipeline.spark.stages import Rows, Stages
     from quorum_pipeline.spark.state_job import SparkState
 
-_SUMMARY, _KNOWN = -1, -1
+_KNOWN = -1
 Blob = tuple[int, bytes]
 """Number of the task, and its packed data for a bucket: values of a snapshot, or (offset, time, value) of records."""
 
@@ -168,22 +175,19 @@ class QuorumVersions:
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
-    """The result of one task, and the executor on which it ran.
+class Read(TaskResult):
+    """The result of one task.
 
     `boundary`: offset of the last record that begins or ends a transaction, and whether it begins one. `last`: epoch and
     CRC-32 of the last record. `voters`: offset, time and value of control records with voters.
     """
 
-    number: int
-    executor: str
     end_offset: int
     records: int = 0
     boundary: tuple[int, bool] | None = None
     voters: tuple[tuple[int, int, VotersRecord], ...] = ()
     last: tuple[int, int] | None = None
     wrong: Contradiction | None = None
-    error: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,10 +271,9 @@ def next_step(
     _check_contiguous(source, tasks, start, limit)
     stages.describe(f"partition {len(tasks)} spans of {source.name} by key")
     routed = stages.keep(stages.rows(list(enumerate(tasks))).flatMap(partial(_route, count)))
-    found = routed.filter(_is_summary).values().collect()
-    reads: list[Read] = sorted(found, key=lambda each: each.number)
+    reads: list[Read] = results_of(routed)
     end, wrong = _end(reads, start)
-    parts = routed.filter(_is_part)
+    parts = parts_of(routed, frozenset(each.number for each in reads if each.error is None))
     voters = VersionedVoters()
     if base is not None:
         parts = base.of_values(partial(_known, count)).union(parts)
@@ -291,7 +294,7 @@ def last_record(stages: Stages, source: VersionSource, end: int) -> tuple[int, i
     """Return epoch and CRC-32 of the record before an offset; None if the source no longer has it."""
     tasks = source.tasks(end - 1, end) if end else []
     reads = stages.rows(list(enumerate(tasks))).flatMap(partial(_route, 1))
-    found: list[Read] = reads.filter(_is_summary).values().collect()
+    found: list[Read] = results_of(reads)
     return next((each.last for each in found if each.end_offset == end), None)
 
 
@@ -353,9 +356,8 @@ def _route(count: int, numbered: tuple[int, VersionTask]) -> Iterator[tuple[int,
     except (PipelineError, OSError) as found:
         error = str(found)
     mark = None if last is None else (last[0], crc32((last[2] or b"") + last[1]))
-    yield (
-        _SUMMARY,
-        Read(number, where(), end, records, boundary, tuple(voters), mark, wrong, error),
+    yield result_row(
+        Read(number, where(), end, records, boundary, tuple(voters), mark, wrong, error=error)
     )
     for bucket, part in enumerate(parts):
         if part:
@@ -371,22 +373,6 @@ def _known(count: int, values: Iterable[bytes]) -> Iterator[tuple[int, Blob]]:
     for bucket, part in enumerate(parts):
         if part:
             yield bucket, (_KNOWN, packed(part))
-
-
-def _is_summary(keyed: tuple[int, Any]) -> bool:
-    return keyed[0] == _SUMMARY
-
-
-def _is_part(keyed: tuple[int, Any]) -> bool:
-    """Return whether an item is a part of a bucket. All tasks could read their span.
-
-    Raises PipelineError if one could not read it again: Spark repeats tasks whose results it has lost.
-    """
-    if keyed[0] != _SUMMARY:
-        return True
-    if keyed[1].error is not None:
-        raise PipelineError(keyed[1].error)
-    return False
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from quorum_pipeline.live.controllers import Controllers, controllers_of
 from quorum_pipeline.spark.options import log_options
 from support.tls_quorum import certificate_of, new_authority, write_folder
 
-AT = "controller-0:9093,controller-1:9093"
+AT = "controller-0:9093,[::1]:9093"
 
 
 def folder_of_an_archiver(root: Path) -> Path:
@@ -37,6 +37,8 @@ def test_task_contains_text_and_reads_the_files_where_it_runs(tmp_path: Path) ->
         controllers_of(AT),
         controllers_of(AT, tls=str(folder)),
         controllers_of(AT, command_config=str(config)),
+        controllers_of(AT, replicas="observer-0:8080,[::1]:8443"),
+        controllers_of(AT, replicas="none"),
     ):
         carried: Controllers = pickle.loads(pickle.dumps(made))
         assert carried == made

@@ -22,7 +22,7 @@ class Leader:
     def __init__(self, batches: list[Batch]) -> None:
         self._batches = batches
 
-    def read(self, offset: int, end_offset: int) -> list[Batch]:
+    def read(self, offset: int, end_offset: int, max_bytes: int = 0) -> list[Batch]:
         return [
             each
             for each in self._batches

@@ -57,7 +57,7 @@ class Leader:
         data = path.read_bytes()
         return data[position : position + 500], len(data)
 
-    def read(self, offset: int, end_offset: int) -> list[Batch]:
+    def read(self, offset: int, end_offset: int, max_bytes: int = 0) -> list[Batch]:
         assert end_offset <= self._end, "asked for records that are not committed"
         spans = self._log.spans(offset, 1 << 30)
         found = [placed.batch for span in spans for placed in read_whole(span)]
@@ -224,7 +224,10 @@ def test_credentials_are_for_connections(
     }
     given = [command, "--log", str(tmp_path / "node"), "--tls", "/tls", *more[command]]
     assert main(given) == 2
-    assert "--tls and --command-config apply only to --bootstrap" in capsys.readouterr().err
+    assert (
+        "--tls, --command-config and --replicas apply only to --bootstrap"
+        in capsys.readouterr().err
+    )
 
 
 @pytest.mark.requirement("SP-05", "SP-03")

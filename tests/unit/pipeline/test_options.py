@@ -40,6 +40,10 @@ def test_defaults_and_given_options() -> None:
     assert log_options(loose) == replace(DEFAULTS, fail_on_data_loss=False, min_partitions=4)
     found = log_options({"bootstrap": "a:1,[::1]:2"})
     assert (found.path, found.controllers) == (None, Controllers((("a", 1), ("::1", 2))))
+    times = {"path": "/node", "startingTimestamp": "5", "endingTimestamp": "1970-01-01T00:00:01Z"}
+    assert log_options(times) == replace(DEFAULTS, start_ms=5, end_ms=1000)
+    latest = {"path": "/node", "startingOffsetsByTimestampStrategy": "Latest"}
+    assert log_options(latest) == replace(DEFAULTS, latest_if_none=True)
     secured = log_options({"bootstrap": "a:1", "tls": "/tls", "commandConfig": "/c"}).controllers
     assert secured == Controllers((("a", 1),), "/tls", "/c")
 
@@ -70,6 +74,15 @@ def test_defaults_and_given_options() -> None:
         ),
         ({"path": "hdfs://h/node"}, "hdfs://h/node is not in a mounted file system"),
         ({"path": "/node", "tls": "/tls"}, "specify them with bootstrap"),
+        ({"path": "/node", "replicas": "a:1"}, "specify them with bootstrap"),
+        ({"path": "/node", "startingTimestamp": "noon"}, "'noon' is not a valid time"),
+        ({"path": "/node", "startingTimestamp": "1", "startOffset": "1"}, "specify one of them"),
+        ({"path": "/node", "endingTimestamp": "1", "endingOffsets": "1"}, "specify one of them"),
+        ({"path": "/node", "startingTimestamp": "2", "endingTimestamp": "1"}, "is after ending"),
+        (
+            {"path": "/node", "startingOffsetsByTimestampStrategy": "first"},
+            "Strategy is 'first'; it is error or latest",
+        ),
     ],
 )
 def test_invalid_option_is_reported_by_name(given: dict[str, str], says: str) -> None:

@@ -1,8 +1,9 @@
-"""The replica's own committed log, decoded, for checkers and for debugging.
+"""The replica's own committed log: decoded, for checkers and for debugging, or as batches, for readers of all of it.
 
-A page is bounded in records and in bytes. It is made in slices (`paced`), so that it does not hold up the loop.
+A page is bounded in bytes, and in records or in time. It is made in slices (`paced`), so that it does not hold up the loop.
 """
 
+from enum import StrEnum
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
@@ -10,6 +11,7 @@ from fastapi import APIRouter, Query, Response
 from quorum_node.api import ErrorCode, LogPage, LogRecord, VoterHistory
 from quorum_node.records.batches import CorruptBatch
 from quorum_node.records.identity import uuid_text
+from quorum_node.server.admin import log_batches
 from quorum_node.server.admin.log_reader import committed_records, voter_sets
 from quorum_node.server.admin.node_view import ChosenReplica, NodeView
 from quorum_node.server.admin.pieced_document import PiecedDocument
@@ -22,44 +24,46 @@ MAX_PAGE_BYTES = 1 << 20
 """A page ends with the record that reaches this size in bytes, even if more records were requested."""
 
 
+class LogFormat(StrEnum):
+    """Form of a page of the log.
+
+    `json`: a LogPage, up to `maxRecords` or 1 MiB.
+    `batches`: Kafka's record batches as `application/octet-stream`, from the one with `fromOffset` to the one that reaches `maxBytes`. The
+    checksums are not verified by the node. The headers `Quorum-Node-Id`, `Quorum-High-Watermark` and `Quorum-Log-Start-Offset` have other
+    fields of a page. An empty body: this replica has nothing committed at that offset yet.
+    """
+
+    JSON = "json"
+    BATCHES = "batches"
+
+
 def router(node: NodeView) -> APIRouter:
     """The routes over one node."""
     routes = APIRouter(prefix="/v1")
 
-    @routes.get("/log", response_model=LogPage)
+    @routes.get(
+        "/log",
+        response_model=LogPage,
+        responses={200: {"content": {log_batches.MEDIA_TYPE: {}}}},
+    )
     async def log(
         replica: ChosenReplica,
         from_offset: Annotated[int | None, Query(alias="fromOffset", ge=0)] = None,
         max_records: Annotated[int, Query(alias="maxRecords", ge=1, le=MAX_RECORDS)] = 1000,
+        form: Annotated[LogFormat, Query(alias="format")] = LogFormat.JSON,
+        max_bytes: Annotated[
+            int, Query(alias="maxBytes", ge=1, le=log_batches.MAX_BYTES)
+        ] = log_batches.MAX_BYTES,
     ) -> Response:
-        """Committed records of this node's own log, from `fromOffset` on."""
-        description = replica.describe()
-        high_watermark = max(description.high_watermark, 0)
+        """Committed records of this node's own log, from `fromOffset` on, as JSON or as Kafka's record batches."""
         start_offset = replica.host.log.start_offset
         if from_offset is None:
             from_offset = start_offset
         if from_offset < start_offset:
             raise _before_start(from_offset, start_offset)
-        page = _Page()
-        try:
-            async with node.pace.one_reader() as pace:
-                async for record in pace.each(
-                    committed_records(replica.host.log, from_offset, high_watermark)
-                ):
-                    page.add(record)
-                    if page.count == max_records or page.size_bytes >= MAX_PAGE_BYTES:
-                        break
-        except (StorageFailure, CorruptBatch) as error:
-            raise _failed(replica, error) from error
-        rest = LogPage(
-            node_id=description.key.id,
-            replica_uuid=uuid_text(description.key.uuid),
-            records=[],
-            next_offset=from_offset if page.next_offset is None else page.next_offset,
-            high_watermark=high_watermark,
-            log_start_offset=start_offset,
-        )
-        return page.response(rest)
+        if form is LogFormat.BATCHES:
+            return await _batches(node, replica, from_offset, max_bytes)
+        return await _records(node, replica, from_offset, max_records)
 
     @routes.get("/voter-history")
     async def voter_history(replica: ChosenReplica) -> VoterHistory:
@@ -78,6 +82,50 @@ def router(node: NodeView) -> APIRouter:
         return VoterHistory(node_id=description.key.id, history=history)
 
     return routes
+
+
+async def _records(
+    node: NodeView, replica: ReplicaView, from_offset: int, max_records: int
+) -> Response:
+    """A LogPage. Raises ApiProblem."""
+    description, start_offset = replica.describe(), replica.host.log.start_offset
+    high_watermark = max(description.high_watermark, 0)
+    page = _Page()
+    try:
+        async with node.pace.one_reader() as pace:
+            async for record in pace.each(
+                committed_records(replica.host.log, from_offset, high_watermark)
+            ):
+                page.add(record)
+                if page.count == max_records or page.size_bytes >= MAX_PAGE_BYTES:
+                    break
+    except (StorageFailure, CorruptBatch) as error:
+        raise _failed(replica, error) from error
+    rest = LogPage(
+        node_id=description.key.id,
+        replica_uuid=uuid_text(description.key.uuid),
+        records=[],
+        next_offset=from_offset if page.next_offset is None else page.next_offset,
+        high_watermark=high_watermark,
+        log_start_offset=start_offset,
+    )
+    return page.response(rest)
+
+
+async def _batches(
+    node: NodeView, replica: ReplicaView, from_offset: int, max_bytes: int
+) -> Response:
+    """Record batches. Raises ApiProblem."""
+    description, log = replica.describe(), replica.host.log
+    headers = log_batches.headers(description, log.start_offset)
+    try:
+        async with node.pace.one_reader() as pace:
+            pieces = await log_batches.committed_pieces(
+                log, from_offset, description.high_watermark, max_bytes, pace
+            )
+    except StorageFailure as error:
+        raise _failed(replica, error) from error
+    return pieces.response(log_batches.MEDIA_TYPE, headers)
 
 
 def _failed(replica: ReplicaView, error: StorageFailure | CorruptBatch) -> ApiProblem:

@@ -1,11 +1,12 @@
-"""A JSON document with a long list, in pieces: joining and sending many MiB at once would block the loop for several milliseconds.
+"""Long answers in pieces: joining and sending many MiB at once would block the loop for several milliseconds.
 
-Owns the pieces and how they are sent, one in a turn of the loop. Must not know what the entries are.
+Owns the pieces and how they are sent, one in a turn of the loop. Must not know what they contain, except for a JSON document with a
+long list.
 """
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel
@@ -20,17 +21,47 @@ def _ignore(size_bytes: int) -> None:
     """Outside of a connection nobody counts them."""
 
 
+class Pieces:
+    """The body of an answer, in the order in which it is sent."""
+
+    def __init__(self) -> None:
+        self.size_bytes = 0
+        self._pieces: deque[bytes] = deque()
+        self._tell: Callable[[int], None] = _ignore
+
+    def add(self, piece: bytes) -> None:
+        """Append a piece."""
+        self._pieces.append(piece)
+        self.size_bytes += len(piece)
+
+    def response(self, media_type: str, headers: Mapping[str, str]) -> StreamingResponse:
+        """The complete answer. `headers`: further ones."""
+        return _Response(self, media_type, headers)
+
+    def tell_unsent(self, tell: Callable[[int], None]) -> None:
+        """`tell` is called with the number of bytes that are not sent yet, before each piece."""
+        self._tell = tell
+
+    async def sent(self) -> AsyncIterator[bytes]:
+        """The pieces; each is dropped when the next one is asked for."""
+        left_bytes = self.size_bytes
+        while self._pieces:
+            self._tell(left_bytes)
+            piece = self._pieces.popleft()
+            left_bytes -= len(piece)
+            yield piece
+            await asyncio.sleep(0)
+
+
 class PiecedDocument:
     """The document `{"LIST":[entries], rest}`."""
 
     def __init__(self, list_name: str) -> None:
         self._list_name = list_name
-        self._pieces: deque[bytes] = deque()
+        self._pieces = Pieces()
         self._parts: list[bytes] = [b'{"', list_name.encode(), b'":[']
         self._part_bytes = sum(map(len, self._parts))
-        self._size_bytes = 0
         self._is_empty = True
-        self._tell: Callable[[int], None] = _ignore
 
     def add(self, entry: bytes) -> None:
         """Append an entry, in JSON."""
@@ -44,21 +75,7 @@ class PiecedDocument:
         fields = rest.model_dump_json(by_alias=True, exclude={self._list_name}).encode()
         self._take(b"]," + fields[1:])
         self._join()
-        return _Response(self, self._size_bytes)
-
-    def tell_unsent(self, tell: Callable[[int], None]) -> None:
-        """`tell` is called with the number of bytes that are not sent yet, before each piece."""
-        self._tell = tell
-
-    async def sent(self) -> AsyncIterator[bytes]:
-        """The pieces; each is dropped when the next one is asked for."""
-        left_bytes = self._size_bytes
-        while self._pieces:
-            self._tell(left_bytes)
-            piece = self._pieces.popleft()
-            left_bytes -= len(piece)
-            yield piece
-            await asyncio.sleep(0)
+        return self._pieces.response("application/json", {})
 
     def _take(self, part: bytes) -> None:
         self._parts.append(part)
@@ -67,23 +84,22 @@ class PiecedDocument:
             self._join()
 
     def _join(self) -> None:
-        self._pieces.append(b"".join(self._parts))
-        self._size_bytes += self._part_bytes
+        self._pieces.add(b"".join(self._parts))
         self._parts, self._part_bytes = [], 0
 
 
 class _Response(StreamingResponse):
-    """Tells its connection how much of the document waits for the client."""
+    """Tells its connection how much of the answer waits for the client."""
 
-    def __init__(self, document: PiecedDocument, size_bytes: int) -> None:
-        headers = {"content-length": str(size_bytes)}
-        super().__init__(document.sent(), media_type="application/json", headers=headers)
-        self._document = document
+    def __init__(self, pieces: Pieces, media_type: str, headers: Mapping[str, str]) -> None:
+        told = {"content-length": str(pieces.size_bytes), **headers}
+        super().__init__(pieces.sent(), media_type=media_type, headers=told)
+        self._pieces = pieces
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See ASGI."""
         tell: Callable[[int], None] = scope.get(UNREAD, _ignore)
-        self._document.tell_unsent(tell)
+        self._pieces.tell_unsent(tell)
         try:
             await super().__call__(scope, receive, send)
         finally:
