@@ -7,7 +7,7 @@ Source: the rules of a stock broker for Fetch 4 to 18; KIP-74 (at least one batc
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from quorum_node.broker.epoch_history import NO_EPOCH
@@ -44,11 +44,12 @@ MAX_WAITING_OF_CONNECTION = 4
 _FOLLOWERS_SERVE_SINCE = 11
 """First version in which a follower may serve a consumer (KIP-392)."""
 _TOPIC_IDS_SINCE = 13
-_MOST_UNKNOWN = 1_000
-"""Partitions of a request that may not exist, as of topics that were just deleted. Each costs 10 µs, and a request may have 50,000."""
+MOST_REFUSED_AT_ONCE = 1_000
+"""Partitions of a request that do not exist, as of topics that were just deleted. Each costs 10 µs, and a request may have 50,000."""
 _WHOLE = (0, -1)
 """Session epochs of requests that name all their partitions: the first one of a session, and one without a session."""
 _READ_COMMITTED = 1
+_Asked = tuple[FetchTopic, FetchPartition]
 
 
 @dataclass(slots=True, eq=False)
@@ -159,8 +160,8 @@ class FetchApi:
             for topic in body.topics
             for each in topic.partitions
         }
-        if len(asked) > self._replicas.image.topics.partition_count + _MOST_UNKNOWN:
-            inbound.reply(FetchResponse(error_code=ErrorCode.INVALID_REQUEST, responses=()))
+        if len(asked) > self._replicas.image.topics.partition_count + MOST_REFUSED_AT_ONCE:
+            inbound.in_pieces(self._refuse_in_pieces(inbound, body, list(asked.values()), may))
             return
         parts = [self._ask(inbound, body, topic, each, may) for topic, each in asked.values()]
         waiting = _Waiting(inbound, body, parts)
@@ -169,7 +170,39 @@ class FetchApi:
         else:
             self._wait(waiting)
 
+    def _refuse_in_pieces(
+        self, inbound: InboundRequest, body: FetchRequest, asked: list[_Asked], may: May
+    ) -> Iterator[None]:
+        """Answer a request of which many partitions do not exist, without waiting: a partition with an error ends the wait.
+
+        Those that exist are asked last, and all at once: between two pieces their logs may be truncated.
+        """
+        found: list[_Asked] = []
+        refused: list[FetchResponseTopic] = []
+        refusals: list[FetchResponsePartition] = []
+        for number, (topic, each) in enumerate(asked):
+            error = self._look_up(inbound, topic, each, may)
+            if isinstance(error, ErrorCode):
+                refusals.append(self._answered(body, _Part(topic, each, None, error), b""))
+            else:
+                found.append((topic, each))
+            yield
+            is_last = number + 1 == len(asked) or asked[number + 1][0] is not topic
+            if is_last and refusals:
+                refused.append(_response_topic(topic, refusals))
+                refusals = []
+        parts = [self._ask(inbound, body, topic, each, may) for topic, each in found]
+        self._reply(_Waiting(inbound, body, parts), refused)
+
     # -- the core's answers
+
+    def _look_up(
+        self, inbound: InboundRequest, topic: FetchTopic, asked: FetchPartition, may: May
+    ) -> Found | ErrorCode:
+        by_id = inbound.request.version >= _TOPIC_IDS_SINCE
+        return look_up(
+            self._replicas, topic.topic_id, topic.topic, asked.partition, may, by_id=by_id
+        )
 
     def _ask(
         self,
@@ -179,10 +212,7 @@ class FetchApi:
         asked: FetchPartition,
         may: May,
     ) -> _Part:
-        by_id = inbound.request.version >= _TOPIC_IDS_SINCE
-        found = look_up(
-            self._replicas, topic.topic_id, topic.topic, asked.partition, may, by_id=by_id
-        )
+        found = self._look_up(inbound, topic, asked, may)
         if isinstance(found, ErrorCode):
             return _Part(topic, asked, None, found)
         if found.replica is None:
@@ -309,7 +339,8 @@ class FetchApi:
 
     # -- answers
 
-    def _reply(self, waiting: _Waiting) -> None:
+    def _reply(self, waiting: _Waiting, refused: Iterable[FetchResponseTopic] = ()) -> None:
+        """`refused`: the answers about partitions that are not among the parts."""
         body, inbound = waiting.body, waiting.inbound
         left_bytes = min(max(body.max_bytes, 0), _MAX_BYTES)
         is_first = True
@@ -326,16 +357,12 @@ class FetchApi:
             leaders.add(answered.current_leader.leader_id)
             by_topic.setdefault(id(part.topic), []).append(answered)
         responses = tuple(
-            FetchResponseTopic(
-                topic=topic.topic,
-                topic_id=topic.topic_id,
-                partitions=tuple(by_topic[id(topic)]),
-            )
+            _response_topic(topic, by_topic[id(topic)])
             for topic in body.topics
             if id(topic) in by_topic
         )
         endpoints = self._endpoints(leaders - {-1}, inbound.caller.listener)
-        inbound.reply(FetchResponse(responses=responses, node_endpoints=endpoints))
+        inbound.reply(FetchResponse(responses=(*responses, *refused), node_endpoints=endpoints))
 
     def _read(
         self,
@@ -408,6 +435,14 @@ class FetchApi:
                 host, port, rack = endpoint
                 found.append(FetchNodeEndpoint(node_id=broker_id, host=host, port=port, rack=rack))
         return tuple(found)
+
+
+def _response_topic(
+    topic: FetchTopic, partitions: Iterable[FetchResponsePartition]
+) -> FetchResponseTopic:
+    return FetchResponseTopic(
+        topic=topic.topic, topic_id=topic.topic_id, partitions=tuple(partitions)
+    )
 
 
 def _is_consumer(body: FetchRequest) -> bool:
