@@ -12,7 +12,7 @@ from uuid import UUID
 
 from quorum_node.coordinator.effects import Effects, Now
 from quorum_node.coordinator.errors import GroupError
-from quorum_node.coordinator.forgetting import Forgetting
+from quorum_node.coordinator.forgetting import Exists, Forgetting
 from quorum_node.coordinator.group import ClassicGroup, GroupState
 from quorum_node.coordinator.group_table import GroupTable
 from quorum_node.coordinator.joining import Joining
@@ -108,6 +108,10 @@ class GroupShard:
         """Remove the offsets of deleted topics (name → id), most of them with the next pieces of `clean`."""
         self._forgetting.topics_deleted(topics)
         return self._effects.take()
+
+    def topics_missing(self, exists: Exists) -> None:
+        """Remove the offsets of topics that do not exist any more, with the next pieces of `clean`: their deletion may have been missed."""
+        self._forgetting.topics_missing(exists)
 
     def marker_written(self, producer_id: int, *, commit: bool) -> None:
         """A producer's transaction ended in this partition's log."""
