@@ -30,6 +30,7 @@ pytestmark = pytest.mark.virtual_time
 
 DEBUGGING = -2
 STATE_SINCE, IDS_SINCE = 15, 13
+MANY = 4
 
 
 def fetch(
@@ -315,4 +316,45 @@ async def test_partitions_that_do_not_exist_are_refused_one_by_one(
         if each.records
     ] == [0]
     assert connection.pieces > MOST_REFUSED_AT_ONCE
+    hosted.close()
+
+
+async def test_only_the_partition_that_moved_is_looked_at_again(tmp_path: Path) -> None:
+    """A consumer waits for many bytes of many partitions (fetch.min.bytes). Else each batch of a producer would cost as much as all of them."""
+    hosted = HostedReplicas(tmp_path)
+    hosted.create("t", *((ME,),) * MANY)
+    await asyncio.sleep(1)
+    replicas = [hosted.replica("t", number) for number in range(MANY)]
+    (topic,) = asked(hosted, DATA_FETCH.max_version).topics
+    (partition,) = topic.partitions
+    data = data_batch(0).data
+    assert isinstance(data, bytes)
+    wanted = tuple(replace(partition, partition=number) for number in range(MANY))
+    body = FetchRequest(
+        max_wait_ms=30_000, min_bytes=2 * len(data), topics=(replace(topic, partitions=wanted),)
+    )
+    frame = encode_request(DATA_FETCH, DATA_FETCH.max_version, 1, "c", body)[SIZE_BYTES:]
+    connection = OneConnection(Caller("User:ANONYMOUS", "127.0.0.1", "PLAINTEXT"))
+    inbound = InboundRequest(connection, decode_request(frame, BROKER_APIS), 0.0)
+    api = FetchApi(hosted.replicas, lambda broker_id, listener: None)
+    api.handle(inbound, request_body(inbound))
+
+    def steps() -> list[int]:
+        return [each._next_request_id for each in replicas]
+
+    before = steps()
+    assert produce(replicas[3], data)
+    await asyncio.sleep(1)
+    assert not inbound.answered
+    assert [after - one for after, one in zip(steps()[:3], before[:3], strict=True)] == [0] * 3
+    assert steps()[4:] == before[4:]
+    assert produce(replicas[1], data)
+    await asyncio.sleep(1)
+    assert inbound.answered
+    assert inbound.encoded is not None
+    answer: Any = decode_response(
+        DATA_FETCH, DATA_FETCH.max_version, b"".join(inbound.encoded)[SIZE_BYTES:]
+    )
+    (found_topic,) = answer.responses
+    assert [each.partition_index for each in found_topic.partitions if each.records] == [1, 3]
     hosted.close()
