@@ -52,7 +52,8 @@ def with_later_epoch(
 async def test_log_with_later_leader_epochs_is_kept_and_not_used(
     tmp_path: Path, replicas: tuple[int, int], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    cluster, cluster.image = with_later_epoch(tmp_path, replicas)
+    cluster, backup = with_later_epoch(tmp_path, replicas)
+    cluster.image = backup
     before = (tmp_path / "t-0" / f"{0:020d}.log").read_bytes()
     hosted = HostedReplicas(tmp_path, cluster)
     assert hosted.replicas.replica(cluster.topic_id("t"), 0) is None
@@ -72,7 +73,8 @@ async def test_log_with_later_leader_epochs_is_kept_and_not_used(
 
 async def test_log_is_used_again_when_the_leader_epoch_is_raised(tmp_path: Path) -> None:
     """As a restore does that raises leader epochs."""
-    cluster, cluster.image = with_later_epoch(tmp_path)
+    cluster, backup = with_later_epoch(tmp_path)
+    cluster.image = backup
     for _ in range(2):
         lead_on(cluster, "t")
     hosted = HostedReplicas(tmp_path, cluster)
@@ -86,7 +88,8 @@ async def test_log_is_used_again_when_the_leader_epoch_is_raised(tmp_path: Path)
 
 async def test_log_of_a_deleted_topic_is_deleted_although_it_was_not_used(tmp_path: Path) -> None:
     """A topic of the same name begins with an empty log."""
-    cluster, cluster.image = with_later_epoch(tmp_path)
+    cluster, backup = with_later_epoch(tmp_path)
+    cluster.image = backup
     hosted = HostedReplicas(tmp_path, cluster)
     hosted.delete("t")
     hosted.replicas._deletions._threads.shutdown(wait=True)

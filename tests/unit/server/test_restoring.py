@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 from uuid import UUID
 
 import pytest
@@ -367,7 +367,7 @@ MANY = 1_001
 
 
 def a_partition(topic_id: UUID, number: int = 0, **fields: int) -> md.PartitionRecord:
-    given = {"leader_epoch": 0, "partition_epoch": 0, **fields}
+    given: dict[str, Any] = {"leader_epoch": 0, "partition_epoch": 0, **fields}
     return md.PartitionRecord(
         partition_id=number, topic_id=topic_id, replicas=(1, 2), isr=(1, 2), leader=1, **given
     )
