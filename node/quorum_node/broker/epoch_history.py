@@ -49,12 +49,6 @@ class EpochHistory:
         self._epochs.append(epoch)
         self._offsets.append(start_offset)
 
-    def forget_from(self, epoch: int) -> None:
-        """Forget `epoch` and later ones. Their records count as those of the epoch before."""
-        keep = bisect_left(self._epochs, epoch)
-        del self._epochs[keep:]
-        del self._offsets[keep:]
-
     def cut_end(self, end_offset: int) -> None:
         """Remove epochs that start at or after `end_offset`."""
         keep = bisect_left(self._offsets, end_offset)

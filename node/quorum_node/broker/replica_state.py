@@ -47,12 +47,8 @@ class ReplicaState:
         self.outputs.append(output)
 
     def enter_epoch(self, epoch: int) -> None:
-        """Batches of `epoch` follow from the end of the log on.
-
-        The log has later epochs if the metadata was restored from a backup since. As on a stock leader they are forgotten.
-        """
+        """Batches of `epoch` follow from the end of the log on. The log has no later epochs: no replica begins with such a log."""
         if epoch != self.log.epochs.latest:
-            self.log.epochs.forget_from(epoch)
             self.log.epochs.enter(epoch, self.log.end_offset)
             self.emit(SaveEpochs(self.log.epochs.starts))
 

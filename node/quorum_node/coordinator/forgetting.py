@@ -30,6 +30,8 @@ _RECORD_BYTES = 32
 """Of a tombstone of an offset, without names."""
 
 Forgotten = Callable[[GroupError], None]
+Exists = Callable[[str, UUID | None], bool]
+"""Whether a topic of this name exists, and with this id, if it is known."""
 
 
 class _Expiry(NamedTuple):
@@ -82,6 +84,10 @@ class Forgetting:
             if gone:
                 self._forget(group_id, gone)
         self._works.append(self._topics_forgotten(topics))
+
+    def topics_missing(self, exists: Exists) -> None:
+        """Remove the offsets of topics that do not exist any more."""
+        self._works.append(self._missing_forgotten(exists))
 
     def clean_up(self, now: Now) -> None:
         """Remove expired offsets, and groups that are empty then."""
@@ -138,6 +144,20 @@ class Forgetting:
                     if each.topic in topics
                     and each in known
                     and known[each].topic_id in (None, topics[each.topic])
+                )
+                if gone:
+                    self._forget(group_id, gone)
+                yield
+
+    def _missing_forgotten(self, exists: Exists) -> Iterator[None]:
+        offsets = self._table.offsets
+        for group_id in offsets.groups():
+            for some in _examined(offsets.of(group_id)):
+                known = offsets.of(group_id)
+                gone = tuple(
+                    each
+                    for each in some
+                    if each in known and not exists(each.topic, known[each].topic_id)
                 )
                 if gone:
                     self._forget(group_id, gone)

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from quorum_node.coordinator.effects import Effects, Now
 from quorum_node.coordinator.errors import GroupError
-from quorum_node.coordinator.forgetting import Forgetting
+from quorum_node.coordinator.forgetting import Exists, Forgetting
 from quorum_node.coordinator.group import ClassicGroup, GroupState
 from quorum_node.coordinator.group_table import GroupTable
 from quorum_node.coordinator.joining import Joining
@@ -51,6 +51,7 @@ class GroupShard:
         self._forgetting = Forgetting(table, settings, self._effects)
         self._timers = GroupTimers()
         self._next_cleanup_ms = inf
+        self._exists: Exists | None = None
 
     # -- inputs
 
@@ -101,6 +102,8 @@ class GroupShard:
         """Do a piece of the removals that are due; None if there is none. To be called often, if `expire` has nothing left to do."""
         if now.ms >= self._next_cleanup_ms:
             self._forgetting.clean_up(now)
+            if self._exists is not None:
+                self._forgetting.topics_missing(self._exists)
             self._next_cleanup_ms = now.ms + self._settings.retention_check_ms
         return self._effects.take() if self._forgetting.go_on() else None
 
@@ -108,6 +111,14 @@ class GroupShard:
         """Remove the offsets of deleted topics (name → id), most of them with the next pieces of `clean`."""
         self._forgetting.topics_deleted(topics)
         return self._effects.take()
+
+    def topics_missing(self, exists: Exists) -> None:
+        """Remove the offsets of topics that do not exist any more, now and with each later removal of expired offsets.
+
+        Their deletion may have been missed, or their tombstones could not be stored.
+        """
+        self._exists = exists
+        self._forgetting.topics_missing(exists)
 
     def marker_written(self, producer_id: int, *, commit: bool) -> None:
         """A producer's transaction ended in this partition's log."""

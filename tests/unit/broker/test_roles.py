@@ -30,15 +30,6 @@ def test_leader_starts_its_epoch_before_the_first_append() -> None:
     assert env.replica.latest_offset() is BrokerError.OFFSET_NOT_AVAILABLE
 
 
-def test_leader_of_an_older_epoch_than_its_log_goes_on() -> None:
-    """The metadata was restored from a backup. A stock leader forgets the later epochs, too (`LeaderEpochFileCache.assign`)."""
-    env = ReplicaEnv(WITH_LOG)
-    env.told(ME, 2, 9)
-    assert env.one(SaveEpochs).starts == ((1, 0), (2, 20))
-    env.produce(acks=1)
-    assert env.replica.end_offset == 21
-
-
 @pytest.mark.requirement("KV3-08")
 def test_follower_fetches_from_its_log_end_with_its_last_epoch() -> None:
     env = following(WITH_LOG)

@@ -87,6 +87,22 @@ def test_offsets_of_a_deleted_topic_are_removed_in_pieces() -> None:
     assert env.shard.table.offsets.groups() == ("another",)
 
 
+def test_offsets_of_a_missing_topic_are_removed_later_if_the_tombstones_can_not_be_stored() -> None:
+    """As when too few replicas are in sync. If the topic is created again, a consumer would resume at an offset of the old one."""
+    env = GroupEnv()
+    commit(env)
+    env.shard.topics_missing(lambda name, topic_id: topic_id != TOPIC_ID)
+    env.stores = False
+    env._take(env.shard.clean(env.now) or [])
+    env.store(GroupError.COORDINATOR_NOT_AVAILABLE)
+    env.stores = True
+    cleaned(env)
+    assert env.offset() == OFFSET.offset
+    env.ms += env.settings.retention_check_ms
+    cleaned(env)
+    assert env.offset() is None
+
+
 def test_timers_of_one_group_after_the_other_expire() -> None:
     env = GroupEnv()
     for number in range(20):

@@ -5,10 +5,12 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from quorum_node.configuration.node_config import check_config
 from quorum_node.configuration.properties import read_pairs
+from quorum_node.java_properties import parse_properties
 from support.kind_env.kafka import EXAMPLE
 from support.kind_env.python_kafka import python_documents
 from support.yaml_text import read_yaml_all
@@ -88,6 +90,18 @@ def test_pods_equal_those_of_stock_brokers_except_for_tls() -> None:
     assert quorum["spec"]["tls"] == {"mode": "Disabled"}
     (container,) = ours["spec"]["template"]["spec"]["containers"]
     assert container["image"] == quorum["spec"]["image"]
+
+
+@pytest.mark.parametrize(
+    ("name", "file"),
+    [("python-brokers.yaml", "broker.properties"), ("combined.yaml", "node.properties")],
+)
+def test_messages_are_on_as_many_brokers_as_with_stock_ones(name: str, file: str) -> None:
+    """Before they are acknowledged: the disk of one broker may fail."""
+    ours = parse_properties(of_kind("ConfigMap", name)["data"][file])
+    stock = parse_properties(of_kind("ConfigMap", "brokers.yaml")["data"]["broker.properties"])
+    for key in ("min.insync.replicas", "offsets.topic.replication.factor"):
+        assert ours[key] == stock[key], key
 
 
 def test_quorum_name_is_replaced_everywhere_and_the_tools_need_no_certificate() -> None:

@@ -6,6 +6,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -15,7 +16,11 @@ from quorum_node.protocol.errors import ErrorCode
 from quorum_node.protocol.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 from quorum_node.protocol.frames import SIZE_BYTES, decode_request, decode_response, encode_request
 from quorum_node.security.caller import Caller
-from quorum_node.server.broker.fetch_api import MAX_WAITING_OF_CONNECTION, FetchApi
+from quorum_node.server.broker.fetch_api import (
+    MAX_WAITING_OF_CONNECTION,
+    MOST_REFUSED_AT_ONCE,
+    FetchApi,
+)
 from quorum_node.server.listener.port import InboundRequest
 from support.data_batches import data_batch
 from support.hosted_node import OneConnection
@@ -25,6 +30,7 @@ pytestmark = pytest.mark.virtual_time
 
 DEBUGGING = -2
 STATE_SINCE, IDS_SINCE = 15, 13
+MANY = 4
 
 
 def fetch(
@@ -262,20 +268,93 @@ async def test_few_fetches_of_a_connection_wait(tmp_path: Path) -> None:
     hosted.close()
 
 
-async def test_request_for_more_partitions_than_there_are_is_refused(tmp_path: Path) -> None:
-    """It would hold the loop for half a second. Some may be missing: a client has not heard yet that their topic was deleted."""
+@pytest.mark.parametrize("version", [IDS_SINCE - 1, DATA_FETCH.max_version])
+async def test_partitions_that_do_not_exist_are_refused_one_by_one(
+    tmp_path: Path, version: int
+) -> None:
+    """A client has not heard yet that a large topic was deleted: it gets the records of its other partitions, as from a stock broker.
+
+    Many refusals take long, so they are made in pieces.
+    """
     hosted = HostedReplicas(tmp_path)
-    hosted.create("t")
+    write(hosted, "t", ME)
+    by_id = version >= IDS_SINCE
+    (topic,) = asked(hosted, version).topics
+    (partition,) = topic.partitions
+    numbers = (*range(1, MOST_REFUSED_AT_ONCE + 2), 0)
+    several = replace(
+        topic, partitions=tuple(replace(partition, partition=number) for number in numbers)
+    )
+    deleted = replace(topic, topic="" if by_id else "gone", topic_id=uuid4() if by_id else None)
+    body = FetchRequest(max_wait_ms=500, min_bytes=1, topics=(deleted, several))
+    connection = OneConnection(Caller("User:ANONYMOUS", "127.0.0.1", "PLAINTEXT"))
+    frame = encode_request(DATA_FETCH, version, 1, "c", body)[SIZE_BYTES:]
+    inbound = InboundRequest(connection, decode_request(frame, BROKER_APIS), 0.0)
+    FetchApi(hosted.replicas, lambda broker_id, listener: None).handle(
+        inbound, request_body(inbound)
+    )
+    assert inbound.encoded is not None
+    answer: Any = decode_response(DATA_FETCH, version, b"".join(inbound.encoded)[SIZE_BYTES:])
+    assert answer.error_code == ErrorCode.NONE
+    errors = {
+        (topic.topic_id if by_id else topic.topic, each.partition_index): each.error_code
+        for topic in answer.responses
+        for each in topic.partitions
+    }
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    name = topic.topic_id if by_id else "t"
+    gone = deleted.topic_id if by_id else "gone"
+    assert errors == {
+        (gone, 0): ErrorCode.UNKNOWN_TOPIC_ID if by_id else unknown,
+        **{(name, number): unknown for number in numbers[:-1]},
+        (name, 0): ErrorCode.NONE,
+    }
+    assert [
+        each.partition_index
+        for topic in answer.responses
+        for each in topic.partitions
+        if each.records
+    ] == [0]
+    assert connection.pieces > MOST_REFUSED_AT_ONCE
+    hosted.close()
+
+
+async def test_only_the_partition_that_moved_is_looked_at_again(tmp_path: Path) -> None:
+    """A consumer waits for many bytes of many partitions (fetch.min.bytes). Else each batch of a producer would cost as much as all of them."""
+    hosted = HostedReplicas(tmp_path)
+    hosted.create("t", *((ME,),) * MANY)
+    await asyncio.sleep(1)
+    replicas = [hosted.replica("t", number) for number in range(MANY)]
     (topic,) = asked(hosted, DATA_FETCH.max_version).topics
     (partition,) = topic.partitions
-    for count, code in ((1_001, ErrorCode.NONE), (1_002, ErrorCode.INVALID_REQUEST)):
-        partitions = tuple(replace(partition, partition=number) for number in range(count))
-        body = FetchRequest(
-            max_wait_ms=0, min_bytes=1, topics=(replace(topic, partitions=partitions),)
-        )
-        answer = fetch(hosted, body=body)
-        assert answer.error_code == code
-        found = [each.error_code for topic in answer.responses for each in topic.partitions]
-        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        assert found == ([] if code else [ErrorCode.NONE, *[unknown] * 1_000])
+    data = data_batch(0).data
+    assert isinstance(data, bytes)
+    wanted = tuple(replace(partition, partition=number) for number in range(MANY))
+    body = FetchRequest(
+        max_wait_ms=30_000, min_bytes=2 * len(data), topics=(replace(topic, partitions=wanted),)
+    )
+    frame = encode_request(DATA_FETCH, DATA_FETCH.max_version, 1, "c", body)[SIZE_BYTES:]
+    connection = OneConnection(Caller("User:ANONYMOUS", "127.0.0.1", "PLAINTEXT"))
+    inbound = InboundRequest(connection, decode_request(frame, BROKER_APIS), 0.0)
+    api = FetchApi(hosted.replicas, lambda broker_id, listener: None)
+    api.handle(inbound, request_body(inbound))
+
+    def steps() -> list[int]:
+        return [each._next_request_id for each in replicas]
+
+    before = steps()
+    assert produce(replicas[3], data)
+    await asyncio.sleep(1)
+    assert not inbound.answered
+    assert [after - one for after, one in zip(steps()[:3], before[:3], strict=True)] == [0] * 3
+    assert steps()[4:] == before[4:]
+    assert produce(replicas[1], data)
+    await asyncio.sleep(1)
+    assert inbound.answered
+    assert inbound.encoded is not None
+    answer: Any = decode_response(
+        DATA_FETCH, DATA_FETCH.max_version, b"".join(inbound.encoded)[SIZE_BYTES:]
+    )
+    (found_topic,) = answer.responses
+    assert [each.partition_index for each in found_topic.partitions if each.records] == [1, 3]
     hosted.close()

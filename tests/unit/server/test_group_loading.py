@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
@@ -10,6 +11,7 @@ from quorum_node.coordinator.errors import GroupError
 from quorum_node.coordinator.offsets import offset_record_of
 from quorum_node.coordinator.requests import Committed, TopicPartition
 from quorum_node.records.group_records import NO_EPOCH, NO_TIME
+from quorum_node.records.metadata import PartitionChangeRecord
 from quorum_node.server.broker import group_log
 from quorum_node.server.broker.events import BrokerEvents
 from quorum_node.server.broker.group_coordinators import GroupCoordinators, LedGroups, partition_of
@@ -24,9 +26,9 @@ PRODUCER = 7
 PARTITION = TopicPartition("t", 0)
 
 
-def commit(replica: HostedReplica, *groups: str) -> None:
+def commit(replica: HostedReplica, *groups: str, topic_id: UUID | None = None) -> None:
     """In one batch."""
-    offset = Committed(5, NO_EPOCH, "", 0, NO_TIME, None)
+    offset = Committed(5, NO_EPOCH, "", 0, NO_TIME, topic_id)
     data = group_log._encoded([offset_record_of(each, PARTITION, offset) for each in groups])
     outcome = produce(replica, data, acks=-1)
     assert outcome is not None
@@ -115,5 +117,61 @@ async def test_marker_that_comes_while_groups_are_made_ready_counts(
     assert replayed.of("late")[PARTITION].offset == 6
     assert led.table.describe("late") is not None
     assert coordinators.groups.of("late") is not GroupError.COORDINATOR_LOAD_IN_PROGRESS
+    coordinators.groups.close()
+    hosted.close()
+
+
+async def test_coordinator_whose_leadership_ends_reads_no_further(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next coordinator waits for its turn, and a log may be large."""
+    monkeypatch.setattr(group_log, "TURN_SECONDS", 0)
+    monkeypatch.setattr(group_log, "_PIECE_BYTES", 1)
+    hosted = HostedReplicas(tmp_path)
+    replica = hosted.create(OFFSETS_TOPIC, (101,), (101,))
+    await asyncio.sleep(1)
+    for number in range(MANY):
+        commit(replica, f"g{number}")
+    coordinators = Coordinators(hosted)
+    first, second = coordinators.led
+    for _ in range(10 * MANY):
+        if first.table.offsets.groups():
+            break
+        await asyncio.sleep(0)
+    ended = PartitionChangeRecord(partition_id=0, topic_id=replica.key.topic_id, leader=-1)
+    hosted.cluster.replay([ended])
+    hosted.replicas.apply(hosted.cluster.image)
+    coordinators.groups.image_changed()
+    assert coordinators.led == [second]
+    await coordinators.ready()
+    assert len(first.table.offsets.groups()) < MANY
+    assert not first.is_ready
+    coordinators.groups.close()
+    hosted.close()
+
+
+async def test_topic_that_is_deleted_while_the_log_is_read_loses_its_offsets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if it is created again: a consumer would skip the first records of the new topic."""
+    monkeypatch.setattr(group_log, "TURN_SECONDS", 0)
+    hosted = HostedReplicas(tmp_path)
+    replica = hosted.create(OFFSETS_TOPIC)
+    before = hosted.create(PARTITION.topic).key.topic_id
+    commit(replica, "before", topic_id=before)
+    coordinators = Coordinators(hosted)
+    (led,) = coordinators.led
+    hosted.delete(PARTITION.topic)
+    coordinators.groups.image_changed()
+    assert not led.is_ready
+    hosted.create_elsewhere(PARTITION.topic)
+    after = hosted.cluster.topic_id(PARTITION.topic)
+    commit(replica, "after", topic_id=after)
+    commit(replica, "unknown")
+    coordinators.groups.image_changed()
+    await coordinators.ready()
+    assert {*led.table.offsets.groups()} == {"before", "after", "unknown"}
+    await asyncio.sleep(1)
+    assert {*led.table.offsets.groups()} == {"after", "unknown"}
     coordinators.groups.close()
     hosted.close()

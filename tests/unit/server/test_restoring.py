@@ -4,8 +4,9 @@ import json
 import os
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 from uuid import UUID
 
 import pytest
@@ -16,10 +17,12 @@ from quorum_node.client.committed_log import CommittedLog
 from quorum_node.configuration.node_config import NodeConfig, check_config
 from quorum_node.configuration.properties import ConfigError
 from quorum_node.host_port import HostPort
+from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.raft.epoch_bound import MAX_EPOCH
 from quorum_node.raft.replica import Replica
 from quorum_node.records import metadata as md
 from quorum_node.records.identity import ReplicaKey, parse_uuid, uuid_text
+from quorum_node.records.metadata import decode_metadata
 from quorum_node.server.ending.termination import Termination
 from quorum_node.server.starting import restoring
 from quorum_node.server.starting.replica_building import build_replica
@@ -27,9 +30,11 @@ from quorum_node.server.starting.restoring import STAGING, restore
 from quorum_node.server.starting.startup import open_replica
 from quorum_node.storage.errors import StorageFailure, WrongDirectory
 from quorum_node.storage.failure_latch import FAILURE_MARK, FailureLatch
+from quorum_node.storage.leader_epochs import read_checkpoint
 from quorum_node.storage.meta_properties import MetaProperties, write_meta_properties
 from quorum_node.storage.partition_directory import format_partition
 from quorum_node.storage.sole_voter import EPOCH_DISTANCE
+from quorum_node.storage.synced_end import SyncedEnd
 from quorum_pipeline.__main__ import main as pipeline
 from quorum_pipeline.state.moment import Moment
 from support.metadata_records import level
@@ -102,6 +107,27 @@ def opened(config: NodeConfig) -> Replica:
     directory = open_replica(config, Termination())
     directory.first.log.close()
     return build_replica(config, directory.meta, directory.first)
+
+
+def assert_raised(restored: ClusterImage, before: ClusterImage) -> None:
+    """The same state, with higher epochs of all partitions: of any log that brokers may have, the leader epochs are lower."""
+    values = [list(each.snapshot_records()) for each in (restored, before)]
+    records = [[decode_metadata(value) for value in each] for each in values]
+    found, wanted = (
+        [each for each in one if isinstance(each, md.PartitionRecord)] for one in records
+    )
+    (margin,) = {b.leader_epoch - a.leader_epoch for a, b in zip(wanted, found, strict=True)}
+    assert margin > EPOCH_DISTANCE
+    assert records[0] == [
+        replace(
+            each,
+            leader_epoch=each.leader_epoch + margin,
+            partition_epoch=each.partition_epoch + margin,
+        )
+        if isinstance(each, md.PartitionRecord)
+        else each
+        for each in records[1]
+    ]
 
 
 def content(path: Path) -> dict[str, bytes]:
@@ -182,7 +208,7 @@ def test_output_of_a_pipeline_restore_is_accepted(tmp_path: Path) -> None:
     restore(config, out, None, NO_LATCH, now_s=LATER_S)
     assert opened(config).voters.latest.voters.ordered_keys == (FOUNDER,)
     wanted = replay_directory(tmp_path / "old", Moment(offset=12))
-    assert replay_directory(config.data_dir, Moment()).image == wanted.image
+    assert_raised(replay_directory(config.data_dir, Moment()).image, wanted.image)
 
 
 def test_new_cluster_starts_with_the_records_in_its_own_epochs(
@@ -334,3 +360,88 @@ def test_killed_restore_is_completed_by_the_next_one(
     assert (replica.key, replica.voters.latest.voters.ordered_keys) == (FOUNDER, (FOUNDER,))
     wanted = replay_directory(tmp_path / "old", Moment())
     assert replay_directory(config.data_dir, Moment()).image == wanted.image
+
+
+MANY = 1_001
+"""Partitions: more than are written in one batch."""
+
+
+def a_partition(topic_id: UUID, number: int = 0, **fields: int) -> md.PartitionRecord:
+    given: dict[str, Any] = {"leader_epoch": 0, "partition_epoch": 0, **fields}
+    return md.PartitionRecord(
+        partition_id=number, topic_id=topic_id, replicas=(1, 2), isr=(1, 2), leader=1, **given
+    )
+
+
+def with_partitions(root: Path, snapshot: bool) -> LogWriter:
+    """As after `written`, with a topic that has partitions; leaders change after the snapshot."""
+    made, topic_id = LogWriter(root), UUID(int=3)
+    write_history(made)
+    made.append(md.TopicRecord(name="t", topic_id=topic_id))
+    made.append(*(a_partition(topic_id, number) for number in range(MANY)))
+    if snapshot:
+        made.snapshot()
+    made.append(md.PartitionChangeRecord(partition_id=0, topic_id=topic_id, leader=2))
+    made.close()
+    return made
+
+
+@pytest.mark.parametrize("snapshot", [True, False])
+@pytest.mark.parametrize("source", ["backup", "replica"])
+@pytest.mark.parametrize("cluster_id", ["cluster", "another"])
+def test_leader_epochs_of_restored_partitions_are_higher_than_any_before(
+    tmp_path: Path, snapshot: bool, source: str, cluster_id: str
+) -> None:
+    """Brokers may have logs with later leader epochs than the backup: one that is given again would have other records."""
+    with_partitions(tmp_path / "old", snapshot)
+    wanted = replay_directory(tmp_path / "old", Moment())
+    if source == "backup":
+        log = cast(CommittedLog, DirectoryReader(tmp_path / "old"))
+        take(log, tmp_path / "backups", 7, "1.0")
+        path = tmp_path / "backups"
+    else:
+        path = as_replica(tmp_path / "old")
+    config, before = config_of(tmp_path, cluster_id), content(tmp_path)
+    restore(config, path, "cluster", NO_LATCH, now_s=LATER_S)
+    restored = replay_directory(config.data_dir, Moment())
+    assert_raised(restored.image, wanted.image)
+    assert content(tmp_path).items() >= before.items(), "the source was changed"
+    replica = opened(config)
+    assert replica.voters.latest.voters.ordered_keys == (FOUNDER,)
+    if cluster_id == "another":
+        return
+    # Brokers have the records of the source, and follow from there on. Of later ones of the old quorum, the epoch is lower.
+    epochs = dict(read_checkpoint(config.data_dir / "__cluster_metadata-0"))
+    added, sole_voter = list(epochs)[-2:]
+    assert epochs[added] == wanted.end_offset
+    assert sole_voter > added > wanted.epoch + EPOCH_DISTANCE
+    assert epochs[sole_voter] == wanted.end_offset + MANY
+    old, new = (
+        content(each / "__cluster_metadata-0") for each in (tmp_path / "old", config.data_dir)
+    )
+    if source == "replica":
+        assert all(new[name].startswith(old[name]) for name in old if name.endswith(".log"))
+
+
+def test_log_that_lost_its_synced_end_is_not_completed_by_raised_epochs(tmp_path: Path) -> None:
+    """The added records must not hide that the replica has lost some."""
+    with_partitions(tmp_path / "old", False)
+    path = as_replica(tmp_path / "old")
+    partition, state = path / "__cluster_metadata-0", replay_directory(path, Moment())
+    SyncedEnd(partition, state.end_offset + 1, state.epoch).close()
+    refused(config_of(tmp_path), path, "the disk has lost synced data")
+
+
+@pytest.mark.parametrize("field", ["leader_epoch", "partition_epoch"])
+def test_epochs_of_a_partition_that_can_not_be_raised_are_reported(
+    tmp_path: Path, field: str
+) -> None:
+    made, topic_id = LogWriter(tmp_path / "old"), UUID(int=3)
+    write_history(made)
+    made.append(
+        md.TopicRecord(name="t", topic_id=topic_id),
+        a_partition(topic_id, **{field: (1 << 31) - 1}),
+    )
+    made.close()
+    path = as_replica(tmp_path / "old")
+    refused(config_of(tmp_path), path, f"partition 0 of topic {topic_id} can't be raised")

@@ -1,5 +1,8 @@
 """FindCoordinator for transactional ids: brokers of this software coordinate no transactions, and send clients to those that do."""
 
+from dataclasses import replace
+
+from quorum_node.controller.feature_levels import BROKER_OF_THIS_SOFTWARE
 from quorum_node.controller.topics import create_topics
 from quorum_node.protocol.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from quorum_node.protocol.broker_apis import ADD_PARTITIONS_TO_TXN, FIND_COORDINATOR
@@ -7,6 +10,7 @@ from quorum_node.protocol.create_topics import CreateTopicsRequest, CreateTopics
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.protocol.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from quorum_node.records.identity import Endpoint
+from quorum_node.records.metadata.broker_records import SupportedFeature
 from quorum_node.server.broker.coordinator_lookup import CoordinatorLookup
 from quorum_node.server.broker.transaction_coordinators import TransactionCoordinators
 from support.controlled_cluster import ControlledCluster, assigned
@@ -87,9 +91,23 @@ def test_without_any_coordinator_nobody_is_asked() -> None:
     assert not found.peers.asked
 
 
-def test_fenced_coordinator_is_not_asked() -> None:
+def test_fenced_coordinator_is_not_asked_and_not_missing() -> None:
+    """It is restarting. A final error would end the producers of the whole cluster if it is the only broker of Apache Kafka."""
     found = Found()
     found.ask_about_all()
     found.cluster.fence(STOCK)
-    assert found.find() == (ErrorCode.UNSUPPORTED_VERSION, -1)
+    assert found.find() == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)
     assert not found.peers.asked
+
+
+def test_fenced_broker_that_coordinates_nothing_is_not_awaited() -> None:
+    found = Found()
+    found.find()
+    found.tell_versions(False, False)
+    registered = found.cluster.image.brokers.get(OTHER)
+    assert registered is not None
+    mark = SupportedFeature(
+        name=BROKER_OF_THIS_SOFTWARE, min_supported_version=0, max_supported_version=1
+    )
+    found.cluster.replay([replace(registered, features=(mark,), fenced=True)])
+    assert found.find() == (ErrorCode.UNSUPPORTED_VERSION, -1)

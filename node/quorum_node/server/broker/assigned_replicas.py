@@ -15,6 +15,7 @@ from quorum_node.broker.assignments import (
     AssignedPartition,
     assignment_changes,
 )
+from quorum_node.broker.epoch_history import NO_EPOCH
 from quorum_node.broker.events import MetadataChanged, ReplicaStopped
 from quorum_node.broker.outputs import AskRange, ProposeIsr
 from quorum_node.broker.placement import AmbiguousReplica, Offline, directory_of_replica
@@ -23,6 +24,7 @@ from quorum_node.image.brokers import BrokersImage
 from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.image.configs import ConfigsImage
 from quorum_node.image.topics import PartitionKey, TopicsImage
+from quorum_node.records.metadata import LOST
 from quorum_node.server.broker.data_directories import DataDirectories
 from quorum_node.server.broker.data_log import DataLog
 from quorum_node.server.broker.directory_assignments import DirectoryAssignments
@@ -78,6 +80,8 @@ class AssignedReplicas:
         self._loop = asyncio.get_running_loop()
         self._replicas: dict[PartitionKey, HostedReplica] = {}
         self._offline: set[PartitionKey] = set()
+        self._unusable: dict[PartitionKey, UUID] = {}
+        """Offline replicas whose log is open, but has later leader epochs than the metadata: the directories."""
         self._found: dict[tuple[str, int], UUID] = {}
         self._log_counts = Counter[UUID]()
         """By directory: logs of replicas, logs that are being opened, and logs that were found at the start."""
@@ -213,6 +217,7 @@ class AssignedReplicas:
         changes = assignment_changes(self._broker_id, before, image.topics)
         for key in changes.stopped:
             self._stop_opening(key, before)
+            self._drop_unusable(key, before)
             self._offline.discard(key)
             self._assignments.forget(key)
             self._turns.forget(key)
@@ -319,6 +324,13 @@ class AssignedReplicas:
         assert topic is not None, "a replica that stops had a topic"
         self._openings.stop(key, topic.name)
 
+    def _drop_unusable(self, key: PartitionKey, image: TopicsImage) -> None:
+        directory = self._directories.get(self._unusable.pop(key, None))
+        topic = image.get(key.topic_id)
+        if directory is not None and topic is not None:
+            self._log_counts[directory.directory_id] -= 1
+            self._deletions.delete(directory, topic.name, key.partition_id)
+
     def _log_opened(self, opening: Opening, log: DataLog | Failure) -> None:
         """Apply the present metadata to a replica whose log is open now."""
         key, name, directory_id = opening.key, opening.topic_name, opening.directory_id
@@ -332,10 +344,28 @@ class AssignedReplicas:
         elif directory is None or isinstance(log, StorageFailure | DiskFull):
             self._note_offline(key, directory_id)
             self._change_later(key)
+        elif self._has_later_epochs(opening, log):
+            self._unusable[key] = directory_id
+            self._note_offline(key, LOST)
+            self._change_later(key)
         else:
             self._host(opening, log)
             self._change_later(key)
         self._has_opened = True
+
+    def _has_later_epochs(self, opening: Opening, log: DataLog) -> bool:
+        """Whether the metadata was restored without its newest changes.
+
+        In the epochs that it gives again there would be other records than in this log. A stock replica goes on: its leader forgets the
+        later epochs, and its followers are refused for good, or take other records for equal ones.
+        """
+        partition = self._image.topics.partition(*opening.key)
+        latest = max((epoch for epoch, _ in log.opened().epoch_starts), default=NO_EPOCH)
+        if partition is None or latest <= partition.leader_epoch:
+            return False
+        name = f"{opening.topic_name}-{opening.key.partition_id}"
+        self._events.epochs_went_back(name, latest, partition.leader_epoch)
+        return True
 
     def _results_taken(self) -> None:
         if self._has_opened:

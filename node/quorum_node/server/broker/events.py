@@ -75,6 +75,14 @@ class BrokerEvents:
             f"{name} is offline: its log may be in a log directory that is offline. It is not created elsewhere"
         )
 
+    def epochs_went_back(self, name: str, log_epoch: int, metadata_epoch: int) -> None:
+        """Log that a replica is offline, because its log has later leader epochs than the metadata."""
+        _LOG.error(
+            f"{name} is offline: its log has records of leader epoch {log_epoch}, but the metadata is at {metadata_epoch}. So it"
+            " was restored or recovered without its newest changes. The log is kept. See docs/how-to/back-up-and-restore.md,"
+            ' "Brokers after a restore"'
+        )
+
     def no_cluster_id(self) -> None:
         """Log that the broker waits for the cluster id, which stock controllers don't send."""
         _LOG.warning(

@@ -7,8 +7,9 @@ Source: the rules of a stock broker for Fetch 4 to 18; KIP-74 (at least one batc
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 from quorum_node.broker.epoch_history import NO_EPOCH
 from quorum_node.broker.outputs import RefuseFetch, ReportDivergence, ServeFetch
@@ -40,26 +41,31 @@ _MAX_WAIT_MS = 60_000
 _LARGE_BYTES = 4096
 """Of a request. With names of topics, a hundred partitions have so many."""
 MAX_WAITING_OF_CONNECTION = 4
-"""Further requests are answered at once. Clients and followers have one; each costs 12 µs whenever one of its partitions moves."""
+"""Further requests are answered at once. Clients and followers have one; each is looked at whenever one of its partitions moves."""
 _FOLLOWERS_SERVE_SINCE = 11
 """First version in which a follower may serve a consumer (KIP-392)."""
 _TOPIC_IDS_SINCE = 13
-_MOST_UNKNOWN = 1_000
-"""Partitions of a request that may not exist, as of topics that were just deleted. Each costs 10 µs, and a request may have 50,000."""
+MOST_REFUSED_AT_ONCE = 1_000
+"""Partitions of a request that do not exist, as of topics that were just deleted. Each costs 10 µs, and a request may have 50,000."""
 _WHOLE = (0, -1)
 """Session epochs of requests that name all their partitions: the first one of a session, and one without a session."""
 _READ_COMMITTED = 1
+_Asked = tuple[FetchTopic, FetchPartition]
 
 
 @dataclass(slots=True, eq=False)
 class _Part:
-    """One partition of a request. `answer`: the core's answer; None if the request was refused before it reached the core."""
+    """One partition of a request. `answer`: the core's answer; None if the request was refused before it reached the core.
+
+    `ready_bytes`: what can be read, as far as the request asks for it.
+    """
 
     topic: FetchTopic
     asked: FetchPartition
     found: Found | None
     error: ErrorCode = ErrorCode.NONE
     answer: FetchAnswer | None = None
+    ready_bytes: int = 0
 
     @property
     def replica(self) -> HostedReplica | None:
@@ -80,17 +86,33 @@ class _Part:
         if isinstance(answer, RefuseFetch):
             self.error = code_of(answer.error)
 
+    def count(self) -> bool:
+        """Update `ready_bytes`. False if nothing has to be awaited: the answer is an error or a divergence."""
+        answer, replica = self.answer, self.replica
+        if not isinstance(answer, ServeFetch) or replica is None:
+            return False
+        self.ready_bytes = 0
+        if answer.end_offset > answer.fetch_offset:
+            # An estimate is enough: the exact count needs a look-up in the index.
+            available = replica.bytes_from(answer.fetch_offset)
+            self.ready_bytes = min(self.asked.partition_max_bytes, available)
+        return True
+
 
 @dataclass(slots=True, eq=False)
 class _Waiting:
-    """A fetch request; `timer` is set while it waits."""
+    """A fetch request; `timer` is set while it waits. `moved`: the parts whose replicas have changed since they were looked at.
+
+    `ready_bytes`: those of all parts.
+    """
 
     inbound: InboundRequest
     body: FetchRequest
     parts: list[_Part]
     timer: asyncio.TimerHandle | None = None
-    is_scheduled: bool = False
-    moved: Callable[[], None] | None = None
+    ready_bytes: int = 0
+    moved: dict[_Part, None] = field(default_factory=dict)
+    watched: list[tuple[HostedReplica, Callable[[], None]]] = field(default_factory=list)
 
     def keep_what_is_used(self) -> None:
         """Keep no repetitions and no unknown fields while it waits: with those a request of any client has up to 8 MiB."""
@@ -110,30 +132,44 @@ class _Waiting:
         )
         self.inbound.keep_only(self.body)
 
-    def park(self, moved: Callable[[], None], timer: asyncio.TimerHandle) -> None:
-        """Wait until the timer fires; `moved` is called when one of the replicas changes."""
-        self.moved, self.timer = moved, timer
+    def park(self, moved: Callable[[_Part], None], timer: asyncio.TimerHandle) -> None:
+        """Wait until the timer fires; `moved` is called with each part whose replica changes."""
+        self.timer = timer
         for part in self.parts:
             if part.replica is not None:
-                part.replica.watch(moved)
+                changed = partial(moved, part)
+                part.replica.watch(changed)
+                self.watched.append((part.replica, changed))
 
     def forget(self) -> None:
         """Stop waiting."""
         if self.timer is not None:
             self.timer.cancel()
             self.timer = None
-        for part in self.parts:
-            if part.replica is not None and self.moved is not None:
-                part.replica.unwatch(self.moved)
+        watched, self.watched = self.watched, []
+        for replica, changed in watched:
+            replica.unwatch(changed)
 
-    def schedule(self) -> bool:
-        """Return True for the first call since the last check: the caller then schedules a check."""
-        was, self.is_scheduled = self.is_scheduled, True
-        return not was
+    def note(self, part: _Part) -> bool:
+        """Return True for the first part since the last look: the caller then schedules one."""
+        was_empty = not self.moved
+        self.moved[part] = None
+        return was_empty
 
-    def looked(self) -> None:
-        """Note that a check is done: the next change schedules another one."""
-        self.is_scheduled = False
+    def take_moved(self) -> tuple[_Part, ...]:
+        """The parts to be looked at; the next change schedules another look."""
+        moved, self.moved = self.moved, {}
+        return tuple(moved)
+
+    def is_due(self, changed: Iterable[_Part]) -> bool:
+        """Whether to answer now: an error, a divergence, or enough bytes. Only these parts have changed since the last call."""
+        for part in changed:
+            before = part.ready_bytes
+            if not part.count():
+                return True
+            self.ready_bytes += part.ready_bytes - before
+        body = self.body
+        return self.ready_bytes >= min(body.min_bytes, body.max_bytes, _MAX_BYTES)
 
 
 class FetchApi:
@@ -159,8 +195,8 @@ class FetchApi:
             for topic in body.topics
             for each in topic.partitions
         }
-        if len(asked) > self._replicas.image.topics.partition_count + _MOST_UNKNOWN:
-            inbound.reply(FetchResponse(error_code=ErrorCode.INVALID_REQUEST, responses=()))
+        if len(asked) > self._replicas.image.topics.partition_count + MOST_REFUSED_AT_ONCE:
+            inbound.in_pieces(self._refuse_in_pieces(inbound, body, list(asked.values()), may))
             return
         parts = [self._ask(inbound, body, topic, each, may) for topic, each in asked.values()]
         waiting = _Waiting(inbound, body, parts)
@@ -169,7 +205,39 @@ class FetchApi:
         else:
             self._wait(waiting)
 
+    def _refuse_in_pieces(
+        self, inbound: InboundRequest, body: FetchRequest, asked: list[_Asked], may: May
+    ) -> Iterator[None]:
+        """Answer a request of which many partitions do not exist, without waiting: a partition with an error ends the wait.
+
+        Those that exist are asked last, and all at once: between two pieces their logs may be truncated.
+        """
+        found: list[_Asked] = []
+        refused: list[FetchResponseTopic] = []
+        refusals: list[FetchResponsePartition] = []
+        for number, (topic, each) in enumerate(asked):
+            error = self._look_up(inbound, topic, each, may)
+            if isinstance(error, ErrorCode):
+                refusals.append(self._answered(body, _Part(topic, each, None, error), b""))
+            else:
+                found.append((topic, each))
+            yield
+            is_last = number + 1 == len(asked) or asked[number + 1][0] is not topic
+            if is_last and refusals:
+                refused.append(_response_topic(topic, refusals))
+                refusals = []
+        parts = [self._ask(inbound, body, topic, each, may) for topic, each in found]
+        self._reply(_Waiting(inbound, body, parts), refused)
+
     # -- the core's answers
+
+    def _look_up(
+        self, inbound: InboundRequest, topic: FetchTopic, asked: FetchPartition, may: May
+    ) -> Found | ErrorCode:
+        by_id = inbound.request.version >= _TOPIC_IDS_SINCE
+        return look_up(
+            self._replicas, topic.topic_id, topic.topic, asked.partition, may, by_id=by_id
+        )
 
     def _ask(
         self,
@@ -179,10 +247,7 @@ class FetchApi:
         asked: FetchPartition,
         may: May,
     ) -> _Part:
-        by_id = inbound.request.version >= _TOPIC_IDS_SINCE
-        found = look_up(
-            self._replicas, topic.topic_id, topic.topic, asked.partition, may, by_id=by_id
-        )
+        found = self._look_up(inbound, topic, asked, may)
         if isinstance(found, ErrorCode):
             return _Part(topic, asked, None, found)
         if found.replica is None:
@@ -231,21 +296,9 @@ class FetchApi:
     # -- waiting
 
     def _is_due(self, waiting: _Waiting) -> bool:
-        """Whether to answer now: enough bytes, an error, a divergence, an empty request, or a wait time of 0."""
-        body = waiting.body
-        if body.max_wait_ms <= 0 or not waiting.parts:
-            return True
-        ready_bytes = 0
-        for part in waiting.parts:
-            if not isinstance(part.answer, ServeFetch) or part.replica is None:
-                return True
-            if part.answer.end_offset > part.answer.fetch_offset:
-                # An estimate is enough: the exact count needs a look-up in the index.
-                ready_bytes += min(
-                    part.asked.partition_max_bytes,
-                    part.replica.bytes_from(part.answer.fetch_offset),
-                )
-        return ready_bytes >= min(body.min_bytes, body.max_bytes, _MAX_BYTES)
+        """Whether to answer now: see `_Waiting.is_due`; also an empty request, or one with a wait time of 0."""
+        is_waiting = waiting.body.max_wait_ms > 0 and bool(waiting.parts)
+        return not is_waiting or waiting.is_due(waiting.parts)
 
     def _wait(self, waiting: _Waiting) -> None:
         connection = waiting.inbound.connection
@@ -256,9 +309,9 @@ class FetchApi:
         if waiting.inbound.size_bytes > _LARGE_BYTES:
             waiting.keep_what_is_used()
 
-        def moved() -> None:
+        def moved(part: _Part) -> None:
             # Called within a step of a replica: check after the step.
-            if waiting.schedule():
+            if waiting.note(part):
                 self._loop.call_soon(self._look, waiting)
 
         seconds = min(waiting.body.max_wait_ms, _MAX_WAIT_MS) / 1000
@@ -275,41 +328,44 @@ class FetchApi:
             del self._waiting[connection]
 
     def _look(self, waiting: _Waiting) -> None:
-        waiting.looked()
+        """Look at what has moved alone: a request that waits for many bytes of many partitions is looked at again and again."""
+        moved = waiting.take_moved()
         if waiting.timer is None:
             return
-        self._refresh(waiting)
-        if self._is_due(waiting):
+        for part in moved:
+            self._refresh(waiting, part)
+        if waiting.is_due(moved):
             self._over(waiting)
 
     def _over(self, waiting: _Waiting) -> None:
         self._forget(waiting)
-        self._refresh(waiting)
+        for part in waiting.parts:
+            self._refresh(waiting, part)
         self._reply(waiting)
 
-    def _refresh(self, waiting: _Waiting) -> None:
-        """Update the answers. For a follower of an unchanged leader the core is not stepped, because the follower has not fetched again."""
-        for part in waiting.parts:
-            replica, answer = part.replica, part.answer
-            if replica is None or not isinstance(answer, ServeFetch):
-                continue
-            core, epoch = replica.core, part.asked.current_leader_epoch
-            same = epoch < 0 or epoch == core.leader_epoch
-            if not _is_consumer(waiting.body) and same and replica.is_leader:
-                now = ServeFetch(
-                    answer.request_id,
-                    answer.fetch_offset,
-                    core.end_offset,
-                    core.high_watermark,
-                    core.start_offset,
-                )
-                part.answered(self._held_back(waiting.body, replica, now))
-            else:
-                self._step(waiting.inbound, waiting.body, part, replica)
+    def _refresh(self, waiting: _Waiting, part: _Part) -> None:
+        """Update the answer. For a follower of an unchanged leader the core is not stepped, because the follower has not fetched again."""
+        replica, answer = part.replica, part.answer
+        if replica is None or not isinstance(answer, ServeFetch):
+            return
+        core, epoch = replica.core, part.asked.current_leader_epoch
+        same = epoch < 0 or epoch == core.leader_epoch
+        if not _is_consumer(waiting.body) and same and replica.is_leader:
+            now = ServeFetch(
+                answer.request_id,
+                answer.fetch_offset,
+                core.end_offset,
+                core.high_watermark,
+                core.start_offset,
+            )
+            part.answered(self._held_back(waiting.body, replica, now))
+        else:
+            self._step(waiting.inbound, waiting.body, part, replica)
 
     # -- answers
 
-    def _reply(self, waiting: _Waiting) -> None:
+    def _reply(self, waiting: _Waiting, refused: Iterable[FetchResponseTopic] = ()) -> None:
+        """`refused`: the answers about partitions that are not among the parts."""
         body, inbound = waiting.body, waiting.inbound
         left_bytes = min(max(body.max_bytes, 0), _MAX_BYTES)
         is_first = True
@@ -326,16 +382,12 @@ class FetchApi:
             leaders.add(answered.current_leader.leader_id)
             by_topic.setdefault(id(part.topic), []).append(answered)
         responses = tuple(
-            FetchResponseTopic(
-                topic=topic.topic,
-                topic_id=topic.topic_id,
-                partitions=tuple(by_topic[id(topic)]),
-            )
+            _response_topic(topic, by_topic[id(topic)])
             for topic in body.topics
             if id(topic) in by_topic
         )
         endpoints = self._endpoints(leaders - {-1}, inbound.caller.listener)
-        inbound.reply(FetchResponse(responses=responses, node_endpoints=endpoints))
+        inbound.reply(FetchResponse(responses=(*responses, *refused), node_endpoints=endpoints))
 
     def _read(
         self,
@@ -408,6 +460,14 @@ class FetchApi:
                 host, port, rack = endpoint
                 found.append(FetchNodeEndpoint(node_id=broker_id, host=host, port=port, rack=rack))
         return tuple(found)
+
+
+def _response_topic(
+    topic: FetchTopic, partitions: Iterable[FetchResponsePartition]
+) -> FetchResponseTopic:
+    return FetchResponseTopic(
+        topic=topic.topic, topic_id=topic.topic_id, partitions=tuple(partitions)
+    )
 
 
 def _is_consumer(body: FetchRequest) -> bool:

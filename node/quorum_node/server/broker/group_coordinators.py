@@ -12,6 +12,7 @@ from uuid import UUID
 
 from quorum_node.coordinator.early_errors import early_error
 from quorum_node.coordinator.errors import GroupError
+from quorum_node.coordinator.forgetting import Exists
 from quorum_node.coordinator.group_table import GroupTable
 from quorum_node.coordinator.outputs import Append, Output, Reply
 from quorum_node.coordinator.requests import Answer, Request, refused
@@ -49,14 +50,18 @@ class LedGroups:
         self._is_carrying = False
         self._is_over = False
 
-    async def load(self) -> int:
+    async def load(self, exists: Exists) -> int:
         """Read the log, and make the groups ready; then requests are served. Returns the size of the log in bytes.
 
-        Raises UnreadableLog, StorageFailure, DiskFull.
+        If the leadership ends meanwhile, no more is read: other coordinators wait, and the log may be truncated. Raises UnreadableLog, StorageFailure, DiskFull.
         """
         size_bytes = await self.log.load(self.table)
+        if self._is_over:
+            return size_bytes
         self._is_read = True
         await in_turns(self._shard.begin(now()))
+        # A topic may have been deleted while the log was read, or before, when the coordinator of that time did not come to it.
+        self._shard.topics_missing(exists)
         self.is_ready = True
         return size_bytes
 
@@ -219,16 +224,22 @@ class GroupCoordinators:
             async with self._is_loading:
                 if self._led.get(number) is not led:
                     return
-                size_bytes = await led.load()
+                size_bytes = await led.load(self._exists)
         except (StorageFailure, DiskFull):
             led.replica.fail()
             return
         except UnreadableLog as error:
+            if self._led.get(number) is not led:
+                return  # it may have been truncated while it was read
             # Groups of an unreadable log stay unavailable: without the unread offsets, consumers would resume elsewhere.
             self._events.unreadable_groups(str(error))
             return
         if self._led.get(number) is led and led.table.groups:
             self._events.coordinates(number, len(led.table.groups), size_bytes)
+
+    def _exists(self, name: str, topic_id: UUID | None) -> bool:
+        topics = self._replicas.image.topics
+        return (topics.named(name) if topic_id is None else topics.get(topic_id)) is not None
 
     def _turn(self) -> None:
         """Do what is due, for a short time. What is left follows soon, so that requests are served meanwhile."""

@@ -75,11 +75,11 @@ class GroupLog:
         self._closed = False
 
     async def load(self, table: GroupTable) -> int:
-        """Read the whole log into `table`. Returns its size in bytes. Raises UnreadableLog, StorageFailure, DiskFull."""
+        """Read the whole log into `table`, or until `close`. Returns its size in bytes. Raises UnreadableLog, StorageFailure, DiskFull."""
         core = self._replica.core
         offset, size_bytes = core.start_offset, 0
         # Markers may be appended meanwhile, so the end is read again each time.
-        while offset < core.written_offset:
+        while offset < core.written_offset and not self._closed:
             data = bytes(self._replica.log.read(offset, core.written_offset, _PIECE_BYTES))
             if not data:
                 break

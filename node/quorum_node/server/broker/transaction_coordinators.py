@@ -6,6 +6,7 @@ transactions. Does not coordinate transactions itself.
 
 from collections.abc import Callable
 
+from quorum_node.controller.feature_levels import BROKER_OF_THIS_SOFTWARE
 from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.protocol.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from quorum_node.protocol.apis import API_VERSIONS
@@ -13,6 +14,7 @@ from quorum_node.protocol.broker_apis import ADD_PARTITIONS_TO_TXN, FIND_COORDIN
 from quorum_node.protocol.find_coordinator import FindCoordinatorRequest
 from quorum_node.raft.events import FailureReason
 from quorum_node.records.identity import Endpoint
+from quorum_node.records.metadata import RegisterBrokerRecord
 from quorum_node.schema.schema import Message
 from quorum_node.server.broker.group_coordinators import partition_of
 from quorum_node.server.broker.internal_topics import TRANSACTIONS_TOPIC
@@ -52,16 +54,21 @@ class TransactionCoordinators:
         return self._endpoint_of(partition.leader)
 
     def are_missing(self) -> bool:
-        """Whether all other live brokers have answered that they do not coordinate transactions. Sends the missing requests."""
-        live = {
-            (each.broker_id, each.broker_epoch)
+        """Whether all other live brokers have answered that they do not coordinate transactions. Sends the missing requests.
+
+        Nor is any registered broker of Apache Kafka fenced: it is back soon, and producers would regard the error as final.
+        """
+        others = [
+            each
             for each in self._image().brokers.by_id.values()
-            if not each.fenced and each.broker_id != self._broker_id
-        }
+            if each.broker_id != self._broker_id
+        ]
+        live = {(each.broker_id, each.broker_epoch) for each in others if not each.fenced}
         self._known = {each: can for each, can in self._known.items() if each in live}
         for each in live - self._known.keys() - self._asked:
             self._ask(each)
-        return all(self._known.get(each) is False for each in live)
+        may_be_back = any(each.fenced and not _is_of_this_software(each) for each in others)
+        return not may_be_back and all(self._known.get(each) is False for each in live)
 
     def create_topic(self, transactional_id: str) -> None:
         """Have a coordinator create the topic of transactions, unless such a request is in flight.
@@ -101,3 +108,7 @@ class TransactionCoordinators:
             client_software_name="metadataquorum", client_software_version="broker"
         )
         self._peers.ask(endpoint, API_VERSIONS, request, answered, timeout_ms=_TIMEOUT_MS)
+
+
+def _is_of_this_software(broker: RegisterBrokerRecord) -> bool:
+    return any(each.name == BROKER_OF_THIS_SOFTWARE for each in broker.features)
