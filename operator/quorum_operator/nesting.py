@@ -17,7 +17,8 @@ MOST_LEVELS = 150
 LEFT_OUT = '"nested too deeply"'
 """The JSON value instead of what was left out."""
 
-_STRING = r'"[^"\\]*(?:\\.[^"\\]*)*"'
+_STRING = r'"[^"\\]*(?:\\.[^"\\]*)*"?'
+"""Also one that does not end, as in an answer that was cut: otherwise the search would begin again at each quote in it."""
 _STRINGS = re.compile(_STRING, re.DOTALL)
 _BRACKETS = re.compile(r"[\[\]{}]")
 _TOKENS = re.compile(_STRING + r"|[\[\]{}]", re.DOTALL)

@@ -19,6 +19,7 @@ import structlog
 from quorum_node.backups.contents import Contents, checked_pieces, read_contents
 from quorum_node.backups.files import PARTITION, BackupFiles
 from quorum_node.backups.manifest import BackupError, FileEntry
+from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.raft.epoch_bound import MAX_EPOCH
 from quorum_node.records.batches import encode_values
 from quorum_node.records.metadata import MetadataMessage, PartitionRecord, encode_metadata
@@ -55,7 +56,6 @@ class RaisedEpochs:
         Raises BackupError.
         """
         self._files = files
-        self._image = contents.image
         self._base = contents.end_offset
         self.added_records = contents.image.topics.partition_count
         now = time.time() if now_s is None else now_s
@@ -66,7 +66,8 @@ class RaisedEpochs:
         self._timestamp_ms = max(int(now * 1000), contents.committed.timestamp_ms)
         self._segment = f"{PARTITION}/{self._base:020d}.log"
         self._checkpoint = self._with_epoch(_content(files, CHECKPOINT_NAME, entries))
-        self._segment_bytes = sum(map(len, self._batches()))
+        # Much smaller than the image, which is not kept: the restored log is replayed to another one.
+        self._batches = tuple(self._batches_of(contents.image))
 
     @property
     def place(self) -> str:
@@ -79,21 +80,21 @@ class RaisedEpochs:
 
     def sizes(self) -> dict[str, int]:
         """See `BackupFiles`."""
-        own = {self._segment: self._segment_bytes, CHECKPOINT_NAME: len(self._checkpoint)}
+        own = {self._segment: sum(map(len, self._batches)), CHECKPOINT_NAME: len(self._checkpoint)}
         return dict(sorted({**self._files.sizes(), **own}.items()))
 
     def pieces(self, name: str) -> Iterator[bytes]:
         """See `BackupFiles`."""
         if name == self._segment:
-            yield from self._batches()
+            yield from self._batches
         elif name == CHECKPOINT_NAME:
             yield self._checkpoint
         else:
             yield from self._files.pieces(name)
 
-    def _batches(self) -> Iterator[bytes]:
+    def _batches_of(self, image: ClusterImage) -> Iterator[bytes]:
         base, values = self._base, list[bytes]()
-        for value in self._values():
+        for value in self._values(image):
             values.append(value)
             if len(values) == _RECORDS_IN_BATCH:
                 yield self._batch(base, values)
@@ -109,10 +110,10 @@ class RaisedEpochs:
             values=values,
         )
 
-    def _values(self) -> Iterator[bytes]:
-        level = self._image.features.metadata_version
+    def _values(self, image: ClusterImage) -> Iterator[bytes]:
+        level = image.features.metadata_version
         version = record_version(PartitionRecord, level)
-        for record in self._image.topics.snapshot_records(level):
+        for record in image.topics.snapshot_records(level):
             if isinstance(record, PartitionRecord):
                 yield encode_metadata(self._raised(record), version)
 

@@ -47,7 +47,7 @@ class Forgetting:
         self._settings = settings
         self._effects = effects
         self._works: deque[Iterator[None]] = deque()
-        self._is_cleaning = False
+        self._is_cleaning = self._is_looking = False
 
     def go_on(self) -> bool:
         """Do the next piece of work; False if there is none."""
@@ -86,8 +86,10 @@ class Forgetting:
         self._works.append(self._topics_forgotten(topics))
 
     def topics_missing(self, exists: Exists) -> None:
-        """Remove the offsets of topics that do not exist any more."""
-        self._works.append(self._missing_forgotten(exists))
+        """Remove the offsets of topics that do not exist any more, unless this is being done."""
+        if not self._is_looking:
+            self._is_looking = True
+            self._works.append(self._missing_forgotten(exists))
 
     def clean_up(self, now: Now) -> None:
         """Remove expired offsets, and groups that are empty then."""
@@ -162,6 +164,7 @@ class Forgetting:
                 if gone:
                     self._forget(group_id, gone)
                 yield
+        self._is_looking = False
 
     def _cleaned(self, now: Now) -> Iterator[None]:
         for group_id in tuple(self._table.groups):

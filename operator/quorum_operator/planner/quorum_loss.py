@@ -147,6 +147,12 @@ class QuorumLoss:
             if len(there) >= majority(len(voters)):
                 names = ", ".join(_name(key) for key in there)
                 return f"{len(there)} of {len(voters)} voters run ({names}), which is a majority: no recovery is needed"
+        restarting = [each.name for each in self._restarting]
+        if restarting:
+            return (
+                f"the pod of {', '.join(restarting)} is terminating, or was created just now and has {START_GRACE_S:.0f} s to "
+                "start: its log may be longer"
+            )
         return None
 
     @cached_property
@@ -173,6 +179,17 @@ class QuorumLoss:
             if each.key in voters and each.failed is None and each.report is None
             if each.replicas > 0 and each.rebuilt
             if self._at.now - each.created_at < START_GRACE_S
+        )
+
+    @cached_property
+    def _restarting(self) -> tuple[Incarnation, ...]:
+        """Voters whose pods are replaced, for example for a corrected spec (`leaderless.py`). They answered before."""
+        voters = frozenset().union(*self.voter_sets)
+        return tuple(
+            each
+            for each in self._at.current
+            if each.key in voters and each.failed is None and each.report is None
+            if each.replicas > 0 and _is_restarting(each, self._at.now)
         )
 
     @cached_property
@@ -261,6 +278,17 @@ class QuorumLoss:
         if there >= majority(size):
             return f"{there} of {size} voters answer, but none is the leader: check the network between them"
         return f"{there} of {size} voters answer, {majority(size)} are needed"
+
+
+def _is_restarting(each: Incarnation, now: float) -> bool:
+    """Whether its process will run soon, as far as is known: nothing keeps its pod from starting, or from ending."""
+    pod = each.pod
+    if pod is None or (each.host is not None and not each.host.ready):
+        return False
+    if pod.deleting:
+        return not pod.held_by
+    is_stuck = (pod.exit_code, pod.mount_failed_at, pod.unschedulable) != (None, None, None)
+    return not (pod.ready or is_stuck) and now - pod.created_at < START_GRACE_S
 
 
 def _entry(key: Key | None, each: Incarnation | None, voter: bool) -> ReplicaAtLoss:

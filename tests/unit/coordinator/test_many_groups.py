@@ -1,5 +1,7 @@
 """Work on many groups and offsets is done in short pieces, and what belongs together is stored in one batch."""
 
+from uuid import UUID
+
 from quorum_node.coordinator.errors import GroupError
 from quorum_node.coordinator.group import GroupState
 from quorum_node.coordinator.outputs import Append, Output
@@ -101,6 +103,24 @@ def test_offsets_of_a_missing_topic_are_removed_later_if_the_tombstones_can_not_
     env.ms += env.settings.retention_check_ms
     cleaned(env)
     assert env.offset() is None
+
+
+def test_missing_topics_are_looked_for_once_at_a_time() -> None:
+    """It may take longer than the interval of removals: works that wait would become more and more."""
+    env, asked = GroupEnv(), list[str]()
+    commit(env)
+
+    def exists(name: str, topic_id: UUID | None) -> bool:
+        asked.append(name)
+        return True
+
+    for _ in range(3):
+        env.shard.topics_missing(exists)
+    cleaned(env)
+    assert asked == [TOPIC]
+    env.ms += env.settings.retention_check_ms
+    cleaned(env)
+    assert asked == [TOPIC, TOPIC]
 
 
 def test_timers_of_one_group_after_the_other_expire() -> None:

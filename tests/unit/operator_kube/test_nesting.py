@@ -5,6 +5,7 @@ serve all quorums.
 import asyncio
 import copy
 import json
+import time
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
@@ -146,6 +147,15 @@ def test_documents_are_copied_compared_and_written() -> None:
 def test_incomplete_documents_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         json.loads(text)
+
+
+def test_answer_that_was_cut_within_a_string_is_refused_at_once() -> None:
+    """An annotation of `kubectl apply` is a JSON document with thousands of quotes."""
+    text = "[{}" + ", {}" * MOST_LEVELS + ', {"annotation": "' + r"\"x" * 30_000
+    began = time.process_time()
+    with pytest.raises(ValueError, match="Unterminated string"):
+        json.loads(text)
+    assert time.process_time() - began < 1.0
 
 
 def test_only_what_is_too_deep_is_left_out() -> None:

@@ -18,6 +18,7 @@ from quorum_operator.planner.observed import (
     ReplicaView,
 )
 from quorum_operator.planner.plan import plan
+from quorum_operator.planner.quorum_loss import QuorumLoss
 from quorum_operator.planner.situation import Situation
 from quorum_operator.planner.step import RestartMember, Step, Wait
 from support.observed_quorum import NOW, observation_of, sound_member, sound_pod, view_of
@@ -139,6 +140,23 @@ def test_template_that_does_not_work_reaches_no_other_member() -> None:
     full = member(2, None, running=False, exit_code=ExitCode.DISK_FULL)
     assert restarted(leaderless(member(1, stale=True), full, STUCK)) == "q-3-1-0", "not its fault"
     assert restarted(leaderless(member(1), broken, STUCK)) == "q-3-1-0", "it works elsewhere"
+
+
+def test_no_shorter_log_is_offered_for_a_recovery_while_a_member_restarts() -> None:
+    """A user who accepts it would lose records that the restarting member has."""
+    for pod, is_offered in (
+        ({"deleting": True}, False),
+        ({"created_at": NOW - 59}, False),
+        ({"created_at": NOW - 59, "exit_code": 78}, True),
+        ({"created_at": NOW - 61}, True),
+    ):
+        loss = QuorumLoss(Situation(leaderless(DEAD_FIRST, member(2), member(3, None, **pod))))
+        assert (loss.offer is not None) is is_offered, (pod, loss.no_offer)
+        assert is_offered or "q-3-1 is terminating, or was created just now" in (
+            loss.no_offer or ""
+        )
+    away = replace(member(3, None, deleting=True), host=HostFacts("h3", exists=True, ready=False))
+    assert QuorumLoss(Situation(leaderless(DEAD_FIRST, member(2), away))).offer is not None
 
 
 def test_what_a_restart_waits_for_is_told() -> None:
