@@ -116,7 +116,8 @@ class Watch:
                     # A starting API server answers 403 for a moment. If it lasts, an older chart
                     # grants fewer rights, and objects are read live.
                     most_s = FORBIDDEN_RETRY_S
-            except (ValueError, KeyError, TypeError, RecursionError) as error:
+            except (ValueError, KeyError, TypeError, RuntimeError) as error:
+                # RuntimeError: nested deeper than Python can decode, if nobody limits the nesting.
                 self._version = None  # A retry from the same version would fail again.
                 self._log_interruption(error)
             # A watch that repeatedly ends at once is retried with a growing delay.
