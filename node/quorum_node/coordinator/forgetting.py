@@ -135,23 +135,18 @@ class Forgetting:
         self._forget(group_id, batch, ended, (tombstone_of(group_id),))
 
     def _topics_forgotten(self, topics: Mapping[str, UUID]) -> Iterator[None]:
-        offsets = self._table.offsets
-        for group_id in offsets.groups():
-            for some in _examined(offsets.of(group_id)):
-                known = offsets.of(group_id)
-                # A commit knows its topic, unless an older release has written it.
-                gone = tuple(
-                    each
-                    for each in some
-                    if each.topic in topics
-                    and each in known
-                    and known[each].topic_id in (None, topics[each.topic])
-                )
-                if gone:
-                    self._forget(group_id, gone)
-                yield
+        def is_gone(topic: str, topic_id: UUID | None) -> bool:
+            # A commit knows its topic, unless an older release has written it.
+            return topic in topics and topic_id in (None, topics[topic])
+
+        yield from self._forgotten_where(is_gone)
 
     def _missing_forgotten(self, exists: Exists) -> Iterator[None]:
+        yield from self._forgotten_where(lambda topic, topic_id: not exists(topic, topic_id))
+        self._is_looking = False
+
+    def _forgotten_where(self, is_gone: Callable[[str, UUID | None], bool]) -> Iterator[None]:
+        """Remove the offsets of topics for whose name and id `is_gone` returns True."""
         offsets = self._table.offsets
         for group_id in offsets.groups():
             for some in _examined(offsets.of(group_id)):
@@ -159,12 +154,11 @@ class Forgetting:
                 gone = tuple(
                     each
                     for each in some
-                    if each in known and not exists(each.topic, known[each].topic_id)
+                    if each in known and is_gone(each.topic, known[each].topic_id)
                 )
                 if gone:
                     self._forget(group_id, gone)
                 yield
-        self._is_looking = False
 
     def _cleaned(self, now: Now) -> Iterator[None]:
         for group_id in tuple(self._table.groups):

@@ -3,8 +3,8 @@
 The rules are tried in order; the first that returns a step decides. Failure marks come first, then objects that must
 exist before pods. Repair and scaling share one rule for membership, so a repair is never blocked by a readiness gate.
 Templates come after it, except those of pods that can't start. Without a confirmed describe nothing is stopped,
-removed or deleted; only pods that serve nobody are created again, from a corrected template. A refused step is not retried for a while (`refusals.py`), and the following rules continue unless
-they depend on it.
+removed or deleted; only pods that serve nobody are created again, from a corrected template. A refused step is not
+retried for a while (`refusals.py`), and the following rules continue unless they depend on it.
 """
 
 from collections.abc import Callable, Iterator

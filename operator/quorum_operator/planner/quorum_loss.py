@@ -172,24 +172,26 @@ class QuorumLoss:
     @cached_property
     def _starting(self) -> tuple[Incarnation, ...]:
         """Voters whose StatefulSets were recreated recently and may still be starting."""
-        voters = frozenset().union(*self.voter_sets)
         return tuple(
             each
-            for each in self._at.current
-            if each.key in voters and each.failed is None and each.report is None
-            if each.replicas > 0 and each.rebuilt
-            if self._at.now - each.created_at < START_GRACE_S
+            for each in self._silent
+            if each.rebuilt and self._at.now - each.created_at < START_GRACE_S
         )
 
     @cached_property
     def _restarting(self) -> tuple[Incarnation, ...]:
         """Voters whose pods are replaced, for example for a corrected spec (`leaderless.py`). They answered before."""
+        return tuple(each for each in self._silent if _is_restarting(each, self._at.now))
+
+    @cached_property
+    def _silent(self) -> tuple[Incarnation, ...]:
+        """Voters that should run, and do not answer."""
         voters = frozenset().union(*self.voter_sets)
         return tuple(
             each
             for each in self._at.current
             if each.key in voters and each.failed is None and each.report is None
-            if each.replicas > 0 and _is_restarting(each, self._at.now)
+            if each.replicas > 0
         )
 
     @cached_property

@@ -17,7 +17,7 @@ _MAX_ANSWER_BYTES = 16 << 20
 """An answer has at least one batch, however large."""
 CONNECT_SECONDS, ANSWER_SECONDS = 2.0, 15.0
 _MEDIA_TYPE = "application/octet-stream"
-_BUSY, _FAILED, _BEFORE_START = 503, 500, 410
+_FAILED, _BEFORE_START = 500, 410
 
 
 class ReplicaUnread(PipelineError):
