@@ -33,12 +33,17 @@ from quorum_node.storage.synced_end import read_synced_end
 CHECKPOINT_NAME = f"{PARTITION}/{CHECKPOINT}"
 _MINUTE_S = 60
 _COUNTED_FROM_S = 1_767_225_600
-"""2026-01-01. Two restores of one backup at different times raise epochs by different margins."""
+"""2026-01-01. Two restores of one backup at different times get different epochs: their records must not be confused."""
 _MOST = (1 << 31) - 1
 """Epochs are of type int32."""
 _RECORDS_IN_BATCH = 1_000
 
 _LOG = structlog.get_logger("quorum_node")
+
+
+def epoch_margin(now_s: float) -> int:
+    """How far a restore raises epochs: more than one recovery does, and more with each minute. `now_s`: seconds since 1970."""
+    return EPOCH_DISTANCE + int(max(now_s - _COUNTED_FROM_S, 0)) // _MINUTE_S
 
 
 class RaisedEpochs:
@@ -59,7 +64,7 @@ class RaisedEpochs:
         self._base = contents.end_offset
         self.added_records = contents.image.topics.partition_count
         now = time.time() if now_s is None else now_s
-        self.margin = EPOCH_DISTANCE + int(max(now - _COUNTED_FROM_S, 0)) // _MINUTE_S
+        self.margin = epoch_margin(now)
         # No node opens a log with a higher epoch. Of such a backup a new cluster is made, in which epochs start again.
         bounded = min(contents.committed.epoch + self.margin, MAX_EPOCH - 1)
         self._epoch = max(contents.committed.epoch, bounded)

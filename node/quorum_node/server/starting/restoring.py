@@ -27,6 +27,7 @@ from quorum_node.backups.contents import Contents, checked_pieces, read_contents
 from quorum_node.backups.files import DirectoryFiles
 from quorum_node.backups.manifest import BackupError
 from quorum_node.backups.object_address import Place, parse_place
+from quorum_node.backups.raised_epochs import epoch_margin
 from quorum_node.backups.source import Source, find_source
 from quorum_node.configuration.node_config import NodeConfig
 from quorum_node.configuration.properties import ConfigError
@@ -60,18 +61,10 @@ from quorum_node.storage.partition_directory import (
     partition_directory,
 )
 from quorum_node.storage.snapshots import SnapshotStore
-from quorum_node.storage.sole_voter import (
-    EPOCH_DISTANCE,
-    append_sole_voter,
-    owner_of,
-    save_sole_voter,
-)
+from quorum_node.storage.sole_voter import append_sole_voter, owner_of, save_sole_voter
 from quorum_node.storage.synced_end import FILE_NAME as SYNCED_END
 
 STAGING = "restore-in-progress"
-_MINUTE_S = 60
-_COUNTED_FROM_S = 1_767_225_600
-"""2026-01-01. Two restores of one backup at different times get different epochs: their records must not be confused."""
 _SUFFIXES = (".checkpoint", ".log")
 _COPIED = frozenset({CHECKPOINT, SYNCED_END})
 """Copied besides snapshots and segments: they distinguish a truncated log from a damaged one. All other files are newly created."""
@@ -217,7 +210,7 @@ def _append(config: NodeConfig, opened: OpenPartition, uuid: UUID, now_s: float)
     meta = MetaProperties(config.node_id, opened.replica_uuid, config.cluster_id)
     replica = build_replica(config, meta, opened)
     last = opened.log.epoch_before(opened.log.end_offset) or 0
-    epoch = last + EPOCH_DISTANCE + int(max(now_s - _COUNTED_FROM_S, 0)) // _MINUTE_S
+    epoch = last + epoch_margin(now_s)
     if epoch > MAX_EPOCH:
         raise ConfigError(
             f"--restore-from: epoch {epoch} is not possible: the largest one is {MAX_EPOCH}. Create a new cluster with these"
