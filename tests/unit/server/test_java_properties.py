@@ -72,7 +72,7 @@ def test_the_first_separator_ends_the_key(line: str, pair: tuple[str, str]) -> N
 
 @pytest.mark.parametrize("line", ["nonsense", "nonsense  "])
 def test_a_line_without_a_separator_is_refused(line: str) -> None:
-    with pytest.raises(ValueError, match="^line 4 is not in the form key=value$"):
+    with pytest.raises(ValueError, match=r"^line 4 is not in the form key=value$"):
         parse_properties(f"# c\na=1\\\n2\n{line}\n")
 
 
