@@ -19,6 +19,12 @@ class ExitCode(IntEnum):
     INTERNAL_ERROR = 70
     """A bug. The data directory is as durable as after a crash."""
 
+    OUT_OF_RESOURCES = 71
+    """The process or its host lacks file descriptors or memory (EMFILE, ENFILE, ENOMEM). The disk did not fail.
+
+    No failure latch is written: the next process is the same replica. Its data is as durable as after a crash.
+    """
+
     DISK_FULL = 73
     """The disk is full. All data is intact; the replica can continue when there is more space."""
 
@@ -43,6 +49,7 @@ class TerminationReason(StrEnum):
 
     STORAGE_FAILED = "StorageFailed"
     DISK_FULL = "DiskFull"
+    OUT_OF_RESOURCES = "OutOfResources"
     NO_PERMISSION = "NoPermission"
     BAD_CONFIGURATION = "BadConfiguration"
     IDENTITY_MISMATCH = "IdentityMismatch"
@@ -62,6 +69,7 @@ class TerminationReason(StrEnum):
 _EXIT_CODES = {
     TerminationReason.STORAGE_FAILED: ExitCode.STORAGE_FAILED,
     TerminationReason.DISK_FULL: ExitCode.DISK_FULL,
+    TerminationReason.OUT_OF_RESOURCES: ExitCode.OUT_OF_RESOURCES,
     TerminationReason.NO_PERMISSION: ExitCode.NO_PERMISSION,
     TerminationReason.BAD_CONFIGURATION: ExitCode.BAD_CONFIGURATION,
     TerminationReason.IDENTITY_MISMATCH: ExitCode.IDENTITY_MISMATCH,
@@ -72,6 +80,9 @@ _ADVICE = {
         "replace this replica by one with an empty disk; the operator does so by itself"
     ),
     TerminationReason.DISK_FULL: "give the volume more space, then start the node again",
+    TerminationReason.OUT_OF_RESOURCES: (
+        "raise the limit that the message names (open files or memory), then start the node again"
+    ),
     TerminationReason.NO_PERMISSION: "correct the owner or the mode, then start the node again",
     TerminationReason.BAD_CONFIGURATION: "correct the configuration, then start the node again",
     TerminationReason.IDENTITY_MISMATCH: (

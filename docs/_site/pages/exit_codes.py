@@ -29,6 +29,10 @@ _WHAT_TO_DO = {
         "Check `node.id`, `cluster.id` and which directory is mounted. Nothing in the directory was changed."
     ),
     ExitCode.INTERNAL_ERROR: "Start it again; a pod restarts by itself. Report the error in the log.",
+    ExitCode.OUT_OF_RESOURCES: (
+        "Raise the limit of open files or of memory, or lower `max.connections`; a pod restarts by itself. The message names the"
+        " error."
+    ),
     ExitCode.DISK_FULL: (
         "Give the volume more space, then start it again; a pod restarts by itself. See"
         " [DiskFull](../how-to/conditions/DiskFull.md)."

@@ -24,7 +24,7 @@ from quorum_node.raft.epoch_bound import MAX_EPOCH
 from quorum_node.records.batches import encode_values
 from quorum_node.records.metadata import MetadataMessage, PartitionRecord, encode_metadata
 from quorum_node.records.metadata.metadata_version import record_version
-from quorum_node.storage.errors import StorageFailure
+from quorum_node.storage.errors import OutOfResources, StorageFailure
 from quorum_node.storage.leader_epochs import FILE_NAME as CHECKPOINT
 from quorum_node.storage.log_end import KnownSynced
 from quorum_node.storage.sole_voter import EPOCH_DISTANCE
@@ -187,6 +187,8 @@ def _is_whole(partition: Path, contents: Contents) -> bool:
     """Whether the log has everything that was synced, and no sync failed. Otherwise opening it decides what is left of it, or refuses it."""
     try:
         recorded = read_synced_end(partition)
+    except OutOfResources:
+        raise
     except StorageFailure:
         return False
     if recorded is None:

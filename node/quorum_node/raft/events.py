@@ -100,10 +100,14 @@ class LogFlushed:
 
 @dataclass(frozen=True, slots=True)
 class StorageFailed:
-    """Final: the replica acknowledges nothing after this. `disk_full`: ENOSPC, not a broken disk."""
+    """Final: the replica acknowledges nothing after this. `disk_full`: ENOSPC, not a broken disk.
+
+    `out_of_resources`: the process lacks descriptors or memory, and the disk did not fail.
+    """
 
     detail: str
     disk_full: bool = False
+    out_of_resources: bool = False
 
 
 @dataclass(frozen=True, slots=True)

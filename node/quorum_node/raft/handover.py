@@ -158,7 +158,7 @@ def request_shutdown(replica: ReplicaState) -> None:
     replica.halt(HaltReason.SHUTDOWN, "asked to stop")
 
 
-def storage_failed(replica: ReplicaState, detail: str, disk_full: bool) -> None:
+def storage_failed(replica: ReplicaState, detail: str, reason: HaltReason) -> None:
     """Stop acknowledging. A leader announces its resignation once, and all waiting requests fail."""
     if replica.halted:
         return
@@ -179,7 +179,6 @@ def storage_failed(replica: ReplicaState, detail: str, disk_full: bool) -> None:
         role.alterations.clear()
         role.proposals.clear()
         _send_end(replica, replica.key.id, preferred)
-    reason = HaltReason.DISK_FULL if disk_full else HaltReason.STORAGE_FAILED
     replica.end(reason, detail)
 
 

@@ -252,6 +252,7 @@ class HaltReason(Enum):
     SHUTDOWN = "shutdown"
     STORAGE_FAILED = "storage failed"
     DISK_FULL = "disk full"
+    OUT_OF_RESOURCES = "out of descriptors or memory"
     IDENTITY_MISMATCH = "identity mismatch"
     CORRUPTION = "the leader's log contradicts committed records"
 

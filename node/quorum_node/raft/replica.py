@@ -353,7 +353,12 @@ def _on_timer(replica: Replica, event: TimerExpired) -> None:
 
 
 def _on_storage_failed(replica: Replica, event: StorageFailed) -> None:
-    handover.storage_failed(replica, event.detail, event.disk_full)
+    reason = HaltReason.STORAGE_FAILED
+    if event.disk_full:
+        reason = HaltReason.DISK_FULL
+    elif event.out_of_resources:
+        reason = HaltReason.OUT_OF_RESOURCES
+    handover.storage_failed(replica, event.detail, reason)
 
 
 def _on_disk_low(replica: Replica, event: DiskLow) -> None:

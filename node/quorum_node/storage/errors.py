@@ -15,6 +15,14 @@ class StorageFailure(Exception):
     """EIO, EROFS, a failed fsync, or damage found in the files. Final for this incarnation."""
 
 
+class OutOfResources(StorageFailure):
+    """EMFILE, ENFILE or ENOMEM: the process or its host lacks descriptors or memory, and the disk did not fail.
+
+    As final as any StorageFailure: nothing is retried or acknowledged, and the process ends. But the next process uses the
+    same directory under the same identity, so no failure latch is written, and no log directory counts as failed.
+    """
+
+
 class DiskFull(Exception):
     """ENOSPC or EDQUOT: nothing was appended; earlier durable data is intact."""
 
@@ -37,14 +45,20 @@ class SyncFailed(OSError):
 
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
+_LACKING = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 
 def classify(error: OSError, action: str) -> StorageFailure | DiskFull:
-    """The storage error for an OSError during `action` (a phrase such as 'append to X')."""
+    """The storage error for an OSError during `action` (a phrase such as 'append to X').
+
+    A failed sync is a failed disk unless the disk is full: whatever its errno, unsynced pages may be lost.
+    """
     name = errno.errorcode.get(error.errno or 0, "unknown error")
     text = f"cannot {action}: {name} ({error.strerror})"
     if error.errno in _FULL:
         return DiskFull(text, at_sync=isinstance(error, SyncFailed))
+    if error.errno in _LACKING and not isinstance(error, SyncFailed):
+        return OutOfResources(text)
     return StorageFailure(text)
 
 
@@ -62,7 +76,8 @@ def again(error: StorageFailure | DiskFull) -> StorageFailure | DiskFull:
     """A new error of the same kind, to be raised again."""
     if isinstance(error, DiskFull):
         return DiskFull(str(error), at_sync=error.at_sync)
-    return StorageFailure(str(error))
+    kind = OutOfResources if isinstance(error, OutOfResources) else StorageFailure
+    return kind(str(error))
 
 
 class storage_errors:  # noqa: N801 - used like a function

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from quorum_node.json_text import read_json
 from quorum_node.storage.atomic_file import read_file, replace_file
-from quorum_node.storage.errors import DiskFull, StorageFailure
+from quorum_node.storage.errors import DiskFull, OutOfResources, StorageFailure, classify
 from quorum_node.storage.meta_properties import FILE_NAME as META_PROPERTIES
 
 FORMATTED_MARKER = "formatted"
@@ -29,7 +29,7 @@ class FailureLatch:
         self._data_dir = data_dir
 
     def read(self) -> str | None:
-        """The message of an earlier process, or None."""
+        """The message of an earlier process, or None. Raises OutOfResources."""
         found = (_read(mark) for mark in self._marks())
         return next((message for message in found if message is not None), None)
 
@@ -90,6 +90,9 @@ def _read(mark: Path) -> str | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
+        failure = classify(error, f"read {mark}")
+        if isinstance(failure, OutOfResources):
+            raise failure from error
         return f"the failure latch {mark} can't be read ({error.strerror})"
     try:
         return str(read_json(text)["message"])

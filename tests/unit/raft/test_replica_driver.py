@@ -37,7 +37,7 @@ from quorum_node.raft.outputs import (
 from quorum_node.records.identity import Endpoint, ReplicaKey
 from quorum_node.records.snapshot_id import SnapshotId
 from quorum_node.server.partition.driver import ReplicaDriver
-from quorum_node.storage.errors import DiskFull, StorageFailure
+from quorum_node.storage.errors import DiskFull, OutOfResources, StorageFailure
 
 KEY = ReplicaKey(1, UUID(int=1))
 PEER = Endpoint("CONTROLLER", "two", 9093)
@@ -253,6 +253,15 @@ def test_full_disk_has_its_own_failure_reason() -> None:
     devices.fail["append"] = DiskFull("ENOSPC")
     driver.handle(Proposed(1, (b"x",)))
     assert [halt.reason for halt in devices.halts] == [HaltReason.DISK_FULL]
+
+
+def test_lack_of_descriptors_halts_with_its_own_reason() -> None:
+    driver, devices = single_voter()
+    driver.start()
+    driver.flush_completed(0, 3)
+    devices.fail["append"] = OutOfResources("EMFILE")
+    driver.handle(Proposed(1, (b"x",)))
+    assert [halt.reason for halt in devices.halts] == [HaltReason.OUT_OF_RESOURCES]
 
 
 def follower() -> tuple[ReplicaDriver, Devices]:

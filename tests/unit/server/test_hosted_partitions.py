@@ -12,7 +12,7 @@ from quorum_node.server.observing.node_events import ReplicaEvents
 from quorum_node.server.partition.port import Committed
 from quorum_node.server.partition.replica_host import ReplicaHost
 from quorum_node.server.process import hosted_partitions
-from quorum_node.storage.errors import DiskFull, StorageFailure
+from quorum_node.storage.errors import DiskFull, OutOfResources, StorageFailure
 from support.hosted_node import NODE_ID, running_node
 
 
@@ -23,6 +23,7 @@ from support.hosted_node import NODE_ID, running_node
     [
         (StorageFailure("EIO"), HaltReason.STORAGE_FAILED),
         (DiskFull("ENOSPC"), HaltReason.DISK_FULL),
+        (OutOfResources("EMFILE"), HaltReason.OUT_OF_RESOURCES),
     ],
 )
 async def test_failed_disk_stops_all_partitions_and_is_reported_once(

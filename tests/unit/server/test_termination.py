@@ -8,8 +8,9 @@ import pytest
 
 from quorum_node.exit_codes import ExitCode, TerminationReason
 from quorum_node.server.ending import termination as termination_module
-from quorum_node.server.ending.termination import Termination
+from quorum_node.server.ending.termination import Termination, reason_of
 from quorum_node.server.process.main import configure_logging
+from quorum_node.storage.errors import OutOfResources
 from quorum_node.storage.failure_latch import FAILURE_MARK, FailureLatch
 from quorum_node.storage.meta_properties import MetaProperties, write_meta_properties
 
@@ -55,6 +56,16 @@ def test_full_disk_is_not_latched(termination: Termination, tmp_path: Path) -> N
     assert termination.latch.read() is None
 
 
+def test_lack_of_descriptors_or_memory_is_not_latched(
+    termination: Termination, tmp_path: Path
+) -> None:
+    """It says nothing about the disk: the next process is the same replica."""
+    reason = reason_of(OutOfResources("EMFILE"))
+    assert termination.record(reason, "EMFILE") == ExitCode.OUT_OF_RESOURCES
+    assert json.loads((tmp_path / "message").read_text())["reason"] == "OutOfResources"
+    assert termination.latch.read() is None
+
+
 @pytest.mark.parametrize("reason", TerminationReason)
 def test_termination_message_and_log_name_a_remedy(
     reason: TerminationReason,
@@ -76,6 +87,7 @@ def test_exit_codes_are_the_documented_and_previous_ones() -> None:
         "OK": 0,
         "IDENTITY_MISMATCH": 65,
         "INTERNAL_ERROR": 70,
+        "OUT_OF_RESOURCES": 71,
         "DISK_FULL": 73,
         "STORAGE_FAILED": 74,
         "NO_PERMISSION": 77,
@@ -84,6 +96,7 @@ def test_exit_codes_are_the_documented_and_previous_ones() -> None:
     assert {reason.value: reason.exit_code.value for reason in TerminationReason} == {
         "IdentityMismatch": 65,
         "InternalError": 70,
+        "OutOfResources": 71,
         "DiskFull": 73,
         "StorageFailed": 74,
         "NoPermission": 77,

@@ -130,9 +130,11 @@ async def _batches(
 
 def _failed(replica: ReplicaView, error: StorageFailure | CorruptBatch) -> ApiProblem:
     """Stop the replica, as for damage that it finds itself. Returns the answer to the reader."""
-    text = str(error) if isinstance(error, StorageFailure) else f"the log is damaged: {error}"
-    replica.host.fail_storage(StorageFailure(text))
-    return ApiProblem(503, ErrorCode.STORAGE_FAILED, text)
+    failure = error
+    if isinstance(error, CorruptBatch):
+        failure = StorageFailure(f"the log is damaged: {error}")
+    replica.host.fail_storage(failure)
+    return ApiProblem(503, ErrorCode.STORAGE_FAILED, str(failure))
 
 
 class _Page:

@@ -18,7 +18,7 @@ from quorum_node.server.broker.data_log import (
     DataDirectory,
 )
 from quorum_node.server.broker.events import BrokerEvents
-from quorum_node.storage.errors import DiskFull, StorageFailure
+from quorum_node.storage.errors import DiskFull, OutOfResources, StorageFailure
 
 _NO_EPOCH = -1
 
@@ -170,7 +170,8 @@ class DataDirectories:
     def _failed(self, directory: DataDirectory, failure: StorageFailure | DiskFull) -> None:
         if self._closed:
             return
-        if not self.online:
+        # Without descriptors or memory no directory works, and this one has not failed: the process ends.
+        if not self.online or isinstance(failure, OutOfResources):
             self._ended(failure)
             return
         try:
@@ -183,6 +184,6 @@ class DataDirectories:
 
     def _note(self, directory: DataDirectory, failure: StorageFailure | DiskFull) -> None:
         self._events.directory_failed(directory.path, str(failure), len(self.online))
-        # A full disk is used by the next process, which counts what was not synced as lost.
-        if isinstance(failure, StorageFailure):
+        # The next process uses a full disk, and one that was only out of descriptors. It counts what was not synced as lost.
+        if isinstance(failure, StorageFailure) and not isinstance(failure, OutOfResources):
             self._record.failed(directory, failure)

@@ -17,7 +17,7 @@ from quorum_node.server.broker.events import BrokerEvents
 from quorum_node.storage.broker.failed_directories import FailedDirectories
 from quorum_node.storage.broker.log_directory import LogDirectory
 from quorum_node.storage.directory_lock import lock_directory
-from quorum_node.storage.errors import DiskFull, StorageFailure, WrongDirectory
+from quorum_node.storage.errors import DiskFull, OutOfResources, StorageFailure, WrongDirectory
 from quorum_node.storage.failure_latch import FailureLatch
 from quorum_node.storage.meta_properties import FILE_NAME as META_PROPERTIES
 from quorum_node.storage.meta_properties import read_meta_properties
@@ -94,13 +94,15 @@ def open_data_directories(
 ) -> DataDirectories:
     """Open the directories; an empty one is initialized for this broker. `metadata_path`: the directory of the metadata log.
 
-    Raises WrongDirectory, or StorageFailure or DiskFull if none can be opened.
+    Raises WrongDirectory and OutOfResources, or StorageFailure or DiskFull if none can be opened.
     """
     opening = _Opening(metadata_path, node_id, cluster_id, len(paths) > 1)
     failures: dict[Path, StorageFailure | DiskFull] = {}
     for path in paths:
         try:
             opening.check(path)
+        except OutOfResources:
+            raise
         except (StorageFailure, DiskFull) as failure:
             failures[path] = failure
     opened: list[OpenDataDirectory] = []
@@ -108,6 +110,8 @@ def open_data_directories(
         if path not in failures:
             try:
                 opened.append(opening.open(path))
+            except OutOfResources:
+                raise
             except (StorageFailure, DiskFull) as failure:
                 failures[path] = failure
     if not opened:

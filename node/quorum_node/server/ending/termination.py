@@ -20,6 +20,7 @@ from quorum_node.configuration.keys.node import NODE_ID, TERMINATION_FILE
 from quorum_node.configuration.node_config import NodeConfig
 from quorum_node.exit_codes import ExitCode, TerminationReason
 from quorum_node.records.identity import uuid_text
+from quorum_node.storage.errors import DiskFull, OutOfResources, StorageFailure
 from quorum_node.storage.failure_latch import FailureLatch
 
 DEFAULT_MESSAGE_FILE = Path("/dev/termination-log")
@@ -107,6 +108,15 @@ class Termination:
             path.write_text(text)
         except OSError as error:
             _LOG.warning(f"the termination message can't be written to {path}: {error}")
+
+
+def reason_of(error: StorageFailure | DiskFull) -> TerminationReason:
+    """Why the process ends after this error of the storage."""
+    if isinstance(error, DiskFull):
+        return TerminationReason.DISK_FULL
+    if isinstance(error, OutOfResources):
+        return TerminationReason.OUT_OF_RESOURCES
+    return TerminationReason.STORAGE_FAILED
 
 
 def guard_exit(code: ExitCode) -> None:

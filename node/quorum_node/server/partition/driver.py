@@ -60,7 +60,7 @@ from quorum_node.raft.replica import Replica
 from quorum_node.raft.roles import CorruptFetch
 from quorum_node.records.identity import Endpoint
 from quorum_node.records.snapshot_id import SnapshotId
-from quorum_node.storage.errors import DiskFull, StorageFailure
+from quorum_node.storage.errors import DiskFull, OutOfResources, StorageFailure
 
 
 class Log(Protocol):
@@ -290,7 +290,7 @@ class ReplicaDriver:
 
     def flush_failed(self, error: StorageFailure | DiskFull) -> None:
         """A flush failed. It is never retried (`_flushing` stays set)."""
-        self.handle(_failed(error))
+        self.handle(storage_failed(error))
 
     def snapshot_finished(self, event: SnapshotInstalled | SnapshotRejected) -> None:
         """A downloaded snapshot was verified and is durable, or it is damaged."""
@@ -304,7 +304,7 @@ class ReplicaDriver:
                 execute[type(output)](output)
         except (StorageFailure, DiskFull) as error:
             # The outputs after a failed one depend on it: none of them may be executed.
-            self._events.appendleft(_failed(error))
+            self._events.appendleft(storage_failed(error))
 
     def _truncate(self, output: TruncateLog) -> None:
         self._truncations += 1
@@ -392,5 +392,6 @@ class ReplicaDriver:
         self._listener.high_watermark_advanced(output.offset)
 
 
-def _failed(error: StorageFailure | DiskFull) -> StorageFailed:
-    return StorageFailed(str(error), isinstance(error, DiskFull))
+def storage_failed(error: StorageFailure | DiskFull) -> StorageFailed:
+    """The event for this error."""
+    return StorageFailed(str(error), isinstance(error, DiskFull), isinstance(error, OutOfResources))

@@ -29,7 +29,6 @@ from quorum_node.raft.events import (
     ShutdownRequested,
     SnapshotInstalled,
     SnapshotRejected,
-    StorageFailed,
     TimerExpired,
 )
 from quorum_node.raft.outputs import (
@@ -58,7 +57,7 @@ from quorum_node.server.observing.commit_times import CommitTimes, ElectionTimes
 from quorum_node.server.observing.metrics import Metrics
 from quorum_node.server.partition.appends import AppendQueue
 from quorum_node.server.partition.applier import Applier
-from quorum_node.server.partition.driver import ReplicaDriver
+from quorum_node.server.partition.driver import ReplicaDriver, storage_failed
 from quorum_node.server.partition.flusher import LogFlusher
 from quorum_node.server.partition.port import (
     NAMES_VOTERS,
@@ -235,7 +234,7 @@ class ReplicaHost:
 
     def fail_storage(self, failure: StorageFailure | DiskFull) -> None:
         """The disk failed outside of the driver (free-space check, meta.properties)."""
-        self.driver.handle(StorageFailed(str(failure), isinstance(failure, DiskFull)))
+        self.driver.handle(storage_failed(failure))
 
     def disk_low(self, low: bool) -> None:
         """Free space crossed the reserve."""

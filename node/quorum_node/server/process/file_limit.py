@@ -19,8 +19,8 @@ def allow_connections(count: int, *, has_logs: bool = False, nr_open: Path = _NR
     """Raise the soft limit of open files if it is too low for so many connections; log a warning if it can't be raised so far.
 
     `has_logs`: the process is a broker. Each segment of its logs is an open file, and their number is not known before. So the soft limit is
-    raised to the hard one, but to at most 1,048,576, about as the JVM of a stock broker does. A log whose file can't be opened takes its
-    directory offline. `nr_open`: a file with the kernel's maximum.
+    raised to the hard one, but to at most 1,048,576, about as the JVM of a stock broker does. A process that can't open a file of
+    its logs ends. `nr_open`: a file with the kernel's maximum.
     """
     needed = count + _OWN_FILES + _FILES_OF_LOGS * has_logs
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

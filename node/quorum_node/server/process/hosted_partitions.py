@@ -24,11 +24,17 @@ from quorum_node.server.snapshots.events import SnapshotEvents
 from quorum_node.server.starting.replica_building import build_replica
 from quorum_node.storage.directory import OpenDirectory
 from quorum_node.storage.disk_reserve import DiskReserve
-from quorum_node.storage.errors import DiskFull, StorageFailure
+from quorum_node.storage.errors import DiskFull, OutOfResources, StorageFailure
 from quorum_node.storage.partition_directory import OpenPartition
 
 WARM_AGAIN_SECONDS = 5.0
 """In seconds: how long a voter may be without a connection after closing one; far below the shortest useful idle time."""
+
+_FAILURES: dict[HaltReason, type[StorageFailure | DiskFull]] = {
+    HaltReason.DISK_FULL: DiskFull,
+    HaltReason.OUT_OF_RESOURCES: OutOfResources,
+}
+"""How the other replicas of the process fail after one has halted; StorageFailure for other reasons."""
 
 
 class ProcessPort(Protocol):
@@ -201,8 +207,7 @@ class HostedPartitions:
             self._ended = all(each.halt is not None for each in self.hosts)
         else:
             self._ended = True
-            full = halt.reason is HaltReason.DISK_FULL
             detail = f"partition {host.partition} stopped the process: {halt.detail}"
-            self.fail_storage(DiskFull(detail) if full else StorageFailure(detail))
+            self.fail_storage(_FAILURES.get(halt.reason, StorageFailure)(detail))
         if self._ended:
             self._process.halted(halt)

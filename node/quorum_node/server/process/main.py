@@ -17,7 +17,7 @@ from quorum_node.core_dumps import forbid_core_dumps
 from quorum_node.exit_codes import ExitCode, TerminationReason
 from quorum_node.records.metadata import UserScramCredentialRecord
 from quorum_node.server.ending.fail_stop import watch_loop, watch_threads
-from quorum_node.server.ending.termination import Termination, exit_now
+from quorum_node.server.ending.termination import Termination, exit_now, reason_of
 from quorum_node.server.process.node_process import NodeProcess
 from quorum_node.server.starting.data_permissions import NoPermission, check_permissions
 from quorum_node.server.starting.first_credentials import first_credentials
@@ -76,10 +76,8 @@ def main(arguments: list[str] | None = None) -> int:
         code = termination.record(TerminationReason.BAD_CONFIGURATION, str(error))
     except WrongDirectory as error:
         code = termination.record(TerminationReason.IDENTITY_MISMATCH, str(error))
-    except DiskFull as error:
-        code = termination.record(TerminationReason.DISK_FULL, str(error))
-    except StorageFailure as error:
-        code = termination.record(TerminationReason.STORAGE_FAILED, str(error))
+    except (StorageFailure, DiskFull) as error:
+        code = termination.record(reason_of(error), str(error))
     except Exception as error:
         structlog.get_logger("quorum_node").exception("an internal error ended the node")
         code = termination.record(TerminationReason.INTERNAL_ERROR, f"internal error: {error!r}")

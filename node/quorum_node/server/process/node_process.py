@@ -35,7 +35,7 @@ from quorum_node.server.admin.node_view import NodeView
 from quorum_node.server.admin.token_file import TokenFile
 from quorum_node.server.controller.hosting import HostedController
 from quorum_node.server.controller.port import Decider
-from quorum_node.server.ending.termination import Termination, exit_now, guard_exit
+from quorum_node.server.ending.termination import Termination, exit_now, guard_exit, reason_of
 from quorum_node.server.listener.http_server import AdminServer
 from quorum_node.server.listener.kafka_listener import KafkaListeners, Serving
 from quorum_node.server.listener.loop_work import LoopWork
@@ -78,6 +78,7 @@ _REASONS = {
     HaltReason.STORAGE_FAILED: TerminationReason.STORAGE_FAILED,
     HaltReason.CORRUPTION: TerminationReason.STORAGE_FAILED,
     HaltReason.DISK_FULL: TerminationReason.DISK_FULL,
+    HaltReason.OUT_OF_RESOURCES: TerminationReason.OUT_OF_RESOURCES,
     HaltReason.IDENTITY_MISMATCH: TerminationReason.IDENTITY_MISMATCH,
 }
 
@@ -361,9 +362,7 @@ class NodeProcess:
             for host in self._hosted.hosts:
                 host.make_durable()
         except (StorageFailure, DiskFull) as error:
-            full = isinstance(error, DiskFull)
-            reason = TerminationReason.DISK_FULL if full else TerminationReason.STORAGE_FAILED
-            self._die(reason, str(error))
+            self._die(reason_of(error), str(error))
             await asyncio.sleep(_SHUTDOWN_SECONDS)
         for partition in self._directory.partitions:
             partition.log.close()

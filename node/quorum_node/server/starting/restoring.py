@@ -46,7 +46,13 @@ from quorum_node.server.starting.startup import other_servers
 from quorum_node.server.starting.startup_connections import Dial, dial_in_clear_text
 from quorum_node.storage.atomic_file import sync_directory, sync_file
 from quorum_node.storage.directory import identity_text, is_formatted
-from quorum_node.storage.errors import DiskFull, StorageFailure, WrongDirectory, storage_errors
+from quorum_node.storage.errors import (
+    DiskFull,
+    OutOfResources,
+    StorageFailure,
+    WrongDirectory,
+    storage_errors,
+)
 from quorum_node.storage.failure_latch import FailureLatch
 from quorum_node.storage.leader_epochs import FILE_NAME as CHECKPOINT
 from quorum_node.storage.meta_properties import (
@@ -186,6 +192,8 @@ def _make(config: NodeConfig, source: Source, now_s: float) -> UUID:
     try:
         # Truncates records that the replica had not synced when its process ended.
         opened = _open(staging, before, source.cluster_id, config.segment_bytes)
+    except OutOfResources:
+        raise
     except StorageFailure as error:
         raise BackupError(f"{source.place} is damaged: {error}") from None
     try:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from quorum_node.storage.broker.errors import DamagedLog
-from quorum_node.storage.errors import DiskFull, StorageFailure, again, classify
+from quorum_node.storage.errors import DiskFull, OutOfResources, StorageFailure, again, classify
 
 T = TypeVar("T")
 
@@ -51,7 +51,10 @@ class FailStop:
         """As `fail`: what a full disk interrupted could not be undone, because of `second`."""
         reason = classify(second, "undo it") if isinstance(second, OSError) else second
         text = f"{first}; and then: {reason}"
-        return self.fail(DiskFull(text) if isinstance(reason, DiskFull) else StorageFailure(text))
+        for kind in (DiskFull, OutOfResources):
+            if isinstance(reason, kind):
+                return self.fail(kind(text))
+        return self.fail(StorageFailure(text))
 
     def guarded(self, action: Callable[[], T], *, full_is_final: bool = True) -> T:
         """The result of `action`. Raises StorageFailure or DiskFull."""

@@ -447,7 +447,8 @@ class _Failing:
             failure = classify(error, f"{self._action} in {self._directory.path}")
             if isinstance(failure, DiskFull) and not failure.at_sync:
                 raise failure from error
-            failure = StorageFailure(str(failure))
+            if isinstance(failure, DiskFull):
+                failure = StorageFailure(str(failure))
             self._directory.fail(failure)
             raise failure from error
         if isinstance(error, StorageFailure) and not isinstance(error, DamagedLog):
