@@ -96,10 +96,9 @@ def _list_fault(config: TopicConfig, value: str) -> str | None:
     if len(set(items)) < len(items) or "" in items:
         return "items of the list have to be unique and not empty"
     if config.words:
+        # No item is valid as well: with an empty cleanup.policy segments are kept for ever, as in Kafka 4.3.
         wrong = [item for item in items if item not in config.words]
-        return (
-            f"its items have to be among: {', '.join(config.words)}" if wrong or not items else None
-        )
+        return f"its items have to be among: {', '.join(config.words)}" if wrong else None
     if config.pattern is not None and value != "*":
         wrong = [item for item in items if not config.pattern.fullmatch(item)]
         return "it has to be *, or a list of partition:broker" if wrong else None

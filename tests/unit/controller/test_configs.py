@@ -277,6 +277,37 @@ def test_every_default_is_a_valid_value() -> None:
 
 
 @pytest.mark.parametrize(
+    ("value", "is_valid"),
+    [
+        ("", True),
+        (" ", True),
+        ("compact", True),
+        ("delete, compact", True),
+        (",", False),
+        ("delete,", False),
+        ("delete,delete", False),
+        ("burn", False),
+    ],
+)
+def test_cleanup_policy_may_be_empty(
+    cluster: ControlledCluster, value: str, is_valid: bool
+) -> None:
+    """Then nothing is deleted; the documentation of Kafka 4.3: "An empty list means infinite retention"."""
+    expected = ErrorCode.NONE if is_valid else ErrorCode.INVALID_CONFIG
+    for asked in (
+        resource(TOPIC, "t", ("cleanup.policy", SET, value)),
+        resource(TOPIC, "t", ("retention.ms", SET, "5")),
+    ):
+        assert alter(cluster, asked) == [expected if asked.configs[0].value == value else 0]
+
+
+def test_the_last_item_of_cleanup_policy_can_be_subtracted(cluster: ControlledCluster) -> None:
+    removed = resource(TOPIC, "t", ("cleanup.policy", SUBTRACT, "delete"))
+    assert alter(cluster, removed) == [ErrorCode.NONE]
+    assert cluster.image.configs.of(TOPIC, "t")["cleanup.policy"] == ""
+
+
+@pytest.mark.parametrize(
     ("name", "value", "fault"),
     [
         ("segment.bytes", "14000", "it has to be at least 1048576"),
