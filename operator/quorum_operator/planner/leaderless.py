@@ -7,8 +7,8 @@ kubelet and the processes have to agree that there is none.
 """
 
 from quorum_node.quorum_arithmetic import majority
-from quorum_operator.planner.member_problems import is_disk_full
-from quorum_operator.planner.observed import Incarnation
+from quorum_operator.planner.member_problems import hangs, is_disk_full
+from quorum_operator.planner.observed import Incarnation, PodFacts
 from quorum_operator.planner.quorum_loss import lasts, voter_sets_of
 from quorum_operator.planner.refusals import first_not_held
 from quorum_operator.planner.restart import RETRY_RESTART_S, restart_of, stale_members
@@ -99,18 +99,29 @@ def _others_restart(at: Situation, each: Incarnation) -> str | None:
             if other.not_made is None:
                 return f"the pod of {other.name} is being created"
             continue
-        if pod.deleting and not pod.held_by:
+        if pod.deleting and not (pod.held_by or hangs(pod, at.now)):
             return f"{pod.name} is terminating"
+        if pod.deleting:
+            continue
         if at.now - pod.created_at < PACE_S:
             return f"{pod.name} has just started; the others have {PACE_S:.0f} s to elect a leader"
         wanted = at.seen.templates.get(other.name)
         if wanted is not None and pod.restart_hash == wanted.restart_hash:
             works = works or other.report is not None
-            if other.report is None and not is_disk_full(other):
+            if other.report is None and not _has_disk_problem(other, pod):
                 silent.append(other.name)
     if silent and not works:
-        return f"{silent[0]} has the corrected template, and does not answer"
+        return (
+            f"{silent[0]} has the corrected template, and does not answer. If the template is the reason, correct the spec; "
+            f"otherwise delete the pod of {each.name} by hand"
+        )
     return None
+
+
+def _has_disk_problem(each: Incarnation, pod: PodFacts) -> bool:
+    """Whether its own disk keeps it from answering, and not its template."""
+    fails = pod.mount_failed_at is not None or pod.unusable_volume is not None
+    return is_disk_full(each) or (fails and not pod.running)
 
 
 def _should_run(each: Incarnation) -> bool:

@@ -7,6 +7,10 @@ Owns the texts and their order: the first that applies is the cause of the follo
 from quorum_node.exit_codes import ExitCode
 from quorum_operator.planner.evidence import deleted_host
 from quorum_operator.planner.observed import Incarnation, PodFacts, ReplicaView
+from quorum_operator.planner.times import text_of
+
+ENDING_GRACE_S = 60.0
+"""Time after which a pod hangs that should have ended: its kubelet has killed its process long ago."""
 
 RECORDS_LOST = "RecordsLost"
 """Beginning of the text for lost records, and the reason of the event."""
@@ -69,7 +73,13 @@ LEFT = "Left"
 """Beginning of the text of a removed member whose pod can't be deleted while its host is down."""
 
 
-def member_problem(each: Incarnation, unreachable: str | None = None) -> str | None:
+def hangs(pod: PodFacts, now: float) -> bool:
+    """Whether it is terminating, and something keeps it from ending that no finalizer explains."""
+    ends_at = pod.ends_at
+    return ends_at is not None and not pod.held_by and now - ends_at >= ENDING_GRACE_S
+
+
+def member_problem(each: Incarnation, now: float, unreachable: str | None = None) -> str | None:
     """One word, or a word with details; `unreachable`: details about the host of an unreachable member."""
     if each.failed is not None:
         return "; ".join(filter(None, [f"Failed: {each.failed.reason}", _held_deletion(each)]))
@@ -92,7 +102,7 @@ def member_problem(each: Incarnation, unreachable: str | None = None) -> str | N
         refused = each.not_made
         return NO_POD if refused is None else f"{NO_POD}: {refused.reason}: {refused.message}"
     if pod.deleting:
-        return "PodTerminating" if held is None else f"PodTerminating: {held}"
+        return ": ".join(filter(None, ["PodTerminating", held or _hanging(pod, now)]))
     if pod.unschedulable is not None:
         return f"Unschedulable: {pod.unschedulable}"
     if not pod.ready:
@@ -118,6 +128,15 @@ def _held(what: str, finalizers: tuple[str, ...]) -> str:
     return (
         f"{what} is being deleted and waits for its finalizers ({', '.join(finalizers)}). If their owner does not "
         "remove them, remove them with kubectl edit; the deletion then continues"
+    )
+
+
+def _hanging(pod: PodFacts, now: float) -> str | None:
+    if pod.ends_at is None or not hangs(pod, now):
+        return None
+    return (
+        f"it should have ended at {text_of(pod.ends_at)}, so its process or volume hangs. Restart its host {pod.host}. If "
+        f"that is impossible, and its process does not run any more: kubectl delete pod {pod.name} --grace-period=0 --force"
     )
 
 

@@ -127,6 +127,9 @@ class PodFacts:
     phase: str = "Running"
     ready: bool = True
     deleting: bool = False
+    ends_at: float | None = (
+        None  # end of the time that it has to terminate; None: it is not deleted
+    )
     held_by: tuple[str, ...] = ()  # finalizers that delay its deletion
     running: bool = True  # its container runs now
     started: bool = True  # the container has run in this pod at least once
