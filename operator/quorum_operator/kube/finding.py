@@ -99,7 +99,8 @@ async def find_parts(
     await asyncio.gather(*(seen.read_named(api, kind, named[plural]) for kind, plural in _FOUND))
     await seen.read(api, "StatefulSet", seen.without_set() | known)
     await asyncio.gather(
-        seen.read(api, "Pod", seen.without_pod() | (known - seen.sets.keys())),
+        # Also of a member that is stopped: without its labels nobody ends its pod.
+        seen.read(api, "Pod", seen.without_pod() | known),
         seen.read(api, "PersistentVolumeClaim", seen.without_claim() | known),
     )
     formed = {index for each in named["configmaps"] if (index := owner.parse_identity(each))}
