@@ -11,7 +11,12 @@ from quorum_operator.planner.member_problems import hangs, is_disk_full
 from quorum_operator.planner.observed import Incarnation, PodFacts
 from quorum_operator.planner.quorum_loss import lasts, voter_sets_of
 from quorum_operator.planner.refusals import first_not_held
-from quorum_operator.planner.restart import RETRY_RESTART_S, restart_of, stale_members
+from quorum_operator.planner.restart import (
+    RETRY_RESTART_S,
+    restart_of,
+    stale_members,
+    why_restarted,
+)
 from quorum_operator.planner.situation import Situation
 from quorum_operator.planner.step import Step, Wait
 
@@ -33,9 +38,7 @@ def plan_leaderless_restart(at: Situation) -> Step | None:
     outdated.sort(key=lambda each: (each.report is not None, each.node_id, each.number))
     obstacles = [(each, leaderless_obstacle(at, each)) for each in outdated]
     restarts = (
-        restart_of(
-            at, each.pod, f"{each.name} runs an old image or configuration, and there is no leader"
-        )
+        restart_of(at, each.pod, f"{each.name} {why_restarted(at, each)}, and there is no leader")
         for each, obstacle in obstacles
         if obstacle is None and each.pod is not None
     )

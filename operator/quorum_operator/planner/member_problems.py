@@ -82,27 +82,27 @@ def hangs(pod: PodFacts, now: float) -> bool:
 def member_problem(each: Incarnation, now: float, unreachable: str | None = None) -> str | None:
     """One word, or a word with details; `unreachable`: details about the host of an unreachable member."""
     if each.failed is not None:
-        return "; ".join(filter(None, [f"Failed: {each.failed.reason}", _held_deletion(each)]))
+        return "; ".join(filter(None, [f"Failed: {each.failed.reason}", _delayed_end(each, now)]))
     if is_disk_full(each):
         return "DiskFull"
     if each.stopped is not None and unreachable is not None:
         return f"{LEFT}: it is stopped; its pod is deleted when the host is back ({unreachable})"
     if each.stopped is not None:
-        return "; ".join(filter(None, [f"Stopped: {each.stopped}", _held_deletion(each)]))
+        return "; ".join(filter(None, [f"Stopped: {each.stopped}", _delayed_end(each, now)]))
     if unreachable is not None:
         return f"Unreachable: {unreachable}"
     if each.claim is not None and each.claim.deleting:
         return "ClaimTerminating"
-    pod, deleted, held = each.pod, deleted_host(each), _held_deletion(each)
+    pod, deleted, delayed = each.pod, deleted_host(each), _delayed_end(each, now)
     if deleted is not None and each.report is None:
         return f"{deleted.reason}: {deleted.evidence}"
-    if pod is None and held is not None:
-        return f"{NO_POD}: {held}"
+    if pod is None and delayed is not None:
+        return f"{NO_POD}: {delayed}"
     if pod is None:
         refused = each.not_made
         return NO_POD if refused is None else f"{NO_POD}: {refused.reason}: {refused.message}"
     if pod.deleting:
-        return ": ".join(filter(None, ["PodTerminating", held or _hanging(pod, now)]))
+        return "PodTerminating" if delayed is None else f"PodTerminating: {delayed}"
     if pod.unschedulable is not None:
         return f"Unschedulable: {pod.unschedulable}"
     if not pod.ready:
@@ -115,12 +115,14 @@ def member_problem(each: Incarnation, now: float, unreachable: str | None = None
     return None
 
 
-def _held_deletion(each: Incarnation) -> str | None:
-    """Message about the pod or StatefulSet of a member that waits for finalizers; None if neither does."""
+def _delayed_end(each: Incarnation, now: float) -> str | None:
+    """Message about the pod or StatefulSet of a member that waits for finalizers or hangs; None if neither does."""
     pod = each.pod
     if pod is None:
         return _held(f"StatefulSet/{each.name}", each.held_by) if each.held_by else None
-    return _held(f"Pod/{pod.name}", pod.held_by) if pod.deleting and pod.held_by else None
+    if pod.deleting and pod.held_by:
+        return _held(f"Pod/{pod.name}", pod.held_by)
+    return _hanging(pod, now)
 
 
 def _held(what: str, finalizers: tuple[str, ...]) -> str:
@@ -135,8 +137,8 @@ def _hanging(pod: PodFacts, now: float) -> str | None:
     if pod.ends_at is None or not hangs(pod, now):
         return None
     return (
-        f"it should have ended at {text_of(pod.ends_at)}, so its process or volume hangs. Restart its host {pod.host}. If "
-        f"that is impossible, and its process does not run any more: kubectl delete pod {pod.name} --grace-period=0 --force"
+        f"Pod/{pod.name} should have ended at {text_of(pod.ends_at)}: its process or volume hangs. Restart its host {pod.host}. "
+        f"If that is impossible, and its process does not run any more: kubectl delete pod {pod.name} --grace-period=0 --force"
     )
 
 
