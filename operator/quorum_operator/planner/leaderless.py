@@ -62,7 +62,7 @@ def _serves(at: Situation, each: Incarnation) -> str | None:
     """Why the member may serve a leader, or be one, that the operator does not reach."""
     if each.pod is None or each.pod.ready:
         return f"{each.name} is ready: it has a leader, which the operator does not reach"
-    if _host_is_away(each):
+    if each.host_away is not None:
         return f"the host of {each.name} is not ready, so its kubelet may be wrong about it"
     if each.report is not None:
         follows = each.report.role in _WITH_A_LEADER
@@ -96,7 +96,7 @@ def _others_restart(at: Situation, each: Incarnation) -> str | None:
     works = False
     for other in at.current:
         pod = other.pod
-        if other is each or not _should_run(other) or _host_is_away(other):
+        if other is each or not other.should_run or other.host_away is not None:
             continue
         if pod is None:
             if other.not_made is None:
@@ -127,14 +127,6 @@ def _has_disk_problem(each: Incarnation, pod: PodFacts) -> bool:
     return is_disk_full(each) or (fails and not pod.running)
 
 
-def _should_run(each: Incarnation) -> bool:
-    return each.failed is None and each.stopped is None and each.replicas > 0
-
-
 def _runs(each: Incarnation) -> bool:
-    pod, usable = each.pod, _should_run(each) and not _host_is_away(each)
+    pod, usable = each.pod, each.should_run and each.host_away is None
     return usable and pod is not None and pod.running and not pod.deleting
-
-
-def _host_is_away(each: Incarnation) -> bool:
-    return each.host is not None and not each.host.ready

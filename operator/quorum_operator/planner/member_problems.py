@@ -107,10 +107,8 @@ def member_problem(each: Incarnation, now: float, unreachable: str | None = None
         return f"Unschedulable: {pod.unschedulable}"
     if not pod.ready:
         detail = why_not_running(pod)
-        if detail is None and each.host is not None and not each.host.ready:
-            detail = (
-                f"its host {each.host.name} is {'not ready' if each.host.exists else 'deleted'}"
-            )
+        if detail is None and each.host_away is not None:
+            detail = f"its host {each.host_away.name} is {each.host_away.state}"
         return cannot_start(pod) or ("NotReady" if detail is None else f"NotReady: {detail}")
     return None
 

@@ -285,7 +285,7 @@ class QuorumLoss:
 def _is_restarting(each: Incarnation, now: float) -> bool:
     """Whether its process will run soon, as far as is known: nothing keeps its pod from starting, or from ending."""
     pod = each.pod
-    if pod is None or (each.host is not None and not each.host.ready):
+    if pod is None or each.host_away is not None:
         return False
     if pod.deleting:
         return not (pod.held_by or hangs(pod, now))
@@ -319,10 +319,8 @@ def _volume(claim: ClaimFacts | None) -> str:
 
 
 def _host_away(each: Incarnation) -> str | None:
-    host = each.host
-    if host is None or host.ready or each.report is not None:
-        return None
-    return f"host {host.name} is {'not ready' if host.exists else 'gone'}"
+    host = each.host_away
+    return None if host is None or each.report is not None else f"host {host.name} is {host.state}"
 
 
 def _why(each: Incarnation | None, now: float) -> str:
