@@ -93,7 +93,7 @@ def _too_few(at: Situation) -> str | None:
 def _others_restart(at: Situation, each: Incarnation) -> str | None:
     """One at a time, and none while a corrected template is not known to work."""
     silent: list[str] = []
-    works = False
+    works, stale = False, {other.name for other in stale_members(at)}
     for other in at.current:
         pod = other.pod
         if other is each or not other.should_run or other.host_away is not None:
@@ -109,7 +109,8 @@ def _others_restart(at: Situation, each: Incarnation) -> str | None:
         if at.now - pod.created_at < PACE_S:
             return f"{pod.name} has just started; the others have {PACE_S:.0f} s to elect a leader"
         wanted = at.seen.templates.get(other.name)
-        if wanted is not None and pod.restart_hash == wanted.restart_hash:
+        same = wanted is not None and pod.restart_hash == wanted.restart_hash
+        if same and other.name not in stale:
             works = works or other.report is not None
             if other.report is None and not _has_disk_problem(other, pod):
                 silent.append(other.name)

@@ -10,6 +10,7 @@ again and the successor is removed.
 """
 
 from quorum_operator.planner import evidence
+from quorum_operator.planner.member_problems import hangs
 from quorum_operator.planner.observed import Incarnation
 from quorum_operator.planner.situation import Situation
 from quorum_operator.planner.step import ScaleToZero, Step, Unlatch, Wait, target_of
@@ -80,10 +81,11 @@ def successors(at: Situation, each: Incarnation) -> list[Incarnation]:
 
 
 def _may_run_on(at: Situation, successor: Incarnation) -> bool:
-    """Whether the end of a stopped successor can't be awaited: its host is unreachable, or another client holds its pod
-    back. The replacement then continues with another successor, because a wait would hold up everything else.
+    """Whether the end of a stopped successor can't be awaited: its host is unreachable, another client holds its pod
+    back, or it hangs. The replacement then continues with another successor, because a wait would hold up everything else.
     """
     pod = successor.pod
     if successor.replicas > 0 or pod is None:
         return False
-    return successor.name in at.reachability.unreachable or bool(pod.held_by)
+    away = successor.name in at.reachability.unreachable
+    return away or bool(pod.held_by) or hangs(pod, at.now)

@@ -147,6 +147,23 @@ def test_template_that_does_not_work_reaches_no_other_member() -> None:
     assert "correct the spec; otherwise delete the pod of q-3-1 by hand" in step.blocked_by
 
 
+@pytest.mark.parametrize(
+    "edited",
+    [{"runs_other": True}, {"outdated": True, "not_ready_since": NOW - 60}],
+    ids=["another command", "another probe"],
+)
+@pytest.mark.parametrize("role", [None, "unattached"])
+def test_pods_that_were_made_from_edited_templates_restart_one_by_one(
+    role: str | None, edited: dict[str, object]
+) -> None:
+    """Their annotation names the program of the spec, which is not what they run."""
+    seen = leaderless(*(member(n, role, **edited) for n in (1, 2, 3)))
+    assert restarted(seen) == "q-1-1-0"
+    assert restarted(replace(seen, incarnations=(member(1), *seen.incarnations[1:]))) == "q-2-1-0"
+    broken = (member(1, None), *seen.incarnations[1:])
+    assert restarted(replace(seen, incarnations=broken)) is None, "it does not work there"
+
+
 @pytest.mark.parametrize("fault", [{"mount_failed_at": NOW - 5}, {"unusable_volume": "EIO"}])
 def test_member_with_a_bad_disk_does_not_speak_against_the_template(
     fault: dict[str, object],
