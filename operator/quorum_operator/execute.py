@@ -29,13 +29,13 @@ from quorum_operator.owned_objects import OwnedObjects
 from quorum_operator.planner import step as steps
 from quorum_operator.planner.evidence import CIRCUMSTANCES
 from quorum_operator.planner.formation_defaults import Defaults, FormationDefault
+from quorum_operator.planner.noticed import LabelDrift
 from quorum_operator.planner.observed import (
     FailureLatch,
     Founding,
     Identity,
     Incarnation,
     Key,
-    LabelDrift,
     Observation,
 )
 from quorum_operator.planner.recovery import holds_still

@@ -352,6 +352,7 @@ def pod_facts(
         phase=status.get("phase", "Pending"),
         ready=is_ready,
         deleting="deletionTimestamp" in meta,
+        ends_at=seconds(meta.get("deletionTimestamp")),
         held_by=held_by(meta),
         running="running" in state,
         started="running" in state or bool(ended),

@@ -25,7 +25,7 @@ from quorum_operator.desired.names import (
 )
 from quorum_operator.kube import paths
 from quorum_operator.kube.facts import overrides_of
-from quorum_operator.planner.observed import ForeignObject
+from quorum_operator.planner.noticed import ForeignObject
 from quorum_operator.quantity import whole_number
 
 Object = dict[str, Any]
@@ -99,7 +99,8 @@ async def find_parts(
     await asyncio.gather(*(seen.read_named(api, kind, named[plural]) for kind, plural in _FOUND))
     await seen.read(api, "StatefulSet", seen.without_set() | known)
     await asyncio.gather(
-        seen.read(api, "Pod", seen.without_pod() | (known - seen.sets.keys())),
+        # Also of a member that is stopped: without its labels nobody ends its pod.
+        seen.read(api, "Pod", seen.without_pod() | known),
         seen.read(api, "PersistentVolumeClaim", seen.without_claim() | known),
     )
     formed = {index for each in named["configmaps"] if (index := owner.parse_identity(each))}

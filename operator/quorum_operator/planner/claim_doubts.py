@@ -6,7 +6,8 @@ claims without a StatefulSet that may hold a voter but don't meet the conditions
 (`rebuilding.py`).
 """
 
-from quorum_operator.planner.observed import ForeignObject, LoneClaim
+from quorum_operator.planner.noticed import ForeignObject
+from quorum_operator.planner.observed import LoneClaim
 from quorum_operator.planner.rebuilding import Rebuilding
 from quorum_operator.planner.situation import Situation
 from quorum_operator.planner.step import AdoptObject, RebuildIdentity, Step, Wait

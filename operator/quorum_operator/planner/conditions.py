@@ -14,7 +14,7 @@ from quorum_operator.planner.foreign_target import explain
 from quorum_operator.planner.growth import grows_to, wants_more
 from quorum_operator.planner.identity_rebuilding import plan_missing_identity
 from quorum_operator.planner.member_problems import LEFT
-from quorum_operator.planner.observed import ForeignObject
+from quorum_operator.planner.noticed import ForeignObject
 from quorum_operator.planner.placement import shortage
 from quorum_operator.planner.refusals import reported_refusals
 from quorum_operator.planner.situation import Situation

@@ -125,7 +125,7 @@ def _of_deletion(at: Situation, each: Incarnation) -> str | None:
         return UNCONFIRMED
     if each.key in at.voters or at.acts_as_voter(each):
         return f"{each.name} is a voter"
-    if each.failed is not None and (each.pod is not None or each.key in at.in_contact):
+    if each.pod is not None or (each.failed is not None and each.key in at.in_contact):
         return f"{each.name} runs"
     return f"an uncommitted voter change may concern {each.name}" if _moves(at) else None
 
@@ -150,6 +150,14 @@ def _is_ending(each: Incarnation) -> bool:
     return each.pod is None or each.pod.deleting
 
 
+def _unfenced(at: Situation, survivor: Incarnation) -> str | None:
+    """Why the survivor of a recovery must not be restarted as the sole voter; None if it may be."""
+    if survivor.recovery_given_up:
+        return None
+    others = [e.pod.name for e in at.current if e is not survivor and e.pod is not None]
+    return f"{', '.join(others)} must be gone first" if others else None
+
+
 def _of_restart(at: Situation, pod: str, pod_uid: str) -> str | None:
     each = next((e for e in at.current if e.pod is not None and e.pod.uid == pod_uid), None)
     if each is None or each.pod is None:
@@ -161,7 +169,9 @@ def _of_restart(at: Situation, pod: str, pod_uid: str) -> str | None:
         key = Key(each.node_id, each.report.uuid)
     if view is None:
         formed = at.identity is None or at.identity.formed
-        return leaderless_obstacle(at, each) if formed and each.recovery is None else None
+        if not formed:
+            return None
+        return leaderless_obstacle(at, each) if each.recovery is None else _unfenced(at, each)
     if key is None or key not in at.live:
         return None
     if each.recovery is None:

@@ -7,11 +7,16 @@ kubelet and the processes have to agree that there is none.
 """
 
 from quorum_node.quorum_arithmetic import majority
-from quorum_operator.planner.member_problems import is_disk_full
-from quorum_operator.planner.observed import Incarnation
+from quorum_operator.planner.member_problems import hangs, is_disk_full
+from quorum_operator.planner.observed import Incarnation, PodFacts
 from quorum_operator.planner.quorum_loss import lasts, voter_sets_of
 from quorum_operator.planner.refusals import first_not_held
-from quorum_operator.planner.restart import RETRY_RESTART_S, restart_of, stale_members
+from quorum_operator.planner.restart import (
+    RETRY_RESTART_S,
+    restart_of,
+    stale_members,
+    why_restarted,
+)
 from quorum_operator.planner.situation import Situation
 from quorum_operator.planner.step import Step, Wait
 
@@ -33,9 +38,7 @@ def plan_leaderless_restart(at: Situation) -> Step | None:
     outdated.sort(key=lambda each: (each.report is not None, each.node_id, each.number))
     obstacles = [(each, leaderless_obstacle(at, each)) for each in outdated]
     restarts = (
-        restart_of(
-            at, each.pod, f"{each.name} runs an old image or configuration, and there is no leader"
-        )
+        restart_of(at, each.pod, f"{each.name} {why_restarted(at, each)}, and there is no leader")
         for each, obstacle in obstacles
         if obstacle is None and each.pod is not None
     )
@@ -59,7 +62,7 @@ def _serves(at: Situation, each: Incarnation) -> str | None:
     """Why the member may serve a leader, or be one, that the operator does not reach."""
     if each.pod is None or each.pod.ready:
         return f"{each.name} is ready: it has a leader, which the operator does not reach"
-    if _host_is_away(each):
+    if each.host_away is not None:
         return f"the host of {each.name} is not ready, so its kubelet may be wrong about it"
     if each.report is not None:
         follows = each.report.role in _WITH_A_LEADER
@@ -90,37 +93,41 @@ def _too_few(at: Situation) -> str | None:
 def _others_restart(at: Situation, each: Incarnation) -> str | None:
     """One at a time, and none while a corrected template is not known to work."""
     silent: list[str] = []
-    works = False
+    works, stale = False, {other.name for other in stale_members(at)}
     for other in at.current:
         pod = other.pod
-        if other is each or not _should_run(other) or _host_is_away(other):
+        if other is each or not other.should_run or other.host_away is not None:
             continue
         if pod is None:
             if other.not_made is None:
                 return f"the pod of {other.name} is being created"
             continue
-        if pod.deleting and not pod.held_by:
+        if pod.deleting and not (pod.held_by or hangs(pod, at.now)):
             return f"{pod.name} is terminating"
+        if pod.deleting:
+            continue
         if at.now - pod.created_at < PACE_S:
             return f"{pod.name} has just started; the others have {PACE_S:.0f} s to elect a leader"
         wanted = at.seen.templates.get(other.name)
-        if wanted is not None and pod.restart_hash == wanted.restart_hash:
+        same = wanted is not None and pod.restart_hash == wanted.restart_hash
+        if same and other.name not in stale:
             works = works or other.report is not None
-            if other.report is None and not is_disk_full(other):
+            if other.report is None and not _has_disk_problem(other, pod):
                 silent.append(other.name)
     if silent and not works:
-        return f"{silent[0]} has the corrected template, and does not answer"
+        return (
+            f"{silent[0]} has the corrected template, and does not answer. If the template is the reason, correct the spec; "
+            f"otherwise delete the pod of {each.name} by hand"
+        )
     return None
 
 
-def _should_run(each: Incarnation) -> bool:
-    return each.failed is None and each.stopped is None and each.replicas > 0
+def _has_disk_problem(each: Incarnation, pod: PodFacts) -> bool:
+    """Whether its own disk keeps it from answering, and not its template."""
+    fails = pod.mount_failed_at is not None or pod.unusable_volume is not None
+    return is_disk_full(each) or (fails and not pod.running)
 
 
 def _runs(each: Incarnation) -> bool:
-    pod, usable = each.pod, _should_run(each) and not _host_is_away(each)
+    pod, usable = each.pod, each.should_run and each.host_away is None
     return usable and pod is not None and pod.running and not pod.deleting
-
-
-def _host_is_away(each: Incarnation) -> bool:
-    return each.host is not None and not each.host.ready

@@ -7,6 +7,10 @@ Owns the texts and their order: the first that applies is the cause of the follo
 from quorum_node.exit_codes import ExitCode
 from quorum_operator.planner.evidence import deleted_host
 from quorum_operator.planner.observed import Incarnation, PodFacts, ReplicaView
+from quorum_operator.planner.times import text_of
+
+ENDING_GRACE_S = 60.0
+"""Time after which a pod hangs that should have ended: its kubelet has killed its process long ago."""
 
 RECORDS_LOST = "RecordsLost"
 """Beginning of the text for lost records, and the reason of the event."""
@@ -69,48 +73,54 @@ LEFT = "Left"
 """Beginning of the text of a removed member whose pod can't be deleted while its host is down."""
 
 
-def member_problem(each: Incarnation, unreachable: str | None = None) -> str | None:
+def hangs(pod: PodFacts, now: float) -> bool:
+    """Whether it is terminating, and something keeps it from ending that no finalizer explains."""
+    ends_at = pod.ends_at
+    return ends_at is not None and not pod.held_by and now - ends_at >= ENDING_GRACE_S
+
+
+def member_problem(each: Incarnation, now: float, unreachable: str | None = None) -> str | None:
     """One word, or a word with details; `unreachable`: details about the host of an unreachable member."""
     if each.failed is not None:
-        return "; ".join(filter(None, [f"Failed: {each.failed.reason}", _held_deletion(each)]))
+        return "; ".join(filter(None, [f"Failed: {each.failed.reason}", _delayed_end(each, now)]))
     if is_disk_full(each):
         return "DiskFull"
     if each.stopped is not None and unreachable is not None:
         return f"{LEFT}: it is stopped; its pod is deleted when the host is back ({unreachable})"
     if each.stopped is not None:
-        return "; ".join(filter(None, [f"Stopped: {each.stopped}", _held_deletion(each)]))
+        return "; ".join(filter(None, [f"Stopped: {each.stopped}", _delayed_end(each, now)]))
     if unreachable is not None:
         return f"Unreachable: {unreachable}"
     if each.claim is not None and each.claim.deleting:
         return "ClaimTerminating"
-    pod, deleted, held = each.pod, deleted_host(each), _held_deletion(each)
+    pod, deleted, delayed = each.pod, deleted_host(each), _delayed_end(each, now)
     if deleted is not None and each.report is None:
         return f"{deleted.reason}: {deleted.evidence}"
-    if pod is None and held is not None:
-        return f"{NO_POD}: {held}"
+    if pod is None and delayed is not None:
+        return f"{NO_POD}: {delayed}"
     if pod is None:
         refused = each.not_made
         return NO_POD if refused is None else f"{NO_POD}: {refused.reason}: {refused.message}"
     if pod.deleting:
-        return "PodTerminating" if held is None else f"PodTerminating: {held}"
+        return "PodTerminating" if delayed is None else f"PodTerminating: {delayed}"
     if pod.unschedulable is not None:
         return f"Unschedulable: {pod.unschedulable}"
     if not pod.ready:
         detail = why_not_running(pod)
-        if detail is None and each.host is not None and not each.host.ready:
-            detail = (
-                f"its host {each.host.name} is {'not ready' if each.host.exists else 'deleted'}"
-            )
+        if detail is None and each.host_away is not None:
+            detail = f"its host {each.host_away.name} is {each.host_away.state}"
         return cannot_start(pod) or ("NotReady" if detail is None else f"NotReady: {detail}")
     return None
 
 
-def _held_deletion(each: Incarnation) -> str | None:
-    """Message about the pod or StatefulSet of a member that waits for finalizers; None if neither does."""
+def _delayed_end(each: Incarnation, now: float) -> str | None:
+    """Message about the pod or StatefulSet of a member that waits for finalizers or hangs; None if neither does."""
     pod = each.pod
     if pod is None:
         return _held(f"StatefulSet/{each.name}", each.held_by) if each.held_by else None
-    return _held(f"Pod/{pod.name}", pod.held_by) if pod.deleting and pod.held_by else None
+    if pod.deleting and pod.held_by:
+        return _held(f"Pod/{pod.name}", pod.held_by)
+    return _hanging(pod, now)
 
 
 def _held(what: str, finalizers: tuple[str, ...]) -> str:
@@ -118,6 +128,15 @@ def _held(what: str, finalizers: tuple[str, ...]) -> str:
     return (
         f"{what} is being deleted and waits for its finalizers ({', '.join(finalizers)}). If their owner does not "
         "remove them, remove them with kubectl edit; the deletion then continues"
+    )
+
+
+def _hanging(pod: PodFacts, now: float) -> str | None:
+    if pod.ends_at is None or not hangs(pod, now):
+        return None
+    return (
+        f"Pod/{pod.name} should have ended at {text_of(pod.ends_at)}: its process or volume hangs. Restart its host {pod.host}. "
+        f"If that is impossible, and its process does not run any more: kubectl delete pod {pod.name} --grace-period=0 --force"
     )
 
 

@@ -1,4 +1,4 @@
-"""Observations about a single object: an indirect sign of a failed disk, a rejected pod, a rejected step."""
+"""Observations about a single object: an indirect sign of a failed disk, edits, another owner, a rejected pod, a rejected step."""
 
 from dataclasses import dataclass
 
@@ -10,6 +10,35 @@ class Suspicion:
     reason: str
     subject: str
     since: float
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignObject:
+    """An object with a name of this quorum and another owner: never used, and not changed unless it is adopted."""
+
+    kind: str
+    name: str
+    owners: str
+    """Kind and name of its owners; empty if there are none."""
+    uid: str = ""
+    resource_version: str = ""
+    cluster_id: str | None = None
+    """Cluster id of an identity, or of a StatefulSet's process."""
+    given_away: bool = False
+    """Whether it has owners and none is a MetadataQuorum: another client has given it to them."""
+    created_for: str | None = None
+    """UID of the MetadataQuorum that a StatefulSet was created for, from its immutable claim template."""
+
+
+@dataclass(frozen=True, slots=True)
+class LabelDrift:
+    """An object with edited labels; `labels`: the correct values of those that are wrong. `shared`: it has other owners."""
+
+    kind: str
+    name: str
+    uid: str
+    labels: tuple[tuple[str, str], ...]
+    shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)

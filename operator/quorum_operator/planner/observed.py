@@ -16,7 +16,7 @@ from quorum_operator.planner.backups import BackupsSeen
 from quorum_operator.planner.certificates_seen import CertificatesSeen, LoadedCertificates
 from quorum_operator.planner.formation_defaults import Defaults
 from quorum_operator.planner.host_capacity import HostCapacity
-from quorum_operator.planner.noticed import NotMade, Refusal, Suspicion
+from quorum_operator.planner.noticed import ForeignObject, LabelDrift, NotMade, Refusal, Suspicion
 from quorum_operator.planner.tls_stage import TlsStage
 from quorum_operator.planner.update_record import UpdateRecord, UpdateWanted
 from quorum_operator.quantity import value_of
@@ -127,6 +127,9 @@ class PodFacts:
     phase: str = "Running"
     ready: bool = True
     deleting: bool = False
+    ends_at: float | None = (
+        None  # end of the time that it has to terminate; None: it is not deleted
+    )
     held_by: tuple[str, ...] = ()  # finalizers that delay its deletion
     running: bool = True  # its container runs now
     started: bool = True  # the container has run in this pod at least once
@@ -209,6 +212,13 @@ class HostFacts:
     zone: str = ""
     zone_is_away: bool = False
     """Whether the zone has several Nodes and none is ready."""
+
+    @property
+    def state(self) -> str:
+        """For users."""
+        if self.ready:
+            return "ready"
+        return "not ready" if self.exists else "gone"
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,6 +370,16 @@ class Incarnation:
         return self.report.uuid if self.report is not None else None
 
     @property
+    def host_away(self) -> HostFacts | None:
+        """Its host, if that is not ready or gone: what its kubelet has reported may be outdated."""
+        return None if self.host is None or self.host.ready else self.host
+
+    @property
+    def should_run(self) -> bool:
+        """Whether it is neither failed nor stopped."""
+        return self.failed is None and self.stopped is None and self.replicas > 0
+
+    @property
     def recovered_uuid(self) -> str | None:
         """The UUID that its replica has after a recovery."""
         return None if self.recovery is None else uuid_text(self.recovery.recovered_uuid)
@@ -421,35 +441,6 @@ class Templates:
 
     template_hash: str
     restart_hash: str
-
-
-@dataclass(frozen=True, slots=True)
-class ForeignObject:
-    """An object with a name of this quorum and another owner: never used, and not changed unless it is adopted."""
-
-    kind: str
-    name: str
-    owners: str
-    """Kind and name of its owners; empty if there are none."""
-    uid: str = ""
-    resource_version: str = ""
-    cluster_id: str | None = None
-    """Cluster id of an identity, or of a StatefulSet's process."""
-    given_away: bool = False
-    """Whether it has owners and none is a MetadataQuorum: another client has given it to them."""
-    created_for: str | None = None
-    """UID of the MetadataQuorum that a StatefulSet was created for, from its immutable claim template."""
-
-
-@dataclass(frozen=True, slots=True)
-class LabelDrift:
-    """An object with edited labels; `labels`: the correct values of those that are wrong. `shared`: it has other owners."""
-
-    kind: str
-    name: str
-    uid: str
-    labels: tuple[tuple[str, str], ...]
-    shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)

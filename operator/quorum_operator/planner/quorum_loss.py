@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from quorum_node.quorum_arithmetic import majority
-from quorum_operator.planner.member_problems import member_problem
+from quorum_operator.planner.member_problems import hangs, member_problem
 from quorum_operator.planner.observed import (
     ClaimFacts,
     Confirmation,
@@ -223,7 +223,7 @@ class QuorumLoss:
             yield found
         for key, incarnation in self._others:
             found = _entry(key, incarnation, key in self.voters)
-            found.lost = _why(incarnation)
+            found.lost = _why(incarnation, self._at.now)
             lone = self._lone_of(key) if incarnation is None else None
             if lone is not None:
                 found.pvc, found.volume = lone.claim.name, lone.claim.volume
@@ -237,7 +237,7 @@ class QuorumLoss:
             for each in self.answering
         ]
         lost = [
-            f"{_name(key)} on {self._place_of(key, incarnation)} ({_why(incarnation)})"
+            f"{_name(key)} on {self._place_of(key, incarnation)} ({_why(incarnation, self._at.now)})"
             for key, incarnation in self._others
         ]
         return (
@@ -285,10 +285,10 @@ class QuorumLoss:
 def _is_restarting(each: Incarnation, now: float) -> bool:
     """Whether its process will run soon, as far as is known: nothing keeps its pod from starting, or from ending."""
     pod = each.pod
-    if pod is None or (each.host is not None and not each.host.ready):
+    if pod is None or each.host_away is not None:
         return False
     if pod.deleting:
-        return not pod.held_by
+        return not (pod.held_by or hangs(pod, now))
     is_stuck = (pod.exit_code, pod.mount_failed_at, pod.unschedulable) != (None, None, None)
     return not (pod.ready or is_stuck) and now - pod.created_at < START_GRACE_S
 
@@ -319,16 +319,14 @@ def _volume(claim: ClaimFacts | None) -> str:
 
 
 def _host_away(each: Incarnation) -> str | None:
-    host = each.host
-    if host is None or host.ready or each.report is not None:
-        return None
-    return f"host {host.name} is {'not ready' if host.exists else 'gone'}"
+    host = each.host_away
+    return None if host is None or each.report is not None else f"host {host.name} is {host.state}"
 
 
-def _why(each: Incarnation | None) -> str:
+def _why(each: Incarnation | None, now: float) -> str:
     if each is None:
         return "no StatefulSet runs it"
-    words = member_problem(each, _host_away(each))
+    words = member_problem(each, now, _host_away(each))
     if each.uuid is not None and each.report is not None and each.report.uuid != each.uuid:
         return f"its disk is empty now: it answers as replica {each.report.uuid}"
     if words is None and each.report is not None and each.report.log is None:

@@ -34,8 +34,7 @@ class Unreachable:
     @property
     def text(self) -> str:
         """Text for users."""
-        state = "not ready" if self.host.exists else "gone"
-        return f"host {self.host.name} is {state}, since {_time(self.since)}"
+        return f"host {self.host.name} is {self.host.state}, since {_time(self.since)}"
 
 
 class Reachability:
@@ -51,8 +50,8 @@ class Reachability:
         return {each.incarnation.name: each for each in found if each is not None}
 
     def _unreachable(self, each: Incarnation) -> Unreachable | None:
-        host = each.host
-        if host is None or host.ready or each.report is not None or each.key in self._at.in_contact:
+        host = each.host_away
+        if host is None or each.report is not None or each.key in self._at.in_contact:
             return None
         since = self._at.now if each.unreachable_since is None else each.unreachable_since
         return Unreachable(each, host, since)

@@ -3,17 +3,18 @@
 Owns the conditions for doing so automatically: the claim belongs to this resource and cluster, has a known replica
 UUID and no mark that forbids it, no other claim or member has the same UUID, and its replica is a voter. The voters
 are those of a confirmed describe, else those in the logs of the answering replicas; without any answer only the marks
-decide, because they are written before a member is stopped. In all other cases the user decides (`claim_doubts.py`).
+decide, because they are written before a member is stopped. Of several claims of a member the newest is then used
+first: its replica is a voter, or an observer whose log names the voters and that no election counts. In all other
+cases the user decides (`claim_doubts.py`).
 
 A claim that is being deleted counts while a pod of its member uses it, because only a member with a StatefulSet can be
 called, moved and stopped. It is replaced like every member whose claim is being deleted.
 """
 
-from collections import Counter
 from functools import cached_property
 
-from quorum_operator.planner.observed import Key, LoneClaim, Marks
-from quorum_operator.planner.quorum_loss import voter_sets_of
+from quorum_operator.planner.observed import Incarnation, Key, LoneClaim, Marks
+from quorum_operator.planner.quorum_loss import START_GRACE_S, voter_sets_of
 from quorum_operator.planner.recovery import is_released, under_way
 from quorum_operator.planner.refusals import first_not_held
 from quorum_operator.planner.situation import Situation
@@ -61,31 +62,44 @@ class Rebuilding:
         voters = self.reported_voters
         if voters is not None:
             return tuple(each for each in sound if each.key in voters)
-        taken = Counter(each.node_id for each in sound)
-        taken.update(self._current_ids)
-        return tuple(each for each in sound if taken[each.node_id] == 1)
+        return tuple(each for each in sound if not self._is_preceded(each, sound))
 
-    @property
-    def _current_ids(self) -> list[int]:
-        return [each.node_id for each in self._at.current if each.failed is None]
+    def _is_preceded(self, each: LoneClaim, sound: list[LoneClaim]) -> bool:
+        """Whether a newer replica of its member has to tell the voters first."""
+        newer = (one for one in sound if one.node_id == each.node_id)
+        return any(one.number > each.number for one in newer) or bool(self._silent_newer(each))
+
+    def _silent_newer(self, each: LoneClaim) -> list[Incarnation]:
+        """Newer members of its id that may hold the voter and do not answer. One that answers has no voters in its log:
+        it was never one.
+        """
+        return [
+            one
+            for one in self._at.current
+            if one.node_id == each.node_id and one.number > each.number and one.report is None
+            if one.failed is None and one.stopped is None
+            if one.claim is not None and not one.claim.deleting
+        ]
 
     def rivalry(self, each: LoneClaim) -> str | None:
         """Why a claim to which there is no objection waits for a decision; None if it does not.
 
-        Without an answer from a replica it is unknown which claim of a member holds the voter. An older replica may be
-        a voter by its own log only, and several of those may be a majority by it.
+        If the volumes of the newer members are lost, its replica and other older ones may elect a leader that lacks what
+        was acknowledged since.
         """
-        if self.reported_voters is not None or each.node_id in self._current_ids:
+        if self.reported_voters is not None:
             return None
-        others = [one for one in self._at.seen.lone_claims if one.node_id == each.node_id]
-        names = [
-            one.claim.name
-            for one in others
-            if one.number != each.number and self.objection(one) is None
+        waited = [
+            one.name
+            for one in self._silent_newer(each)
+            if self._at.now - one.created_at >= START_GRACE_S
         ]
-        if not names:
+        if not waited:
             return None
-        return f"{', '.join(names)} may hold the voter {each.node_id} as well: give one of them up"
+        return (
+            f"{', '.join(waited)} may hold the voter {each.node_id} as well, and does not answer: bring it back, or give its "
+            "claim up"
+        )
 
     def objection(self, each: LoneClaim) -> str | None:
         """Why the claim is not used automatically."""

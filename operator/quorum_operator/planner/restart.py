@@ -14,6 +14,8 @@ from quorum_operator.planner.updates import restart_hold
 RETRY_RESTART_S = 0.5
 PERMISSION_GRACE_S = 60.0
 """Age from which a pod that may not use its volume is recreated."""
+UNREADY_GRACE_S = 60.0
+"""Time for which a pod of an older template may be not ready: longer than a start, and than most catching up takes."""
 TOKEN_GRACE_S = 150.0
 """Time for which a node may reject a changed admin token before it is restarted."""
 
@@ -121,7 +123,7 @@ def plan_down_restart(at: Situation) -> Step | None:
     it. What it runs may be the cause.
     """
     restarts = (
-        restart_of(at, each.pod, f"{each.name} runs an old image or configuration")
+        restart_of(at, each.pod, f"{each.name} {why_restarted(at, each)}")
         for each in stale_members(at)
         if each.pod is not None and _is_down(at, each)
     )
@@ -141,7 +143,7 @@ def plan_restart(at: Situation) -> Step | None:
     if not stale:
         return None
     picked = at.identity.restarting if at.identity is not None else None
-    unsettled = [other.name for other in at.current if _is_unsettled(other)]
+    unsettled = [other.name for other in at.current if _is_unsettled(at, other)]
     stale.sort(
         key=lambda each: (
             each.pod is None or each.pod.uid != picked,
@@ -158,11 +160,7 @@ def plan_restart(at: Situation) -> Step | None:
         return Wait(f"{each.name} is to restart", waiting, RETRY_RESTART_S)
     assert each.pod is not None
     token = _refuses_token(at, each)
-    reason = f"{each.name} " + (
-        "rejects the admin token, which its version reads only at start"
-        if token
-        else "runs an old image or configuration"
-    )
+    reason = f"{each.name} {why_restarted(at, each)}"
     if each.key is None or each.key not in at.voters:
         return restart_of(at, each.pod, reason)
     # Restarting a voter that is already down costs nothing and may repair it.
@@ -177,6 +175,16 @@ def plan_restart(at: Situation) -> Step | None:
     return restart_of(at, each.pod, reason)
 
 
+def why_restarted(at: Situation, each: Incarnation) -> str:
+    if _refuses_token(at, each):
+        return "rejects the admin token, which its version reads only at start"
+    wanted, pod = at.seen.templates.get(each.name), each.pod
+    same = wanted is not None and pod is not None and pod.restart_hash == wanted.restart_hash
+    if same and pod is not None and not pod.runs_other:
+        return "was made from another template, and is not ready"
+    return "runs an old image or configuration"
+
+
 def _is_down(at: Situation, each: Incarnation) -> bool:
     """Whether it serves nothing, by its kubelet and by the leader. Its restart costs nothing, and the others wait for it: what
     it runs may be the cause.
@@ -186,11 +194,17 @@ def _is_down(at: Situation, each: Incarnation) -> bool:
     return each.key not in at.in_contact
 
 
-def _is_unsettled(each: Incarnation) -> bool:
-    """Whether it should run, but its pod is missing, not ready or terminating. Its voter may still be counted as live."""
+def _is_unsettled(at: Situation, each: Incarnation) -> bool:
+    """Whether it should run, but its pod is missing, not ready or terminating. Its voter may still be counted as live.
+
+    One that has been live for long although its pod is not ready waits for its own restart: it holds up no other one.
+    """
     pod = each.pod
-    should_run = each.replicas > 0 and each.failed is None
-    return should_run and (pod is None or not pod.ready or pod.deleting)
+    if each.replicas == 0 or each.failed is not None:
+        return False
+    if pod is None or pod.deleting:
+        return True
+    return not (pod.ready or (each.key in at.live and _stays_unready(at, each)))
 
 
 def _is_stale(at: Situation, each: Incarnation) -> bool:
@@ -199,10 +213,8 @@ def _is_stale(at: Situation, each: Incarnation) -> bool:
         return False
     if not _has_template(each, wanted):
         return False  # the template is updated first; if that is refused, a restart changes nothing
-    if _refuses_token(at, each):
-        return each.replicas > 0
     other = each.pod.restart_hash != wanted.restart_hash or each.pod.runs_other
-    return each.replicas > 0 and other
+    return each.replicas > 0 and (other or _refuses_token(at, each) or _stays_unready(at, each))
 
 
 def _is_held(at: Situation, each: Incarnation) -> bool:
@@ -212,7 +224,19 @@ def _is_held(at: Situation, each: Incarnation) -> bool:
     found = at.seen.certificates
     if found is not None and each.name in found.without_revoked:
         return True
-    return restart_hold(at, each) is not None and not _refuses_token(at, each)
+    repairs = _refuses_token(at, each) or _stays_unready(at, each)
+    return restart_hold(at, each) is not None and not repairs
+
+
+def _stays_unready(at: Situation, each: Incarnation) -> bool:
+    """Whether it runs, was made from another template, and has not been ready for long. What else the templates differ in may be the
+    reason, such as a readiness probe or name resolution that another client edited before the pod was created.
+    """
+    pod = each.pod
+    if pod is None or pod.ready or not (pod.running and pod.outdated):
+        return False
+    since = max(pod.created_at, pod.not_ready_since or pod.created_at)
+    return at.now - since >= UNREADY_GRACE_S
 
 
 def _refuses_token(at: Situation, each: Incarnation) -> bool:

@@ -169,7 +169,7 @@ def _members(at: Situation) -> list[MemberStatus]:
                 pod=each.pod.name if each.pod is not None else None,
                 pvc=each.claim.name if each.claim is not None else None,
                 node=each.pod.host if each.pod is not None else None,
-                condition=member_problem(each, away.text if away is not None else None)
+                condition=member_problem(each, at.now, away.text if away is not None else None)
                 or lost_records(replica)
                 or damaged_records(replica),
                 unreachable_since=text_of(math.ceil(away.since)) if away is not None else None,

@@ -202,9 +202,7 @@ def _canary(at: Situation, record: UpdateRecord) -> Incarnation | None:
 
 def _running(at: Situation) -> Iterator[Incarnation]:
     """Members that should run."""
-    for each in at.current:
-        if each.failed is None and each.stopped is None and each.replicas > 0:
-            yield each
+    return (each for each in at.current if each.should_run)
 
 
 def _first(at: Situation) -> Incarnation | None:

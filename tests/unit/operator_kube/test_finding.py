@@ -87,6 +87,17 @@ def test_member_without_labels_is_found_by_the_last_status_or_a_full_search(how:
     assert seen.unlabelled == {(3, 1)}
 
 
+@pytest.mark.parametrize("how", EDITS[:2])
+def test_pod_of_a_stopped_member_is_found_until_it_has_ended(how: str) -> None:
+    """Without its labels its StatefulSet has let go of it, and would be deleted beside a process that runs on."""
+    api, members = three()
+    members[3][0]["spec"]["replicas"] = 0
+    edit(members[3][1], how)
+    seen = found(api, frozenset({(3, 1)}))
+    assert (3, 1) in seen.pods
+    assert [each.name for each in label_drift(OWNER, seen)] == ["q-3-1-0"]
+
+
 def test_no_read_by_name_while_all_objects_are_found_by_label() -> None:
     api, _ = three()
     found(api, frozenset(PLACES))

@@ -144,7 +144,7 @@ def test_repeatedly_exiting_process_is_shown_with_its_message(
     pod: dict[str, object], reported: str
 ) -> None:
     """Such as why a backup is not restored. That it is tried again is no news."""
-    assert member_problem(with_pod(**{"running": False, **pod})) == reported
+    assert member_problem(with_pod(**{"running": False, **pod}), NOW) == reported
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ def test_repeatedly_exiting_process_is_shown_with_its_message(
 def test_container_that_cannot_start_is_named_with_its_reason(
     pod: dict[str, object], reported: str
 ) -> None:
-    words = member_problem(with_pod(**pod))
+    words = member_problem(with_pod(**pod), NOW)
     assert words is not None
     assert words.startswith("CannotStart: ")
     assert reported in words
@@ -176,18 +176,31 @@ def test_container_that_cannot_start_is_named_with_its_reason(
 
 def test_lost_host_is_named_unless_the_process_answers() -> None:
     gone = replace(WELL, pod=None, report=None, volume=GONE)
-    assert (member_problem(gone) or "").startswith("HostDeleted: ")
-    assert member_problem(replace(WELL, volume=GONE)) is None
+    assert (member_problem(gone, NOW) or "").startswith("HostDeleted: ")
+    assert member_problem(replace(WELL, volume=GONE), NOW) is None
 
 
 def test_blocking_finalizers_are_named_with_their_objects() -> None:
     held = replace(WELL, pod=None, report=None, held_by=("a.example/hold", "b"))
-    reported = member_problem(held)
+    reported = member_problem(held, NOW)
     assert reported is not None
     assert reported.startswith("NoPod: StatefulSet/q-3-1 is being deleted")
     assert "(a.example/hold, b)" in reported
     going = with_pod(deleting=True, held_by=("a.example/hold",))
-    reported = member_problem(going)
+    reported = member_problem(going, NOW)
     assert reported is not None
     assert reported.startswith("PodTerminating: Pod/q-3-1-0 is being deleted")
-    assert member_problem(with_pod(deleting=True)) == "PodTerminating"
+
+
+@pytest.mark.parametrize(
+    ("ends_at", "held_by", "is_said"),
+    [(NOW + 20, (), False), (NOW - 59, (), False), (NOW - 60, (), True), (NOW - 60, ("x",), False)],
+)
+def test_pod_that_does_not_end_is_reported_with_the_way_out(
+    ends_at: float, held_by: tuple[str, ...], is_said: bool
+) -> None:
+    hanging = with_pod(deleting=True, ends_at=ends_at, held_by=held_by, host="h1")
+    reported = member_problem(hanging, NOW) or ""
+    assert reported.startswith("PodTerminating")
+    assert ("Restart its host h1" in reported) is is_said
+    assert ("kubectl delete pod q-3-1-0 --grace-period=0 --force" in reported) is is_said

@@ -6,7 +6,8 @@ from itertools import chain, combinations
 import pytest
 
 from quorum_operator.planner.claim_doubts import plan_adoption
-from quorum_operator.planner.observed import ForeignObject, Identity, Observation
+from quorum_operator.planner.noticed import ForeignObject
+from quorum_operator.planner.observed import Identity, Observation
 from quorum_operator.planner.plan import plan
 from quorum_operator.planner.situation import Situation
 from quorum_operator.planner.status import build_status

@@ -89,8 +89,9 @@ def successor(**changes: Any) -> Incarnation:
             successor(pod=sound_pod(3, ready=False, deleting=True, held_by=("example.com/x",))),
             False,
         ),
+        (successor(pod=sound_pod(3, ready=False, deleting=True, ends_at=NOW - 60)), False),
     ],
-    ids=["ends soon", "host away", "held back"],
+    ids=["ends soon", "host away", "held back", "hangs"],
 )
 def test_end_of_a_successor_is_awaited_only_if_it_comes(stuck: Incarnation, waits: bool) -> None:
     """The disk of member 4 is dead meanwhile."""

@@ -79,8 +79,10 @@ def test_member_that_does_not_answer_is_restarted_first_and_then_one_at_a_time()
     assert restarted(leaderless(member(1, stale=True), second, gone)) is None
     refused = replace(gone, not_made=NotMade("Forbidden", "quota"))
     assert restarted(leaderless(member(1, stale=True), second, refused)) == "q-1-1-0"
-    pinned = member(3, deleting=True, held_by=("x/y",))
-    assert restarted(leaderless(member(1, stale=True), second, pinned)) == "q-1-1-0"
+    for kept in ({"held_by": ("x/y",)}, {"ends_at": NOW - 60}):
+        for role in ("unattached", None):
+            pinned = member(3, role, deleting=True, **kept)
+            assert restarted(leaderless(member(1, stale=True), second, pinned)) == "q-1-1-0"
 
 
 def test_member_with_the_present_template_is_not_restarted() -> None:
@@ -140,12 +142,44 @@ def test_template_that_does_not_work_reaches_no_other_member() -> None:
     full = member(2, None, running=False, exit_code=ExitCode.DISK_FULL)
     assert restarted(leaderless(member(1, stale=True), full, STUCK)) == "q-3-1-0", "not its fault"
     assert restarted(leaderless(member(1), broken, STUCK)) == "q-3-1-0", "it works elsewhere"
+    step = plan(leaderless(member(1, stale=True), broken, STUCK))
+    assert isinstance(step, Wait)
+    assert "correct the spec; otherwise delete the pod of q-3-1 by hand" in step.blocked_by
+
+
+@pytest.mark.parametrize(
+    "edited",
+    [{"runs_other": True}, {"outdated": True, "not_ready_since": NOW - 60}],
+    ids=["another command", "another probe"],
+)
+@pytest.mark.parametrize("role", [None, "unattached"])
+def test_pods_that_were_made_from_edited_templates_restart_one_by_one(
+    role: str | None, edited: dict[str, object]
+) -> None:
+    """Their annotation names the program of the spec, which is not what they run."""
+    seen = leaderless(*(member(n, role, **edited) for n in (1, 2, 3)))
+    assert restarted(seen) == "q-1-1-0"
+    assert restarted(replace(seen, incarnations=(member(1), *seen.incarnations[1:]))) == "q-2-1-0"
+    broken = (member(1, None), *seen.incarnations[1:])
+    assert restarted(replace(seen, incarnations=broken)) is None, "it does not work there"
+
+
+@pytest.mark.parametrize("fault", [{"mount_failed_at": NOW - 5}, {"unusable_volume": "EIO"}])
+def test_member_with_a_bad_disk_does_not_speak_against_the_template(
+    fault: dict[str, object],
+) -> None:
+    """Without a leader its disk is not condemned either, so the others would wait for a person."""
+    dead = member(2, None, running=False, waiting_reason="ContainerCreating", **fault)
+    assert restarted(leaderless(member(1, stale=True), dead, STUCK)) == "q-3-1-0"
+    runs = replace(dead, pod=replace(sound_pod(2, ready=False), mount_failed_at=NOW - 5))
+    assert restarted(leaderless(member(1, stale=True), runs, STUCK)) is None, "it was mounted since"
 
 
 def test_no_shorter_log_is_offered_for_a_recovery_while_a_member_restarts() -> None:
     """A user who accepts it would lose records that the restarting member has."""
     for pod, is_offered in (
-        ({"deleting": True}, False),
+        ({"deleting": True, "ends_at": NOW - 59}, False),
+        ({"deleting": True, "ends_at": NOW - 60}, True),
         ({"created_at": NOW - 59}, False),
         ({"created_at": NOW - 59, "exit_code": 78}, True),
         ({"created_at": NOW - 61}, True),

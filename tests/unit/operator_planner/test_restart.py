@@ -18,6 +18,7 @@ from quorum_operator.planner.observed import (
 from quorum_operator.planner.plan import plan
 from quorum_operator.planner.situation import Situation
 from quorum_operator.planner.step import Nothing, RestartMember, UpdateMember, Wait
+from quorum_operator.planner.update_record import Revision, UpdateWanted
 from support.observed_quorum import (
     MADE_AT,
     NOW,
@@ -167,3 +168,53 @@ def test_new_member_that_serves_nothing_gets_the_corrected_configuration(fetches
     assert isinstance(step, RestartMember), step
     assert step.pod == "q-4-1-0"
     assert harm(Situation(seen), step) is None
+
+
+def _live(seen: Observation) -> Observation:
+    """All voters are live, whatever the kubelets say."""
+    voters = tuple(ReplicaView(Key(n, f"u{n}"), fetching=True, caught_up=True) for n in (1, 2, 3))
+    return replace(seen, view=view_of(voters))
+
+
+@pytest.mark.parametrize(
+    ("pod", "restarts"),
+    [
+        ({}, True),
+        ({"outdated": False}, False),
+        ({"not_ready_since": NOW - 59}, False),
+        ({"created_at": NOW - 59}, False),
+        ({"ready": True}, False),
+    ],
+)
+@pytest.mark.parametrize("live", [True, False])
+def test_member_made_from_an_edited_template_is_restarted_if_it_stays_unready(
+    pod: dict[str, object], restarts: bool, live: bool
+) -> None:
+    """Somebody edited a readiness probe or the name resolution, and deleted the pod before the template was corrected."""
+    edited = {"ready": False, "outdated": True, "not_ready_since": NOW - 60}
+    seen = observation(member(3, **{**edited, **pod}))
+    step = plan(_live(seen) if live else seen)
+    assert isinstance(step, RestartMember) is restarts
+    if isinstance(step, RestartMember):
+        assert step.pod == "q-3-1-0"
+        assert "was made from another template" in step.reason
+        assert harm(Situation(_live(seen) if live else seen), step) is None
+
+
+def test_unready_members_that_are_live_voters_restart_one_after_the_other() -> None:
+    edited = {"ready": False, "outdated": True, "not_ready_since": NOW - 60}
+    seen = _live(observation(member(3, **edited)))
+    two = replace(seen, incarnations=(member(1), member(2, **edited), member(3, **edited)))
+    step = plan(two)
+    assert isinstance(step, RestartMember)
+    assert step.pod == "q-2-1-0"
+    starting = member(2, ready=False, created_at=NOW - 5)
+    later = replace(seen, incarnations=(member(1), starting, member(3, **edited)))
+    assert isinstance(plan(later), Wait)
+
+
+def test_maintenance_window_does_not_hold_back_a_member_that_stays_unready() -> None:
+    edited = {"ready": False, "outdated": True, "not_ready_since": NOW - 60}
+    held = UpdateWanted(Revision("x", "{}"), 0, 0.0, 60.0, hold="spec.update.paused is set")
+    seen = _live(observation(member(3, **edited), update=held))
+    assert isinstance(plan(seen), RestartMember)
