@@ -50,7 +50,7 @@ from quorum_node.server.broker.authorized_operations import (
 )
 from quorum_node.server.broker.internal_topics import INTERNAL_TOPICS
 from quorum_node.server.broker.live_replicas import offline_replicas
-from quorum_node.server.broker.topic_lookup import May, on_topics
+from quorum_node.server.broker.topic_lookup import May, missing_topic, on_topics
 from quorum_node.server.broker.topic_partitions_api import describe_topic_partitions
 from quorum_node.server.listener.port import InboundRequest
 
@@ -301,9 +301,12 @@ def _asked(
     if topic is not None:
         return _described(image, topic, leaders)
     # Topics are not created automatically: that is the administrator's decision.
-    missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if by_name else ErrorCode.UNKNOWN_TOPIC_ID
     return MetadataTopic(
-        error_code=missing, name=asked.name, topic_id=asked.topic_id, partitions=()
+        error_code=missing_topic(asked.name) if by_name else ErrorCode.UNKNOWN_TOPIC_ID,
+        name=asked.name,
+        topic_id=asked.topic_id,
+        is_internal=asked.name in INTERNAL_TOPICS,
+        partitions=(),
     )
 
 
