@@ -83,6 +83,7 @@ def test_invalid_changes_are_not_forwarded(resource: AlterConfigsResource) -> No
         change(BROKER, str(ME), ("a.plugin.has.it", "x")),
         change(BROKER, str(ME), ("listeners", "PLAINTEXT://:9092")),
         change(BROKER, str(ME), ("cordoned.log.dirs", "*")),
+        change(BROKER, "", ("log.cleaner.enable", "false")),
         change(BROKER, str(ME), ("listener.name.x.ssl.keystore.location", "/a")),
         change(BROKER, str(ME), ("node.id", None), operation=DELETE),
         change(BROKER, "", ("log.cleanup.policy", "compact"), operation=APPEND),

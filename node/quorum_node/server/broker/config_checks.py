@@ -59,7 +59,6 @@ _READ_ONLY = frozenset(
         "group.min.session.timeout.ms",
         "initial.broker.registration.timeout.ms",
         "inter.broker.listener.name",
-        "log.cleaner.enable",
         "log.dir",
         "log.dir.failure.timeout.ms",
         "log.dirs",
