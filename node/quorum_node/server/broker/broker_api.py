@@ -181,7 +181,7 @@ class BrokerApi:
             case None:
                 inbound.reply_version(self._metadata.api_versions_too_new(), 0)
             case ApiVersionsRequest():
-                inbound.reply(self._metadata.api_versions())
+                inbound.reply(self._metadata.api_versions(body, inbound.request.version))
             case DescribeClusterRequest():
                 self._metadata.describe_cluster(inbound, body, rights)
             case _ if authentication.refuses(body):

@@ -4,6 +4,7 @@ Owns the translation of the image into answers, and the choice of a broker's end
 Source: the rules of a stock broker for Metadata 0 to 13; KIP-516, KIP-700, KIP-1073 (fenced brokers).
 """
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from uuid import UUID
@@ -19,6 +20,7 @@ from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.image.topics import Topic
 from quorum_node.protocol.api_versions import (
     ApiVersion,
+    ApiVersionsRequest,
     ApiVersionsResponse,
     FinalizedFeature,
     SupportedFeature,
@@ -57,6 +59,11 @@ from quorum_node.server.listener.port import InboundRequest
 _NO_LEADER = -1
 _TOPIC_IDS_SINCE = 12
 """First version in which a topic may be named by its id, and a name may be null, as in a stock broker."""
+_SOFTWARE_SINCE = 3
+"""First version of ApiVersions in which a client names its software."""
+_SOFTWARE = re.compile("[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")
+_ZERO_SINCE = 4
+"""First version of ApiVersions with features whose levels begin at 0. Older Java clients can't read one (KAFKA-17492)."""
 _MANY = 100
 """Topics or partitions from which Metadata is answered on the thread: each takes up to 10 µs."""
 
@@ -118,8 +125,10 @@ class MetadataApi:
                 return each.host, each.port, broker.rack
         return None
 
-    def api_versions(self) -> ApiVersionsResponse:
+    def api_versions(self, body: ApiVersionsRequest, version: int) -> ApiVersionsResponse:
         """The answer to ApiVersions: the APIs of this listener, and the levels of features."""
+        if version >= _SOFTWARE_SINCE and not _is_valid(body):
+            return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST, api_keys=())
         levels = self._image().features.levels
         return ApiVersionsResponse(
             error_code=0,
@@ -129,7 +138,7 @@ class MetadataApi:
                     name=name, min_version=levels.min_level, max_version=levels.max_level
                 )
                 for name, levels in ANNOUNCED.items()
-                if levels.min_level > 0 or name != KRAFT_VERSION
+                if levels.min_level > 0 or (version >= _ZERO_SINCE and name != KRAFT_VERSION)
             ),
             finalized_features_epoch=self._epoch(),
             finalized_features=tuple(
@@ -231,6 +240,12 @@ class MetadataApi:
             return describe_topic_partitions(image, live, body, rights)
 
         inbound.reply_made(description)
+
+
+def _is_valid(body: ApiVersionsRequest) -> bool:
+    """Whether the client names its software as KIP-511 requires it."""
+    named = (body.client_software_name, body.client_software_version)
+    return all(_SOFTWARE.fullmatch(each) for each in named)
 
 
 def _brokers(image: ClusterImage, listener: str) -> Iterator[tuple[int, Endpoint, bool]]:
