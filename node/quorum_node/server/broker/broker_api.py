@@ -186,12 +186,16 @@ class BrokerApi:
                 self._metadata.describe_cluster(inbound, body, rights)
             case _ if authentication.refuses(body):
                 inbound.reply(authentication.refuse(body, inbound.caller, forwarded=False))
-            case IncrementalAlterConfigsRequest() | AlterConfigsRequest():
-                inbound.in_pieces(self._alter_configs(inbound, body))
             case _:
                 if not self._groups.handle(inbound, body, rights):
                     assert inbound.request.api.key in FORWARDED, "the listener's table has no other"
-                    self._forwarding.forward(inbound, body)
+                    self._forward(inbound, body)
+
+    def _forward(self, inbound: InboundRequest, body: Message) -> None:
+        if isinstance(body, IncrementalAlterConfigsRequest | AlterConfigsRequest):
+            inbound.in_pieces(self._alter_configs(inbound, body))
+        else:
+            self._forwarding.forward(inbound, body)
 
     def _alter_configs(
         self, inbound: InboundRequest, body: config_checks.Request
@@ -200,7 +204,7 @@ class BrokerApi:
         if not refused:
             self._forwarding.forward(inbound, body)
         elif len(refused) == len(body.resources):
-            inbound.reply(config_checks.joined(body, refused, None))
+            inbound.reply_made(lambda: config_checks.joined(body, refused, None))
         else:
             part = config_checks.without(body, refused)
             self._forwarding.forward(

@@ -28,6 +28,7 @@ from quorum_node.protocol.api_versions import (
 from quorum_node.protocol.broker_apis import BROKER_APIS, FIRST_ANNOUNCED
 from quorum_node.protocol.describe import (
     ENDPOINTS_OF_BROKERS,
+    ENDPOINTS_OF_CONTROLLERS,
     NO_AUTHORIZED_OPERATIONS,
     ClusterNode,
     DescribeClusterRequest,
@@ -56,7 +57,7 @@ from quorum_node.server.broker.topic_lookup import May, missing_topic, on_topics
 from quorum_node.server.broker.topic_partitions_api import describe_topic_partitions
 from quorum_node.server.listener.port import InboundRequest
 
-_NO_LEADER = -1
+_NO_LEADER = _NO_CONTROLLER = -1
 _TOPIC_IDS_SINCE = 12
 """First version in which a topic may be named by its id, and a name may be null, as in a stock broker."""
 _SOFTWARE_SINCE = 3
@@ -162,10 +163,15 @@ class MetadataApi:
         """Answer DescribeCluster for brokers; requests for controllers have to be sent to controllers."""
         version, cluster_id = inbound.request.version, self._cluster_id()
         if version >= 1 and body.endpoint_type != ENDPOINTS_OF_BROKERS:
+            is_known = body.endpoint_type == ENDPOINTS_OF_CONTROLLERS
             inbound.reply(
                 DescribeClusterResponse(
-                    error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE,
-                    error_message="this is a listener of brokers: send the request for controllers to a controller",
+                    error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE
+                    if is_known
+                    else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
+                    error_message="this is a listener of brokers: send the request for controllers to a controller"
+                    if is_known
+                    else f"there are no endpoints of type {body.endpoint_type}",
                     cluster_id=cluster_id,
                     brokers=(),
                 )
@@ -183,7 +189,9 @@ class MetadataApi:
                 error_code=0,
                 endpoint_type=ENDPOINTS_OF_BROKERS,
                 cluster_id=cluster_id,
-                controller_id=self._broker_id,
+                controller_id=self._broker_id
+                if any(each.broker_id == self._broker_id for each in brokers)
+                else _NO_CONTROLLER,
                 brokers=brokers,
                 cluster_authorized_operations=operations_on_cluster(rights)
                 if body.include_cluster_authorized_operations
