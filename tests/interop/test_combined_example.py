@@ -42,6 +42,7 @@ class Pods:
         text = started_config(folder, f"kafka-{node_id}")
         (admin,) = free_ports(1)
         places = {"/var/lib/kafka": str(folder), "127.0.0.1:8080": f"127.0.0.1:{admin}"}
+        places["/tmp/failed"] = str(folder / "failed")
         for named, ports in ((9093, self._controllers), (9092, self.clients)):
             places[f"0.0.0.0:{named}"] = f"127.0.0.1:{ports[node_id]}"
             for other, port in ports.items():

@@ -6,23 +6,63 @@ Must not know the tests.
 from support.envtest.kube_api import Json
 from support.kind_env import kube
 from support.kind_env.kafka import KafkaBrokers, documents
+from support.kind_env.waiting import wait_for
 
+STOCK = "kafka-stock"
+_READY_TIMEOUT_S = 300.0
 _OF_TLS = frozenset({"admin", "trust"})
 
 
 class PythonKafkaBrokers(KafkaBrokers):
     """Three brokers without TLS and users, on a quorum without certificates; the tools are Kafka's."""
 
+    file = "python-brokers.yaml"
+
     def _documents(self) -> list[Json]:
         path = kube.quorums(self._quorum.namespace, self._quorum.name)
         node_image = self._cluster.api.get(path)["spec"]["image"]
-        return python_documents(self._quorum.name, node_image, self.image)
+        return python_documents(self._quorum.name, node_image, self.image, self.file)
 
     def _client_properties(self) -> str:
         return "security.protocol=PLAINTEXT\n"
 
 
-def python_documents(quorum: str, node_image: str, tools_image: str) -> list[Json]:
+class MixedKafkaBrokers(PythonKafkaBrokers):
+    """Beside them three stock brokers, in a StatefulSet of their own."""
+
+    file = "mixed-brokers.yaml"
+
+    def _documents(self) -> list[Json]:
+        found = super()._documents()
+        for document in found:
+            if document["metadata"]["name"] == STOCK:
+                document["spec"]["template"]["spec"]["containers"][0]["image"] = self.image
+        return found
+
+    def __exit__(self, *exc: object) -> None:
+        self._cluster.api.delete(kube.apps(self._quorum.namespace, "statefulsets", STOCK))
+        super().__exit__(*exc)
+
+    def wait_ready(self) -> None:
+        """Wait until every broker of both kinds accepts connections."""
+        super().wait_ready()
+        path = kube.apps(self._quorum.namespace, "statefulsets", STOCK)
+
+        def status() -> Json:
+            found: Json = self._cluster.api.get(path).get("status", {})
+            return found
+
+        wait_for(
+            "three stock brokers",
+            lambda: status().get("readyReplicas", 0) == 3,
+            timeout_s=_READY_TIMEOUT_S,
+            seen=status,
+        )
+
+
+def python_documents(
+    quorum: str, node_image: str, tools_image: str, file: str = "python-brokers.yaml"
+) -> list[Json]:
     """The example's, with this quorum and these images in them."""
     found = [
         each
@@ -32,7 +72,7 @@ def python_documents(quorum: str, node_image: str, tools_image: str) -> list[Jso
     for document in found:
         if document["kind"] == "Pod":
             _without_tls(document)
-    brokers = documents(quorum, node_image, ("python-brokers.yaml",))
+    brokers = documents(quorum, node_image, (file,))
     return [*brokers, *found]
 
 

@@ -13,7 +13,7 @@ from support.kind_env.testbed import KAFKA_IMAGE
 def test_example_uses_the_kafka_version_of_the_interop_tests() -> None:
     (version,) = re.findall(r"<kafka.version>(.+)</kafka.version>", stock_kafka.POM.read_text())
     assert f"apache/kafka:{version}" == KAFKA_IMAGE
-    for name in ("brokers.yaml", "tools.yaml"):
+    for name in ("brokers.yaml", "mixed-brokers.yaml", "tools.yaml"):
         assert (EXAMPLE / name).read_text().count(f"image: {KAFKA_IMAGE}\n") == 1
 
 

@@ -358,3 +358,17 @@ async def test_only_the_partition_that_moved_is_looked_at_again(tmp_path: Path) 
     (found_topic,) = answer.responses
     assert [each.partition_index for each in found_topic.partitions if each.records] == [1, 3]
     hosted.close()
+
+
+@pytest.mark.parametrize("version", [4, 12, 13, 18])
+async def test_unknown_isolation_level_is_refused(tmp_path: Path, version: int) -> None:
+    """A client that wants another one must not get uncommitted records."""
+    hosted = HostedReplicas(tmp_path)
+    write(hosted, "t", ME)
+    body = replace(asked(hosted, version), isolation_level=2)
+    answer = fetch(hosted, version, body=body)
+    if version >= 7:
+        assert answer.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    codes = [each.error_code for topic in answer.responses for each in topic.partitions]
+    assert codes == ([ErrorCode.UNKNOWN_SERVER_ERROR] if version < IDS_SINCE else [])
+    hosted.close()

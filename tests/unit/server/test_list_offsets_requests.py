@@ -15,6 +15,7 @@ from quorum_node.protocol.list_offsets import (
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
+from quorum_node.records.metadata import PartitionChangeRecord
 from quorum_node.server.broker.offsets_api import OffsetsApi
 from support.data_batches import data_batch
 from support.finished_search import finished
@@ -110,4 +111,49 @@ async def test_search_in_a_log_that_is_truncated_meanwhile_finds_nothing(tmp_pat
     replica.log.restart_at(2_000)
     assert finished(search) is BrokerError.NOT_LEADER_OR_FOLLOWER
     assert not replica.has_failed
+    hosted.close()
+
+
+async def test_on_a_new_leader_only_committed_records_are_found_by_time(tmp_path: Path) -> None:
+    """The high watermark lags behind the start of the epoch: its end is unknown, but not what is below it (KIP-207)."""
+    hosted = HostedReplicas(tmp_path)
+    replica = hosted.create("t", (ME, OTHER))
+    for timestamp_ms in (100, 200):
+        data = data_batch(0, timestamp_ms=timestamp_ms).data
+        assert isinstance(data, bytes)
+        assert produce(replica, data, acks=1)
+    replica.follower_fetched(
+        OTHER, hosted.cluster.epoch(OTHER), replica.core.leader_epoch, 1, -1, 0
+    )
+    assert replica.core.high_watermark == 1
+    again = PartitionChangeRecord(
+        partition_id=0, topic_id=replica.key.topic_id, leader=ME, isr=(ME, OTHER)
+    )
+    hosted.cluster.replay([again])
+    hosted.replicas.apply(hosted.cluster.image)
+    unknown = (ErrorCode.OFFSET_NOT_AVAILABLE, -1)
+    for timestamp, found in (
+        (50, (0, 0)),
+        (150, unknown),
+        (LATEST_TIMESTAMP, unknown),
+        (-3, (0, 0)),
+    ):
+        assert offset(hosted, CONSUMER, timestamp) == found
+    assert offset(hosted, CONSUMER, 150, 4) == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
+    hosted.close()
+
+
+@pytest.mark.parametrize("level", [2, -1])
+async def test_unknown_isolation_level_is_refused(tmp_path: Path, level: int) -> None:
+    hosted = HostedReplicas(tmp_path)
+    hosted.create("t")
+    requested = ListOffsetsPartition(partition_index=0, timestamp=LATEST_TIMESTAMP)
+    body = ListOffsetsRequest(
+        replica_id=CONSUMER,
+        isolation_level=level,
+        topics=(ListOffsetsTopic(name="t", partitions=(requested,)),),
+    )
+    api = OffsetsApi(hosted.replicas)
+    (topic,) = answered(api.list, LIST_OFFSETS, body).topics
+    assert topic.partitions[0].error_code == ErrorCode.UNKNOWN_SERVER_ERROR
     hosted.close()

@@ -83,3 +83,31 @@ def test_eligible_and_offline_replicas_are_described(image: ClusterImage) -> Non
     assert (found.last_known_elr, found.offline_replicas) == ((1,), (2,))
     (found,) = describe_topic_partitions(image, frozenset({2}), request).topics[0].partitions
     assert (found.leader_id, found.error_code) == (-1, ErrorCode.LEADER_NOT_AVAILABLE)
+
+
+@pytest.mark.parametrize(
+    ("names", "cursor"), [(("a", "c"), ("b", 0)), (("a",), ("a", -1)), ((), ("a", -1))]
+)
+def test_invalid_cursor_is_refused(
+    image: ClusterImage, names: tuple[str, ...], cursor: tuple[str, int]
+) -> None:
+    request = DescribeTopicPartitionsRequest(
+        topics=tuple(DescribedTopicName(name=each) for each in names),
+        cursor=PartitionCursor(topic_name=cursor[0], partition_index=cursor[1]),
+    )
+    answer = describe_topic_partitions(image, LIVE, request)
+    invalid = ErrorCode.INVALID_REQUEST
+    assert [(each.name, each.error_code) for each in answer.topics] == [(n, invalid) for n in names]
+    assert answer.next_cursor is None
+
+
+def test_a_name_that_no_topic_can_have_is_refused(image: ClusterImage) -> None:
+    names = ("a b", "__consumer_offsets")
+    requested = tuple(DescribedTopicName(name=each) for each in names)
+    answer = describe_topic_partitions(
+        image, LIVE, DescribeTopicPartitionsRequest(topics=requested)
+    )
+    assert {each.name: (each.error_code, each.is_internal) for each in answer.topics} == {
+        "a b": (ErrorCode.INVALID_TOPIC_EXCEPTION, False),
+        "__consumer_offsets": (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, True),
+    }

@@ -4,7 +4,7 @@ Owns the table of the APIs served here, and the handlers of short APIs. Requests
 forwarded to it. Does not use sockets.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from quorum_node.broker.batch import NO_PRODUCER
 from quorum_node.controller.acls import described_acls
@@ -12,11 +12,13 @@ from quorum_node.controller.authorization import UNRESTRICTED, ListedRights, Rig
 from quorum_node.controller.described_configs import describe_configs
 from quorum_node.controller.scram import described_credentials
 from quorum_node.protocol.acls import DescribeAclsRequest
+from quorum_node.protocol.alter_configs import AlterConfigsRequest
 from quorum_node.protocol.alter_replica_log_dirs import AlterReplicaLogDirsRequest
 from quorum_node.protocol.api_versions import ApiVersionsRequest
 from quorum_node.protocol.broker_apis import FORWARDED
 from quorum_node.protocol.configs import (
     DescribeConfigsRequest,
+    IncrementalAlterConfigsRequest,
 )
 from quorum_node.protocol.delete_records import DeleteRecordsRequest
 from quorum_node.protocol.describe import DescribeClusterRequest
@@ -38,7 +40,7 @@ from quorum_node.protocol.scram import DescribeUserScramCredentialsRequest
 from quorum_node.schema.schema import Message
 from quorum_node.security.acl_terms import AclOperation, AclResource
 from quorum_node.security.rights.request_authorizer import Denial
-from quorum_node.server.broker import group_rights
+from quorum_node.server.broker import config_checks, group_rights
 from quorum_node.server.broker.assigned_replicas import AssignedReplicas
 from quorum_node.server.broker.coordinator_lookup import CoordinatorLookup
 from quorum_node.server.broker.data_directories import DataDirectories
@@ -179,7 +181,7 @@ class BrokerApi:
             case None:
                 inbound.reply_version(self._metadata.api_versions_too_new(), 0)
             case ApiVersionsRequest():
-                inbound.reply(self._metadata.api_versions())
+                inbound.reply(self._metadata.api_versions(body, inbound.request.version))
             case DescribeClusterRequest():
                 self._metadata.describe_cluster(inbound, body, rights)
             case _ if authentication.refuses(body):
@@ -187,7 +189,27 @@ class BrokerApi:
             case _:
                 if not self._groups.handle(inbound, body, rights):
                     assert inbound.request.api.key in FORWARDED, "the listener's table has no other"
-                    self._forwarding.forward(inbound, body)
+                    self._forward(inbound, body)
+
+    def _forward(self, inbound: InboundRequest, body: Message) -> None:
+        if isinstance(body, IncrementalAlterConfigsRequest | AlterConfigsRequest):
+            inbound.in_pieces(self._alter_configs(inbound, body))
+        else:
+            self._forwarding.forward(inbound, body)
+
+    def _alter_configs(
+        self, inbound: InboundRequest, body: config_checks.Request
+    ) -> Iterator[None]:
+        refused = yield from config_checks.refusals(self._broker_id, body)
+        if not refused:
+            self._forwarding.forward(inbound, body)
+        elif len(refused) == len(body.resources):
+            inbound.reply_made(lambda: config_checks.joined(body, refused, None))
+        else:
+            part = config_checks.without(body, refused)
+            self._forwarding.forward(
+                inbound, part, lambda answer: config_checks.joined(body, refused, answer)
+            )
 
     def _init_producer_id(
         self, body: InitProducerIdRequest, rights: ListedRights

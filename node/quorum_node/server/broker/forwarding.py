@@ -24,6 +24,12 @@ _DEADLINE_SECONDS = 30.0
 _PAUSE_SECONDS = 0.1
 
 Refuse = Callable[[Message, ErrorCode, str], Message]
+Whole = Callable[[Message], Message]
+"""The answer to a whole request, made of the active controller's answer to a part of it."""
+
+
+def _same(answer: Message) -> Message:
+    return answer
 
 
 class Forwarding:
@@ -34,8 +40,8 @@ class Forwarding:
         self._refuse = refuse
         self._loop = asyncio.get_running_loop()
 
-    def forward(self, inbound: InboundRequest, body: Message) -> None:
-        """Reply with the active controller's answer, or with a refusal if there is none in time."""
+    def forward(self, inbound: InboundRequest, body: Message, whole: Whole = _same) -> None:
+        """Reply with the active controller's answer, or with a refusal if there is none in time. `body`: the part to forward."""
         request = inbound.request
         frame = encode_request(
             request.api, request.version, request.correlation_id, request.client_id or "", body
@@ -47,17 +53,22 @@ class Forwarding:
             request_principal=encode_principal(principal),
             client_host_address=_address(inbound.caller.host),
         )
-        self._ask(inbound, body, envelope, time.monotonic() + _DEADLINE_SECONDS)
+        self._ask(inbound, body, envelope, time.monotonic() + _DEADLINE_SECONDS, whole)
 
     def _ask(
-        self, inbound: InboundRequest, body: Message, envelope: EnvelopeRequest, deadline: float
+        self,
+        inbound: InboundRequest,
+        body: Message,
+        envelope: EnvelopeRequest,
+        deadline: float,
+        whole: Whole,
     ) -> None:
         def again() -> None:
-            self._ask(inbound, body, envelope, deadline)
+            self._ask(inbound, body, envelope, deadline, whole)
 
         def answered(outcome: Message | FailureReason) -> None:
             if isinstance(outcome, EnvelopeResponse) and outcome.error_code == ErrorCode.NONE:
-                self._pass_back(inbound, body, outcome)
+                self._pass_back(inbound, body, outcome, whole)
                 return
             moved = (
                 isinstance(outcome, EnvelopeResponse)
@@ -75,18 +86,20 @@ class Forwarding:
             text = "the active controller did not answer this request in time"
             if error and not moved:
                 text = f"the active controller refused the envelope with error {error}"
-            inbound.reply(self._refuse(body, code, text))
+            inbound.reply(whole(self._refuse(body, code, text)))
 
         self._channel.ask(ENVELOPE, envelope, answered, timeout_ms=_ATTEMPT_MS)
 
-    def _pass_back(self, inbound: InboundRequest, body: Message, outcome: EnvelopeResponse) -> None:
+    def _pass_back(
+        self, inbound: InboundRequest, body: Message, outcome: EnvelopeResponse, whole: Whole
+    ) -> None:
         request = inbound.request
         try:
             answer = decode_response(request.api, request.version, outcome.response_data or b"")
         except MalformedMessage:
             text = "the active controller's answer can't be read"
             answer = self._refuse(body, ErrorCode.UNKNOWN_SERVER_ERROR, text)
-        inbound.reply(answer)
+        inbound.reply(whole(answer))
 
 
 def _address(host: str) -> bytes:

@@ -4,6 +4,7 @@ Owns the translation of the image into answers, and the choice of a broker's end
 Source: the rules of a stock broker for Metadata 0 to 13; KIP-516, KIP-700, KIP-1073 (fenced brokers).
 """
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from uuid import UUID
@@ -19,6 +20,7 @@ from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.image.topics import Topic
 from quorum_node.protocol.api_versions import (
     ApiVersion,
+    ApiVersionsRequest,
     ApiVersionsResponse,
     FinalizedFeature,
     SupportedFeature,
@@ -26,6 +28,7 @@ from quorum_node.protocol.api_versions import (
 from quorum_node.protocol.broker_apis import BROKER_APIS, FIRST_ANNOUNCED
 from quorum_node.protocol.describe import (
     ENDPOINTS_OF_BROKERS,
+    ENDPOINTS_OF_CONTROLLERS,
     NO_AUTHORIZED_OPERATIONS,
     ClusterNode,
     DescribeClusterRequest,
@@ -50,13 +53,18 @@ from quorum_node.server.broker.authorized_operations import (
 )
 from quorum_node.server.broker.internal_topics import INTERNAL_TOPICS
 from quorum_node.server.broker.live_replicas import offline_replicas
-from quorum_node.server.broker.topic_lookup import May, on_topics
+from quorum_node.server.broker.topic_lookup import May, missing_topic, on_topics
 from quorum_node.server.broker.topic_partitions_api import describe_topic_partitions
 from quorum_node.server.listener.port import InboundRequest
 
-_NO_LEADER = -1
+_NO_LEADER = _NO_CONTROLLER = -1
 _TOPIC_IDS_SINCE = 12
 """First version in which a topic may be named by its id, and a name may be null, as in a stock broker."""
+_SOFTWARE_SINCE = 3
+"""First version of ApiVersions in which a client names its software."""
+_SOFTWARE = re.compile("[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")
+_ZERO_SINCE = 4
+"""First version of ApiVersions with features whose levels begin at 0. Older Java clients can't read one (KAFKA-17492)."""
 _MANY = 100
 """Topics or partitions from which Metadata is answered on the thread: each takes up to 10 µs."""
 
@@ -118,8 +126,10 @@ class MetadataApi:
                 return each.host, each.port, broker.rack
         return None
 
-    def api_versions(self) -> ApiVersionsResponse:
+    def api_versions(self, body: ApiVersionsRequest, version: int) -> ApiVersionsResponse:
         """The answer to ApiVersions: the APIs of this listener, and the levels of features."""
+        if version >= _SOFTWARE_SINCE and not _is_valid(body):
+            return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST, api_keys=())
         levels = self._image().features.levels
         return ApiVersionsResponse(
             error_code=0,
@@ -129,7 +139,7 @@ class MetadataApi:
                     name=name, min_version=levels.min_level, max_version=levels.max_level
                 )
                 for name, levels in ANNOUNCED.items()
-                if levels.min_level > 0 or name != KRAFT_VERSION
+                if levels.min_level > 0 or (version >= _ZERO_SINCE and name != KRAFT_VERSION)
             ),
             finalized_features_epoch=self._epoch(),
             finalized_features=tuple(
@@ -153,10 +163,15 @@ class MetadataApi:
         """Answer DescribeCluster for brokers; requests for controllers have to be sent to controllers."""
         version, cluster_id = inbound.request.version, self._cluster_id()
         if version >= 1 and body.endpoint_type != ENDPOINTS_OF_BROKERS:
+            is_known = body.endpoint_type == ENDPOINTS_OF_CONTROLLERS
             inbound.reply(
                 DescribeClusterResponse(
-                    error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE,
-                    error_message="this is a listener of brokers: send the request for controllers to a controller",
+                    error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE
+                    if is_known
+                    else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
+                    error_message="this is a listener of brokers: send the request for controllers to a controller"
+                    if is_known
+                    else f"there are no endpoints of type {body.endpoint_type}",
                     cluster_id=cluster_id,
                     brokers=(),
                 )
@@ -174,7 +189,9 @@ class MetadataApi:
                 error_code=0,
                 endpoint_type=ENDPOINTS_OF_BROKERS,
                 cluster_id=cluster_id,
-                controller_id=self._broker_id,
+                controller_id=self._broker_id
+                if any(each.broker_id == self._broker_id for each in brokers)
+                else _NO_CONTROLLER,
                 brokers=brokers,
                 cluster_authorized_operations=operations_on_cluster(rights)
                 if body.include_cluster_authorized_operations
@@ -231,6 +248,12 @@ class MetadataApi:
             return describe_topic_partitions(image, live, body, rights)
 
         inbound.reply_made(description)
+
+
+def _is_valid(body: ApiVersionsRequest) -> bool:
+    """Whether the client names its software as KIP-511 requires it."""
+    named = (body.client_software_name, body.client_software_version)
+    return all(_SOFTWARE.fullmatch(each) for each in named)
 
 
 def _brokers(image: ClusterImage, listener: str) -> Iterator[tuple[int, Endpoint, bool]]:
@@ -301,9 +324,12 @@ def _asked(
     if topic is not None:
         return _described(image, topic, leaders)
     # Topics are not created automatically: that is the administrator's decision.
-    missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if by_name else ErrorCode.UNKNOWN_TOPIC_ID
     return MetadataTopic(
-        error_code=missing, name=asked.name, topic_id=asked.topic_id, partitions=()
+        error_code=missing_topic(asked.name) if by_name else ErrorCode.UNKNOWN_TOPIC_ID,
+        name=asked.name,
+        topic_id=asked.topic_id,
+        is_internal=asked.name in INTERNAL_TOPICS,
+        partitions=(),
     )
 
 

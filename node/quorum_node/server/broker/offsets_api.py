@@ -39,7 +39,7 @@ from quorum_node.server.listener.port import InboundRequest
 
 _CONSUMER, _DEBUGGING = -1, -2
 """Replica ids. A debugging consumer gets offsets like a replica, and also from followers."""
-_READ_COMMITTED = 1
+_READ_UNCOMMITTED, _READ_COMMITTED = 0, 1
 _NONE_KNOWN = -1
 _BEFORE_OFFSET_NOT_AVAILABLE = 5
 _SPECIAL_SINCE = {
@@ -68,6 +68,7 @@ class OffsetsApi:
         only_leader = body.replica_id != _DEBUGGING
         version = inbound.request.version
         is_committed = body.isolation_level == _READ_COMMITTED
+        is_wrong = body.isolation_level not in (_READ_UNCOMMITTED, _READ_COMMITTED)
         counts: Counter[tuple[str, int]] = Counter()
         for topic in body.topics:
             yield
@@ -88,6 +89,7 @@ class OffsetsApi:
                     version=version,
                     is_committed=is_committed,
                     is_repeated=counts[topic.name, each.partition_index] > 1,
+                    is_wrong=is_wrong,
                 )
                 found.append((yield from one))
                 yield
@@ -105,11 +107,15 @@ class OffsetsApi:
         version: int,
         is_committed: bool,
         is_repeated: bool,
+        is_wrong: bool,
     ) -> Generator[None, None, ListOffsetsPartitionResponse]:
         replica = self._leader(
             name, asked.partition_index, asked.current_leader_epoch, may, only_leader=only_leader
         )
-        if is_repeated and replica != ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+        if is_wrong and replica != ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+            # An isolation level that does not exist; a stock broker does not expect it, either.
+            replica = ErrorCode.UNKNOWN_SERVER_ERROR
+        elif is_repeated and replica != ErrorCode.TOPIC_AUTHORIZATION_FAILED:
             # Each search reads the disk: repeated partitions in a small request could block the loop for minutes.
             replica = ErrorCode.INVALID_REQUEST
         elif replica != ErrorCode.TOPIC_AUTHORIZATION_FAILED and _is_unknown(
@@ -151,9 +157,14 @@ class OffsetsApi:
             return core.start_offset, _NONE_KNOWN, _epoch_at(replica, core.start_offset)
         if timestamp in (LATEST_TIERED_TIMESTAMP, EARLIEST_PENDING_UPLOAD):
             return _NONE_KNOWN, _NONE_KNOWN, NO_EPOCH
+        unknown = BrokerError.NONE
         latest = core.end_offset if is_replica else core.latest_offset()
         if isinstance(latest, BrokerError):
-            return code_of(latest)
+            # On a new leader the end is not known yet. What is committed already can be searched (KIP-207).
+            if latest is not BrokerError.OFFSET_NOT_AVAILABLE or timestamp == LATEST_TIMESTAMP:
+                return code_of(latest)
+            unknown = latest
+            latest = core.high_watermark
         if is_committed and not is_replica:
             latest = min(latest, replica.last_stable_offset)
         if timestamp == LATEST_TIMESTAMP:
@@ -164,6 +175,8 @@ class OffsetsApi:
             found = yield from replica.offset_at(timestamp, latest)
         if isinstance(found, BrokerError):
             return code_of(found)
+        if found is None and unknown is not BrokerError.NONE:
+            return code_of(unknown)
         if found is None:
             return _NONE_KNOWN, _NONE_KNOWN, NO_EPOCH
         return found.offset, found.timestamp_ms, _epoch_at(replica, found.offset)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from quorum_node.controller.authorization import UNRESTRICTED, Rights
+from quorum_node.controller.topic_names import name_fault
 from quorum_node.image.partition import Partition
 from quorum_node.image.topics import Topic
 from quorum_node.protocol.errors import ErrorCode
@@ -29,6 +30,14 @@ def on_topics(rights: Rights, operation: AclOperation) -> May:
     if rights is UNRESTRICTED:
         return anything
     return lambda name: rights.allows(operation, AclResource.TOPIC, name)
+
+
+def missing_topic(name: str | None) -> ErrorCode:
+    """The error in descriptions of a topic that does not exist. With INVALID_TOPIC_EXCEPTION a producer fails at once: it would wait for
+    a topic that is about to be created."""
+    if name_fault(name or "") is not None:
+        return ErrorCode.INVALID_TOPIC_EXCEPTION
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 @dataclass(frozen=True, slots=True)

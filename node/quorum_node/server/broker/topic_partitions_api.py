@@ -28,7 +28,7 @@ from quorum_node.protocol.errors import ErrorCode
 from quorum_node.server.broker.authorized_operations import authorized_operations
 from quorum_node.server.broker.internal_topics import INTERNAL_TOPICS
 from quorum_node.server.broker.live_replicas import offline_replicas
-from quorum_node.server.broker.topic_lookup import on_topics
+from quorum_node.server.broker.topic_lookup import missing_topic, on_topics
 
 MOST_PARTITIONS = 2000
 """Maximum number of partitions in one answer; the default of a stock broker's `max.request.partition.size.limit`."""
@@ -49,7 +49,10 @@ def describe_topic_partitions(
 
     limit = min(max(body.response_partition_limit, 1), MOST_PARTITIONS)
     cursor = body.cursor
-    start = ("", 0) if cursor is None else (cursor.topic_name, max(cursor.partition_index, 0))
+    if cursor is not None and not _is_valid(cursor, body):
+        invalid = dict.fromkeys(each.name for each in body.topics)
+        return _answer([_refused(each, ErrorCode.INVALID_REQUEST) for each in invalid], None)
+    start = ("", 0) if cursor is None else (cursor.topic_name, cursor.partition_index)
     topics: list[DescribedTopic] = []
     for name, topic in _asked(image, body):
         if name < start[0]:
@@ -59,7 +62,7 @@ def describe_topic_partitions(
                 topics.append(_refused(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
             continue
         if topic is None:
-            topics.append(_refused(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, operations(name)))
+            topics.append(_refused(name, missing_topic(name), operations(name)))
             continue
         numbers = sorted(topic.partitions)
         if name == start[0]:
@@ -72,6 +75,11 @@ def describe_topic_partitions(
             return _answer(topics, PartitionCursor(topic_name=name, partition_index=left))
         limit -= len(numbers)
     return _answer(topics, None)
+
+
+def _is_valid(cursor: PartitionCursor, body: DescribeTopicPartitionsRequest) -> bool:
+    is_named = not body.topics or any(each.name == cursor.topic_name for each in body.topics)
+    return is_named and cursor.partition_index >= 0
 
 
 def _asked(
@@ -95,7 +103,11 @@ def _refused(
     name: str, error: ErrorCode, operations: int = NO_AUTHORIZED_OPERATIONS
 ) -> DescribedTopic:
     return DescribedTopic(
-        error_code=error, name=name, partitions=(), topic_authorized_operations=operations
+        error_code=error,
+        name=name,
+        is_internal=error != ErrorCode.TOPIC_AUTHORIZATION_FAILED and name in INTERNAL_TOPICS,
+        partitions=(),
+        topic_authorized_operations=operations,
     )
 
 
