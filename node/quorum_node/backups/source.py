@@ -6,7 +6,7 @@ has to judge what would be lost.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -20,7 +20,6 @@ from quorum_node.backups.manifest import (
     Manifest,
     read_manifest,
 )
-from quorum_node.backups.raised_epochs import CHECKPOINT_NAME, raised_epochs
 from quorum_node.backups.retention import age_order
 from quorum_node.storage.errors import StorageFailure, WrongDirectory
 from quorum_node.storage.failure_latch import FAILURE_MARK
@@ -32,12 +31,11 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """`manifest`: of a backup; None for a replica's directory. `added_records`: see `RaisedEpochs`."""
+    """`manifest`: of a backup; None for a replica's directory."""
 
     files: BackupFiles
     cluster_id: str
     manifest: Manifest | None = None
-    added_records: int = 0
 
     @property
     def place(self) -> str:
@@ -46,36 +44,25 @@ class Source:
 
     @property
     def end_offset(self) -> int | None:
-        """Expected end offset of a backup, with the added records."""
-        return None if self.manifest is None else self.manifest.end_offset + self.added_records
+        """Expected end offset of a backup, exclusive; None for a replica's directory."""
+        return None if self.manifest is None else self.manifest.end_offset
 
     @property
     def entries(self) -> dict[str, FileEntry]:
-        """Expected sizes and checksums of a backup's files, by name; without what adding records changes."""
-        if self.manifest is None:
-            return {}
-        changed = (CHECKPOINT_NAME,) if self.added_records else ()
-        return {each.name: each for each in self.manifest.files if each.name not in changed}
+        """Expected sizes and checksums of a backup's files, by name; empty for a replica's directory."""
+        return {} if self.manifest is None else {each.name: each for each in self.manifest.files}
 
 
 def find_source(path: Path, cluster_id: str) -> Source:
-    """The source of this cluster at that path, with raised leader epochs of its partitions. Raises BackupError."""
+    """The source of this cluster at that path. Raises BackupError."""
     try:
         if (path / FILE_NAME).exists():
-            return raised(of_cluster(_backup(path), cluster_id))
+            return of_cluster(_backup(path), cluster_id)
         if (path / META_FILE).exists():
-            return raised(of_cluster(_replica(path), cluster_id), path)
-        return raised(_newest_in(path, cluster_id))
+            return of_cluster(_replica(path), cluster_id)
+        return _newest_in(path, cluster_id)
     except OSError as error:  # `exists` raises it if the directory may not be searched
         raise BackupError(f"{path} can't be read: {error.strerror}") from None
-
-
-def raised(source: Source, replica: Path | None = None) -> Source:
-    """The source with raised leader epochs of its partitions. `replica`: its directory, if it is no backup. Raises BackupError."""
-    files = raised_epochs(source.files, source.entries, replica)
-    if files is None:
-        return source
-    return replace(source, files=files, added_records=files.added_records)
 
 
 def _newest_in(path: Path, cluster_id: str) -> Source:

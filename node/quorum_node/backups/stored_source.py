@@ -3,25 +3,22 @@
 from quorum_node.backups.manifest import FILE_NAME, BackupError, Manifest, is_backup_name
 from quorum_node.backups.object_address import ObjectAddress
 from quorum_node.backups.object_store import ObjectStore
-from quorum_node.backups.source import Source, newest_of, of_cluster, raised
+from quorum_node.backups.source import Source, newest_of, of_cluster
 from quorum_node.backups.stored_backups import StoredBackups
 
 _MOST_FOLDERS = 100
 
 
 def find_stored_source(store: ObjectStore, address: ObjectAddress, cluster_id: str) -> Source:
-    """The source of this cluster at that address, with raised leader epochs of its partitions. Its files are checked when they are read.
-
-    Raises BackupError.
-    """
+    """The source of this cluster at that address. Its files are checked when they are read. Raises BackupError."""
     single = stored_backup(store, address)
     if single is not None:
-        return raised(of_cluster(single, cluster_id))
+        return of_cluster(single, cluster_id)
     found = _backups_in(store, address)
     told = [(each, each[1], each[2]) for each in found]
     backups, name, manifest = newest_of(told, cluster_id, str(address))
     assert isinstance(manifest, Manifest)
-    return raised(Source(backups.files(name, manifest.files), manifest.cluster_id, manifest))
+    return Source(backups.files(name, manifest.files), manifest.cluster_id, manifest)
 
 
 def stored_backup(store: ObjectStore, address: ObjectAddress) -> Source | None:
