@@ -53,15 +53,22 @@ class Reporter:
             if times == 1:
                 refusals = "; ".join(f"{each.subject}: {each.reason}" for each in outcome.refused)
                 message = f"{step.reason} — {refusals} — {outcome.message}"
-                await self._post(owner, "Warning", type(step).__name__, message)
+                await self.post(owner, "Warning", type(step).__name__, message)
         elif times <= REPORTED_TIMES:
             kind = "Warning" if isinstance(step, LatchFailure) else "Normal"
             message = step.reason + (f" — {outcome.message}" if outcome.message else "")
-            await self._post(owner, kind, type(step).__name__, message)
+            await self.post(owner, kind, type(step).__name__, message)
 
     async def post(self, owner: Owner, kind: str, reason: str, message: str) -> None:
         """Post an event; a failure is logged."""
-        await self._post(owner, kind, reason, message)
+        try:
+            async with asyncio.timeout(POST_S):
+                await post_event(
+                    self._api, owner, kind=kind, reason=reason, message=message, at=self._clock()
+                )
+        except (ApiError, TimeoutError) as error:
+            error_text = str(error) or type(error).__name__
+            _log.warning("event not posted", quorum=owner.name, error=error_text)
 
     async def write(
         self,
@@ -75,7 +82,7 @@ class Reporter:
         event: it must not delay the steps.
         """
         found = [each for each in news(status, earlier) if self._is_new(owner, each)]
-        events = [self._post(owner, each.kind, each.reason, each.message) for each in found]
+        events = [self.post(owner, each.kind, each.reason, each.message) for each in found]
         written, *_ = await asyncio.gather(
             self._write_status(path, resource, status, earlier, owner), *events
         )
@@ -113,17 +120,7 @@ class Reporter:
             self._told.setdefault(owner.uid, set()).add(_key(event))
         else:
             return
-        await self._post(owner, event.kind, event.reason, event.message)
-
-    async def _post(self, owner: Owner, kind: str, reason: str, message: str) -> None:
-        try:
-            async with asyncio.timeout(POST_S):
-                await post_event(
-                    self._api, owner, kind=kind, reason=reason, message=message, at=self._clock()
-                )
-        except (ApiError, TimeoutError) as error:
-            error_text = str(error) or type(error).__name__
-            _log.warning("event not posted", quorum=owner.name, error=error_text)
+        await self.post(owner, event.kind, event.reason, event.message)
 
     async def _write_status(
         self,
@@ -158,7 +155,7 @@ class Reporter:
             rejected = News("Warning", STATUS_REFUSED, f"the status is outdated: {error.message}")
             if self._is_new(owner, rejected):
                 self._told.setdefault(owner.uid, set()).add(_key(rejected))
-                await self._post(owner, rejected.kind, rejected.reason, rejected.message)
+                await self.post(owner, rejected.kind, rejected.reason, rejected.message)
             return False
         return True
 
