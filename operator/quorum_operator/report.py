@@ -42,7 +42,7 @@ class Reporter:
 
     def __init__(self, api: KubeApi, metrics: Metrics, clock: Callable[[], float]) -> None:
         self._api, self._metrics, self._clock = api, metrics, clock
-        self._told: dict[str, set[tuple[str, str]]] = {}
+        self._posted: dict[str, set[tuple[str, str]]] = {}
         """Reason and message of the events about a resource (by UID) whose status can't be written. Each is posted once,
         although it remains news compared with the last status.
         """
@@ -87,12 +87,12 @@ class Reporter:
             self._write_status(path, resource, status, earlier, owner), *events
         )
         if written:
-            self._told.pop(owner.uid, None)
+            self._posted.pop(owner.uid, None)
         else:
-            self._told.setdefault(owner.uid, set()).update(map(_key, found))
+            self._posted.setdefault(owner.uid, set()).update(map(_key, found))
 
     def _is_new(self, owner: Owner, news_item: News) -> bool:
-        return _key(news_item) not in self._told.get(owner.uid, ())
+        return _key(news_item) not in self._posted.get(owner.uid, ())
 
     async def hold(self, path: str, resource: Object, finding: Finding) -> None:
         """Set one condition if no status can be computed; the rest of the status is kept.
@@ -115,9 +115,9 @@ class Reporter:
         owner = Owner(meta["name"], meta["namespace"], meta["uid"])
         event = News("Warning", condition.reason, condition.message)
         if await self._patch(path, resource, {"conditions": body}, owner):
-            self._told.pop(owner.uid, None)
+            self._posted.pop(owner.uid, None)
         elif self._is_new(owner, event):
-            self._told.setdefault(owner.uid, set()).add(_key(event))
+            self._posted.setdefault(owner.uid, set()).add(_key(event))
         else:
             return
         await self.post(owner, event.kind, event.reason, event.message)
@@ -154,7 +154,7 @@ class Reporter:
             _log.warning("status rejected", quorum=owner.name, error=str(error))
             rejected = News("Warning", STATUS_REFUSED, f"the status is outdated: {error.message}")
             if self._is_new(owner, rejected):
-                self._told.setdefault(owner.uid, set()).add(_key(rejected))
+                self._posted.setdefault(owner.uid, set()).add(_key(rejected))
                 await self.post(owner, rejected.kind, rejected.reason, rejected.message)
             return False
         return True

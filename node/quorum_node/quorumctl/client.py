@@ -272,12 +272,12 @@ def _most_helpful(failures: list[CommandFailed]) -> CommandFailed:
         return failures[-1]
     if not answered:
         return CommandFailed(f"none of {silent} nodes answers; {failures[-1]}")
-    told = answered[-1]
+    shown = answered[-1]
     return CommandFailed(
-        f"{told}; {silent} of {len(failures)} nodes do not answer. What the others know is in"
+        f"{shown}; {silent} of {len(failures)} nodes do not answer. What the others know is in"
         " 'quorumctl describe --unconfirmed'",
-        told.code,
-        told.leader_url,
+        shown.code,
+        shown.leader_url,
     )
 
 
