@@ -11,7 +11,7 @@ from quorum_operator.planner.observed import Incarnation, Key
 from quorum_operator.planner.recovery import under_way
 from quorum_operator.planner.refusals import first_not_held
 from quorum_operator.planner.situation import FENCED, Situation
-from quorum_operator.planner.step import RecordReplicaUuid, StartMember, Step, Target
+from quorum_operator.planner.step import RecordReplicaUuid, StartMember, Step, target_of
 
 
 def plan_edited_notes(at: Situation) -> Step | None:
@@ -23,10 +23,10 @@ def _correction(at: Situation, each: Incarnation) -> Step | None:
     uuid = true_replica(at, each)
     if uuid is not None:
         reason = f"{each.name} is annotated as replica {each.uuid}, but its voter is replica {uuid}"
-        return RecordReplicaUuid(_target(each), uuid, reason)
+        return RecordReplicaUuid(target_of(each), uuid, reason)
     if _runs_as_voter(at, each):
         reason = f"{each.name} is annotated as stopped ({each.stopped}), but is a voter"
-        return StartMember(_target(each), reason)
+        return StartMember(target_of(each), reason)
     return None
 
 
@@ -76,7 +76,3 @@ def _runs_as_voter(at: Situation, each: Incarnation) -> bool:
     # A recovery writes its mark together with the stop, too. Here the leader hears the voter.
     fenced = each.stopped.startswith(FENCED)
     return not fenced or (each.key in at.in_contact and under_way(at) is None)
-
-
-def _target(each: Incarnation) -> Target:
-    return Target(each.name, each.uid, each.resource_version)

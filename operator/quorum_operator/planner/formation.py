@@ -16,8 +16,8 @@ from quorum_operator.planner.step import (
     CreateMember,
     ScaleToZero,
     Step,
-    Target,
     Wait,
+    target_of,
 )
 
 RETRY_FORMING_S = 0.3
@@ -58,8 +58,9 @@ def plan_new_formation(at: Situation) -> Step | None:
         # Their formation was abandoned before any write was acknowledged: stop them, keep the
         # claims.
         if each.formation < identity.index and each.replicas > 0 and _never_formed(at, each):
-            target = Target(each.name, each.uid, each.resource_version)
-            return ScaleToZero(target, "formation given up", f"{each.name} belongs to no quorum")
+            return ScaleToZero(
+                target_of(each), "formation given up", f"{each.name} belongs to no quorum"
+            )
     if identity.formed or at.view is not None or not _founder_lost(at):
         return None
     if any(each.report is not None and each.report.formed for each in at.current):

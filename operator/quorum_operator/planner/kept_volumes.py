@@ -11,7 +11,7 @@ StatefulSet controller sets this owner only while there is a pod, so the operato
 from quorum_operator.desired.names import RETENTION_FIELD
 from quorum_operator.planner.observed import Incarnation
 from quorum_operator.planner.situation import FENCED, Situation
-from quorum_operator.planner.step import DeleteIncarnation, DiscardVolume, Step, Target
+from quorum_operator.planner.step import DeleteIncarnation, DiscardVolume, Step, target_of
 from quorum_operator.planner.times import text_of
 from quorum_operator.status_crd import KeptVolumeStatus
 
@@ -33,11 +33,12 @@ def plan_discard(at: Situation) -> Step | None:
             continue
         if each.key in at.voters or each.key in at.in_contact:
             continue
-        target = Target(each.name, each.uid, each.resource_version)
         why = f"{each.name} failed at {text_of(_failed_at(each))}, longer ago than spec.storage.keepFailedFor"
         if each.claim is not None and each.uid not in each.claim.owners:
-            return DiscardVolume(target, f"{why}: its claim will be deleted")
-        return DeleteIncarnation(target, f"{why}: the StatefulSet and its claim are deleted")
+            return DiscardVolume(target_of(each), f"{why}: its claim will be deleted")
+        return DeleteIncarnation(
+            target_of(each), f"{why}: the StatefulSet and its claim are deleted"
+        )
     return None
 
 

@@ -49,9 +49,9 @@ from quorum_operator.planner.step import (
     ScaleToZero,
     StartMember,
     Step,
-    Target,
     UpdateMember,
     Wait,
+    target_of,
 )
 from quorum_operator.planner.suspicion import lasting, plan_suspicion
 from quorum_operator.planner.tls_migration import plan_next_stage, plan_way_back
@@ -122,11 +122,6 @@ def _until_next_attempt(seen: Observation, step: Step) -> Step:
     return step
 
 
-def target(incarnation: Incarnation) -> Target:
-    """The precondition of every write to a StatefulSet."""
-    return Target(incarnation.name, incarnation.uid, incarnation.resource_version)
-
-
 def _deleting(at: Situation) -> Step | None:
     if not at.seen.deleting:
         return None
@@ -147,7 +142,7 @@ def _latch(at: Situation) -> Step | None:
         if sign is None:
             return None
         reason = f"{each.name}: {sign.reason} ({sign.evidence})"
-        return LatchFailure(target(each), evidence.latch(sign, at.now), reason)
+        return LatchFailure(target_of(each), evidence.latch(sign, at.now), reason)
 
     return first_not_held(at.seen, map(latch, at.seen.incarnations))
 
@@ -249,10 +244,10 @@ def _restore_notes(at: Situation) -> Step | None:
                     None  # Only its claim is marked, and the mark is wrong: it is revoked instead.
                 )
             reason = f"{each.name}: its claim is marked failed ({each.failed.reason})"
-            return LatchFailure(target(each), each.failed, reason)
+            return LatchFailure(target_of(each), each.failed, reason)
         if "uuid" in each.notes_lost and each.uuid is not None:
             reason = f"{each.name}: its claim is annotated with replica {each.uuid}"
-            return RecordReplicaUuid(target(each), each.uuid, reason)
+            return RecordReplicaUuid(target_of(each), each.uuid, reason)
         return None
 
     return first_not_held(at.seen, map(restore, at.seen.incarnations))
@@ -266,7 +261,7 @@ def _record_uuid(at: Situation) -> Step | None:
         twins = (other for other in at.seen.incarnations if other.node_id == each.node_id)
         if any(other.uuid == uuid for other in twins):
             return None  # an answer from another pod's address
-        return RecordReplicaUuid(target(each), uuid, f"{each.name} is replica {uuid}")
+        return RecordReplicaUuid(target_of(each), uuid, f"{each.name} is replica {uuid}")
 
     return first_not_held(at.seen, map(record, at.current))
 
@@ -276,13 +271,15 @@ def _start(at: Situation) -> Step | None:
         if each.failed is not None or each.replicas == 1:
             return None
         if each.replicas > 1 and each.stopped is None:
-            return StartMember(target(each), f"{each.name} has {each.replicas} replicas, not one")
+            return StartMember(
+                target_of(each), f"{each.name} has {each.replicas} replicas, not one"
+            )
         voter = each.key in at.voters
         # A member stopped by a recovery that was abandoned is usable again.
         fenced = each.stopped is not None and each.stopped.startswith(FENCED)
         idle = may_start_again(at, each) if fenced else each.stopped is None or voter
         wanted = each.replicas == 0 and idle
-        return StartMember(target(each), f"{each.name} should run") if wanted else None
+        return StartMember(target_of(each), f"{each.name} should run") if wanted else None
 
     return first_not_held(at.seen, map(start, at.current))
 
@@ -296,7 +293,7 @@ def _expand(at: Situation) -> Step | None:
         if at.seen.invalid is not None or not grows or each.claim is None:
             return None
         reason = f"the claim of {each.name} is expanded from {each.storage.size} to {wanted.size}"
-        return ExpandVolume(target(each), each.claim.name, each.claim.uid, wanted, reason)
+        return ExpandVolume(target_of(each), each.claim.name, each.claim.uid, wanted, reason)
 
     return first_not_held(at.seen, map(expand, at.current))
 
@@ -313,7 +310,7 @@ def _stop_failed(at: Situation) -> Step | None:
         doubtful = why in evidence.CIRCUMSTANCES and not at.seen.wanted.repair_enabled
         if each.key in at.voters and (doubtful or each.key in at.in_contact):
             return None
-        return ScaleToZero(target(each), why, f"{each.name} failed ({why}); its volume is kept")
+        return ScaleToZero(target_of(each), why, f"{each.name} failed ({why}); its volume is kept")
 
     return None if at.view is None else first_not_held(at.seen, map(stop, at.current))
 
@@ -349,7 +346,7 @@ def _update_of(at: Situation, each: Incarnation) -> Step | None:
     old = each.template_hash != wanted.template_hash
     reason = "out of date" if old else f"changed by another client: {each.drift}"
     return UpdateMember(
-        each.node_id, each.number, target(each), f"the template of {each.name} is {reason}"
+        each.node_id, each.number, target_of(each), f"the template of {each.name} is {reason}"
     )
 
 
@@ -380,12 +377,12 @@ def _leftovers(at: Situation) -> Step | None:
     if view is None or view.pending_change or not view.voters_committed:
         return None
     stops = [
-        ScaleToZero(target(each), "left", f"{each.name} is no longer a member")
+        ScaleToZero(target_of(each), "left", f"{each.name} is no longer a member")
         for each in at.leftovers
         if each.replicas > 0
     ]
     deletions = [
-        DeleteIncarnation(target(each), f"{each.name} was removed and has stopped")
+        DeleteIncarnation(target_of(each), f"{each.name} was removed and has stopped")
         for each in at.leftovers
         if each.replicas == 0 and each.stopped is not None and each.pod is None
         if not each.held_by  # It is being deleted already, and waits for finalizers.

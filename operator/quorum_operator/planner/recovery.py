@@ -32,9 +32,9 @@ from quorum_operator.planner.step import (
     RecordReplicaUuid,
     ScaleToZero,
     Step,
-    Target,
     UpdateMember,
     Wait,
+    target_of,
 )
 
 RETRY_DELETED_S = 0.5
@@ -66,7 +66,7 @@ def _adopt(at: Situation) -> Step | None:
             continue
         if report.uuid == each.recovered_uuid != each.uuid:
             reason = f"{each.name} is the sole voter now, as replica {report.uuid}"
-            return RecordReplicaUuid(_target(each), report.uuid, reason)
+            return RecordReplicaUuid(target_of(each), report.uuid, reason)
     return None
 
 
@@ -78,7 +78,7 @@ def _seal(at: Situation) -> Step | None:
             if each.failed is None and each.stopped == fence_text(done):
                 evidence = f"the quorum was recovered from {done.name}"
                 latch = FailureLatch(FENCED, evidence, at.now, at.now)
-                return LatchFailure(_target(each), latch, f"{each.name}: {FENCED} ({evidence})")
+                return LatchFailure(target_of(each), latch, f"{each.name}: {FENCED} ({evidence})")
     return None
 
 
@@ -125,7 +125,9 @@ def is_released(at: Situation, marks: Marks) -> bool:
 def _stop(survivor: Incarnation) -> Step | None:
     """Stop the survivor, whose disk failed during the recovery."""
     if survivor.replicas > 0:
-        return ScaleToZero(_target(survivor), FENCED, f"{survivor.name} failed during its recovery")
+        return ScaleToZero(
+            target_of(survivor), FENCED, f"{survivor.name} failed during its recovery"
+        )
     if survivor.pod is not None:
         return Wait(
             "the other members start again", f"{survivor.pod.name} must be gone", RETRY_DELETED_S
@@ -156,7 +158,7 @@ def _begin(at: Situation) -> Step | None:
         f"confirmed: the quorum is recovered from {each.name}; records committed beyond offset {confirmed.end_offset} are "
         "lost"
     )
-    return BeginRecovery(_target(each), text, reason)
+    return BeginRecovery(target_of(each), text, reason)
 
 
 def is_accepted(at: Situation, survivor: Incarnation) -> bool:
@@ -178,7 +180,9 @@ def _give_up(at: Situation, survivor: Incarnation) -> Step | None:
         reason = "spec.recovery was removed or changed"
     else:
         return None
-    return GiveUpRecovery(_target(survivor), str(recovery), f"the recovery is cancelled: {reason}")
+    return GiveUpRecovery(
+        target_of(survivor), str(recovery), f"the recovery is cancelled: {reason}"
+    )
 
 
 def _acceptance_of(node_id: int, survivor: Survivor) -> Confirmation:
@@ -201,7 +205,7 @@ def _fence(at: Situation, survivor: Incarnation) -> Step | None:
     for each in others:
         if each.replicas > 0:
             reason = f"{each.name} must not come back: the quorum is recovered from {survivor.name}"
-            return ScaleToZero(_target(each), fence_text(survivor), reason)
+            return ScaleToZero(target_of(each), fence_text(survivor), reason)
     there = [each.pod for each in others if each.pod is not None]
     if not there:
         return None
@@ -226,7 +230,7 @@ def _with_its_template(at: Situation, survivor: Incarnation, what: str) -> Step 
     wanted, pod = at.seen.templates.get(survivor.name), survivor.pod
     reason = f"{survivor.name} {what}"
     if wanted is not None and survivor.template_hash != wanted.template_hash:
-        return UpdateMember(survivor.node_id, survivor.number, _target(survivor), reason)
+        return UpdateMember(survivor.node_id, survivor.number, target_of(survivor), reason)
     if pod is None or pod.deleting or wanted is None:
         return Wait(reason, "its pod is restarting", RETRY_SURVIVOR_S)
     return None if pod.restart_hash == wanted.restart_hash else restart_of(at, pod, reason)
@@ -236,7 +240,3 @@ def _process_of(survivor: Incarnation) -> str:
     pod = survivor.pod
     message = None if pod is None else pod.exit_message or pod.waiting_reason
     return message or "its process is starting"
-
-
-def _target(each: Incarnation) -> Target:
-    return Target(each.name, each.uid, each.resource_version)

@@ -10,6 +10,7 @@ from quorum_operator.planner.formation_defaults import Defaults
 from quorum_operator.planner.observed import (
     FailureLatch,
     Founding,
+    Incarnation,
     Key,
     LabelDrift,
     LoneClaim,
@@ -26,6 +27,11 @@ class Target:
     name: str
     uid: str
     resource_version: str
+
+
+def target_of(incarnation: Incarnation) -> Target:
+    """The StatefulSet of an incarnation: the precondition of every write to it."""
+    return Target(incarnation.name, incarnation.uid, incarnation.resource_version)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ again and the successor is removed.
 from quorum_operator.planner import evidence
 from quorum_operator.planner.observed import Incarnation
 from quorum_operator.planner.situation import Situation
-from quorum_operator.planner.step import ScaleToZero, Step, Target, Unlatch, Wait
+from quorum_operator.planner.step import ScaleToZero, Step, Unlatch, Wait, target_of
 
 RETRY_DELETED_S = 0.5
 
@@ -26,14 +26,14 @@ def plan_unlatching(at: Situation) -> Step | None:
         for successor in successors(at, each):
             if successor.replicas > 0:
                 reason = f"{successor.name} is no longer needed: {why}"
-                return ScaleToZero(_target(successor), "not needed", reason)
+                return ScaleToZero(target_of(successor), "not needed", reason)
             if successor.pod is not None:
                 reason = f"the failure mark of {each.name} is removed: {why}"
                 return Wait(reason, f"{successor.pod.name} must be gone", RETRY_DELETED_S)
         reason = (
             f"{each.name}: {each.failed.reason} ({each.failed.evidence}) no longer holds: {why}"
         )
-        return Unlatch(_target(each), each.failed.at, reason)
+        return Unlatch(target_of(each), each.failed.at, reason)
     return None
 
 
@@ -87,7 +87,3 @@ def _may_run_on(at: Situation, successor: Incarnation) -> bool:
     if successor.replicas > 0 or pod is None:
         return False
     return successor.name in at.reachability.unreachable or bool(pod.held_by)
-
-
-def _target(each: Incarnation) -> Target:
-    return Target(each.name, each.uid, each.resource_version)
