@@ -158,7 +158,7 @@ class Application:
             self.metrics,
             self._turns,
             clock,
-            reconciler.way_to,
+            reconciler.access_to,
         )
         self._reassignments = Workers(REASSIGNMENT_KIND, moves, self.metrics, resync_s)
         self.metrics.set_leading(True)

@@ -54,6 +54,7 @@ from quorum_operator.kube.client import KubeApi
 from quorum_operator.kube.errors import AlreadyExists, ApiError, Forbidden, NotFound
 from quorum_operator.kube.observe import Cluster
 from quorum_operator.planner.certificates_seen import CertificatesSeen, Trouble
+from quorum_operator.planner.noticed import Refusal
 from quorum_operator.planner.observed import Incarnation, Observation
 from quorum_operator.pod_client import TlsPodClient, client_context
 from quorum_operator.quantity import whole_number
@@ -111,9 +112,15 @@ class Kept:
 
 
 @dataclass(slots=True)
-class _Work:
-    """Progress of one pass. `found`: the current objects."""
+class _Pass:
+    """One pass over the certificates of a quorum, and its progress. `found`: the current objects. `notes`: annotations of the resource."""
 
+    owner: Owner
+    opened: Opened
+    seen: Observation
+    notes: dict[str, str]
+    post_event: PostEvent
+    attempts: CertificateAttempts
     found: Found
     changed: bool = False
     missing: Trouble | None = None
@@ -224,59 +231,76 @@ class CertificateKeeper:
         attempts: CertificateAttempts,
     ) -> Kept:
         """Execute as many steps as possible now. Raises ApiError if the API server is unavailable."""
-        work, generation = _Work(opened.found), seen.generation
+        work = _Pass(owner, opened, seen, notes, post_event, attempts, opened.found)
         idle = seen.deleting or seen.wanted.paused or _adopts(seen)
-
-        def is_held(step: Step) -> bool:
-            return attempts.held(owner, generation, step, self._clock()) is not None
-
-        facts = self._complete_facts(owner, opened, seen, notes)
-        lost = restorations(owner, work.found.objects, work.found.ownerless, opened.holders, facts)
-        for edited in () if idle else lost:
-            if is_held(edited) or not await self._carry_out(
-                owner, generation, edited, work, attempts
-            ):
-                continue
-            work.is_over = True  # The objects are read again before anything else is written.
-            if attempts.done(owner, generation, edited, self._clock()) <= REPORTED_TIMES:
-                await self._report(owner, edited, post_event)
-        for _ in range(MOST_STEPS):
-            facts = self._complete_facts(owner, replace(opened, found=work.found), seen, notes)
-            step = rotation.plan(facts, is_held)
-            if idle or work.is_over or isinstance(step, WaitFor | Settled) or is_held(step):
-                break
-            if not await self._carry_out(owner, generation, step, work, attempts):
-                continue
-            times = attempts.done(owner, generation, step, self._clock())
-            await self._hurry(owner, step, work.found, seen)
-            if times <= REPORTED_TIMES:
-                await self._report(owner, step, post_event)
+        if not idle:
+            await self._restore(work)
+        facts, step = await self._take_steps(work, idle=idle)
         settled = (isinstance(step, Settled) or idle) and not work.changed
         if settled and not idle:
             await self._drop_unused(owner, opened, post_event)
-        held = attempts.held(owner, generation, step, self._clock())
-        again_s = WAIT_S if held is None else max(held.retry_at - self._clock(), 0.0)
-        if work.is_over:
-            again_s = REFUSED_S
+        held = self._held(work, step)
         if held is None:
-            attempts.settled(generation, inf if settled else self._clock())
+            attempts.settled(seen.generation, inf if settled else self._clock())
+        again_s = self._again_s(work, held, settled=settled)
+        return Kept(self._account(work, facts, step), settled, again_s)
+
+    async def _restore(self, work: _Pass) -> None:
+        """Restore owners and labels that another client removed."""
+        facts = self._complete_facts(work)
+        for step in restorations(
+            work.owner, work.found.objects, work.found.ownerless, work.opened.holders, facts
+        ):
+            if self._held(work, step) is None and await self._carry_out(work, step):
+                work.is_over = True  # The objects are read again before anything else is written.
+                await self._note(work, step)
+
+    async def _take_steps(self, work: _Pass, *, idle: bool) -> tuple[Seen, Step]:
+        """Execute the planned steps. Returns the last observation, and the step that was planned for it."""
+
+        def is_held(step: Step) -> bool:
+            return self._held(work, step) is not None
+
+        for _ in range(MOST_STEPS):
+            facts = self._complete_facts(work)
+            step = rotation.plan(facts, is_held)
+            if idle or work.is_over or isinstance(step, WaitFor | Settled) or is_held(step):
+                break
+            if await self._carry_out(work, step):
+                await self._note(work, step)
+                await self._hurry(work.owner, step, work.found, work.seen)
+        return facts, step
+
+    def _held(self, work: _Pass, step: Step) -> Refusal | None:
+        return work.attempts.held(work.owner, work.seen.generation, step, self._clock())
+
+    def _again_s(self, work: _Pass, held: Refusal | None, *, settled: bool) -> float:
+        """Seconds until the Secrets have to be read again. `held`: why the next step is delayed."""
+        if work.changed:
+            return 0.0
         if settled:
             # Spread over time, so that not all quorums are checked at once.
-            again_s = self._quiet_s * random.uniform(0.8, 1.2)
-        refused = attempts.message(generation, self._clock())
+            return self._quiet_s * random.uniform(0.8, 1.2)
+        if work.is_over:
+            return REFUSED_S
+        return WAIT_S if held is None else max(held.retry_at - self._clock(), 0.0)
+
+    def _account(self, work: _Pass, facts: Seen, step: Step) -> CertificatesSeen:
+        """The state of the certificates for the status of the resource."""
+        refused = work.attempts.message(work.seen.generation, self._clock())
         state = account(facts, step, refused if work.missing is None else "")
         if work.missing is not None:
             state = replace(state, troubles=(work.missing, *state.troubles))
         unused = [
-            f"{each.name}: {problem}" for each in seen.incarnations if (problem := _problem(each))
+            f"{each.name}: {problem}"
+            for each in work.seen.incarnations
+            if (problem := _problem(each))
         ]
-        state = replace(state, problems=(*state.problems, *unused))
-        return Kept(state, settled, 0.0 if work.changed else again_s)
+        return replace(state, problems=(*state.problems, *unused))
 
-    async def _carry_out(
-        self, owner: Owner, generation: int, step: Step, work: _Work, attempts: CertificateAttempts
-    ) -> bool:
+    async def _carry_out(self, work: _Pass, step: Step) -> bool:
         """Execute one step. Returns whether it was executed. Raises ApiError if the API server is unavailable."""
+        owner, generation, attempts = work.owner, work.seen.generation, work.attempts
         subject = store.subject_of(owner, step)
         try:
             work.found = await store.write(self._api, owner, work.found, step, self._clock())
@@ -332,8 +356,12 @@ class CertificateKeeper:
                 "pod was not notified of its new certificates", pod=f"{name}-0", error=str(error)
             )
 
-    @staticmethod
-    async def _report(owner: Owner, step: Step, post_event: PostEvent) -> None:
+    async def _note(self, work: _Pass, step: Step) -> None:
+        """Record an executed step, and report it in the log and with an event, unless it is repeated again and again."""
+        owner = work.owner
+        times = work.attempts.done(owner, work.seen.generation, step, self._clock())
+        if times > REPORTED_TIMES:
+            return
         subject, name = store.subject_of(owner, step), type(step).__name__
         _log.info(
             "certificate step",
@@ -344,15 +372,14 @@ class CertificateKeeper:
             reason=step.reason if not isinstance(step, Settled) else "",
         )
         if not isinstance(step, ExtendSignedUntil | Settled):
-            await post_event("Normal", name, f"{subject}: {step.reason}")
+            await work.post_event("Normal", name, f"{subject}: {step.reason}")
 
-    def _complete_facts(
-        self, owner: Owner, opened: Opened, seen: Observation, notes: dict[str, str]
-    ) -> Seen:
+    def _complete_facts(self, work: _Pass) -> Seen:
+        opened, seen, notes = work.opened, work.seen, work.notes
         facts = self._seen(
-            owner, opened.found, seen.incarnations, opened.holders, seen, opened.tls_spec
+            work.owner, work.found, seen.incarnations, opened.holders, seen, opened.tls_spec
         )
-        facts = replace(facts, names_taken=opened.found.taken)
+        facts = replace(facts, names_taken=work.found.taken)
         newest = max((each.generation for each in facts.authorities), default=0)
         signer = rotation.signer_of(facts)
         signing = signer.generation if signer is not None else newest

@@ -35,6 +35,7 @@ def together(outcomes: list[Outcome]) -> Outcome:
 
 
 def not_done(subject: str, error: ApiError) -> Outcome:
+    """The outcome of a step on this object that the API server has refused. Raises `error` if the API server is unavailable."""
     if is_outage(error):
         raise error
     refused = by_api(subject, error)

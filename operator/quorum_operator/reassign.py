@@ -48,7 +48,7 @@ from quorum_operator.reassignment_crd import (
 )
 from quorum_operator.reconcile import Next
 from quorum_operator.refused import by_api, is_outage
-from quorum_operator.remembered import Way
+from quorum_operator.remembered import PodAccess
 from quorum_operator.resource_facts import problems_of, readable
 from quorum_operator.turns import Place, Turns, has_ended
 
@@ -86,11 +86,11 @@ class ReassignmentReconciler:
         metrics: Metrics,
         turns: Turns,
         clock: Callable[[], float] = time.time,
-        way_to: Callable[[Owner], Way | None] = lambda owner: Way(),
+        access_to: Callable[[Owner], PodAccess | None] = lambda owner: PodAccess(),
     ) -> None:
-        """`way_to`: how the pods of a quorum are called; None until the quorum has been observed."""
+        """`access_to`: how the pods of a quorum are reached; None until the quorum has been observed."""
         self._api, self._partitions, self._metrics = api, partitions, metrics
-        self._turns, self._clock, self._way_to = turns, clock, way_to
+        self._turns, self._clock, self._access_to = turns, clock, access_to
 
     async def reconcile(self, namespace: str, name: str) -> Next:
         """Run one reconcile. Raises ApiError if the API server can't be used."""
@@ -173,13 +173,15 @@ class ReassignmentReconciler:
         if token is None:
             text = f"{name} has no admin token yet (Secret {owner.token_secret})"
             return Held(NOT_READY, text, unreachable=True)
-        way = self._way_to(owner)
-        if way is None:
+        access = self._access_to(owner)
+        if access is None:
             # The call contains the admin token, which must not be sent in clear text to members that accept only TLS.
             text = f"{name} has not been observed yet: it is unknown whether its members accept only TLS. See its conditions"
             return Held(NOT_READY, text, unreachable=True)
         partitions = (
-            self._partitions if way.pod_client is None else self._partitions.through(way.pod_client)
+            self._partitions
+            if access.pod_client is None
+            else self._partitions.through(access.pod_client)
         )
         return _Quorum(await pod_addresses(self._api, owner), token, partitions)
 

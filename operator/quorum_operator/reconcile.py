@@ -56,7 +56,7 @@ from quorum_operator.planner.tls_stage import TlsStage
 from quorum_operator.query_order import addresses_to_query
 from quorum_operator.quorum_client import Described, QuorumClient, Seen, describe_newest
 from quorum_operator.refused import by_api, passing
-from quorum_operator.remembered import Memory, Remembered, Way, with_memory
+from quorum_operator.remembered import Memory, PodAccess, Remembered, with_memory
 from quorum_operator.report import Reporter, blocked, invalid, same
 from quorum_operator.resource_facts import (
     earlier_status,
@@ -303,10 +303,8 @@ class Reconciler:
         if outcome.changed and isinstance(step, GuardDrains):
             known.drain_floor = step.least_ready
         if outcome.changed and isinstance(step, RecordTlsStage | RecordUpdate):
-            known.checked = (
-                0,
-                float("-inf"),
-            )  # Services, policies and the configuration are derived from it.
+            # Services, policies and the configuration are derived from it.
+            known.check_objects_again()
         if outcome.changed:
             refused = {each.subject for each in outcome.refused}
             done = [each for each in subjects_of(seen, step) if each not in refused]
@@ -407,9 +405,9 @@ class Reconciler:
             await close(known.opened)
             known.opened = None
 
-    def way_to(self, owner: Owner) -> Way | None:
-        """How the pods of a quorum are called; None while that is unknown."""
-        return self._memory.way_to(owner)
+    def access_to(self, owner: Owner) -> PodAccess | None:
+        """How the pods of a quorum are reached; None while that is unknown."""
+        return self._memory.access_to(owner)
 
     def _nodes_of(self, known: Remembered) -> QuorumClient:
         """The client for the pods of a quorum."""

@@ -31,8 +31,8 @@ WAIT_GROWN_MOST_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
-    """How the pods of a quorum are called. `pod_client`: None for clear text."""
+class PodAccess:
+    """How the admin API of a quorum's pods is reached. `pod_client`: for TLS; None for clear text."""
 
     pod_client: TlsPodClient | None = None
 
@@ -88,11 +88,11 @@ class Remembered:
         return self.opened.pod_client if self.opened is not None and self.secured else None
 
     @property
-    def way(self) -> Way | None:
-        """How its pods are called; None while that is unknown."""
+    def access(self) -> PodAccess | None:
+        """How its pods are reached; None while that is unknown."""
         if self.secured is None or (self.secured and self.opened is None):
             return None
-        return Way(self.pod_client)
+        return PodAccess(self.pod_client)
 
     def is_left(self, uid: str, drift: str | None, now: float) -> bool:
         """Whether a difference of a StatefulSet's template is not corrected for now."""
@@ -104,6 +104,10 @@ class Remembered:
         if self.confirmed is None or not recorded.is_beyond(self.confirmed):
             return recorded, False
         return self.confirmed, True
+
+    def check_objects_again(self) -> None:
+        """Check Services and similar objects in the next reconcile."""
+        self.checked = (0, float("-inf"))
 
     def noted(self, mounts_created_at: float | None, drain_floor: int | None) -> None:
         """Remember facts of a check of the Services and similar objects."""
@@ -177,10 +181,10 @@ class Memory:
         """Memory of the last resource with this name, with any UID; None if there is none."""
         return self._places.get((namespace, name))
 
-    def way_to(self, owner: Owner) -> Way | None:
-        """How the pods of this resource are called; None while that is unknown."""
+    def access_to(self, owner: Owner) -> PodAccess | None:
+        """How the pods of this resource are reached; None while that is unknown."""
         found = self._places.get((owner.namespace, owner.name))
-        return found.way if found is not None and found.uid == owner.uid else None
+        return found.access if found is not None and found.uid == owner.uid else None
 
     def of(self, owner: Owner) -> Remembered:
         """Memory of this resource; new if its UID has changed."""

@@ -42,7 +42,7 @@ class Reporter:
 
     def __init__(self, api: KubeApi, metrics: Metrics, clock: Callable[[], float]) -> None:
         self._api, self._metrics, self._clock = api, metrics, clock
-        self._told: dict[str, set[tuple[str, str]]] = {}
+        self._posted: dict[str, set[tuple[str, str]]] = {}
         """Reason and message of the events about a resource (by UID) whose status can't be written. Each is posted once,
         although it remains news compared with the last status.
         """
@@ -53,15 +53,22 @@ class Reporter:
             if times == 1:
                 refusals = "; ".join(f"{each.subject}: {each.reason}" for each in outcome.refused)
                 message = f"{step.reason} — {refusals} — {outcome.message}"
-                await self._post(owner, "Warning", type(step).__name__, message)
+                await self.post(owner, "Warning", type(step).__name__, message)
         elif times <= REPORTED_TIMES:
             kind = "Warning" if isinstance(step, LatchFailure) else "Normal"
             message = step.reason + (f" — {outcome.message}" if outcome.message else "")
-            await self._post(owner, kind, type(step).__name__, message)
+            await self.post(owner, kind, type(step).__name__, message)
 
     async def post(self, owner: Owner, kind: str, reason: str, message: str) -> None:
         """Post an event; a failure is logged."""
-        await self._post(owner, kind, reason, message)
+        try:
+            async with asyncio.timeout(POST_S):
+                await post_event(
+                    self._api, owner, kind=kind, reason=reason, message=message, at=self._clock()
+                )
+        except (ApiError, TimeoutError) as error:
+            error_text = str(error) or type(error).__name__
+            _log.warning("event not posted", quorum=owner.name, error=error_text)
 
     async def write(
         self,
@@ -75,17 +82,17 @@ class Reporter:
         event: it must not delay the steps.
         """
         found = [each for each in news(status, earlier) if self._is_new(owner, each)]
-        events = [self._post(owner, each.kind, each.reason, each.message) for each in found]
+        events = [self.post(owner, each.kind, each.reason, each.message) for each in found]
         written, *_ = await asyncio.gather(
             self._write_status(path, resource, status, earlier, owner), *events
         )
         if written:
-            self._told.pop(owner.uid, None)
+            self._posted.pop(owner.uid, None)
         else:
-            self._told.setdefault(owner.uid, set()).update(map(_key, found))
+            self._posted.setdefault(owner.uid, set()).update(map(_key, found))
 
     def _is_new(self, owner: Owner, news_item: News) -> bool:
-        return _key(news_item) not in self._told.get(owner.uid, ())
+        return _key(news_item) not in self._posted.get(owner.uid, ())
 
     async def hold(self, path: str, resource: Object, finding: Finding) -> None:
         """Set one condition if no status can be computed; the rest of the status is kept.
@@ -108,22 +115,12 @@ class Reporter:
         owner = Owner(meta["name"], meta["namespace"], meta["uid"])
         event = News("Warning", condition.reason, condition.message)
         if await self._patch(path, resource, {"conditions": body}, owner):
-            self._told.pop(owner.uid, None)
+            self._posted.pop(owner.uid, None)
         elif self._is_new(owner, event):
-            self._told.setdefault(owner.uid, set()).add(_key(event))
+            self._posted.setdefault(owner.uid, set()).add(_key(event))
         else:
             return
-        await self._post(owner, event.kind, event.reason, event.message)
-
-    async def _post(self, owner: Owner, kind: str, reason: str, message: str) -> None:
-        try:
-            async with asyncio.timeout(POST_S):
-                await post_event(
-                    self._api, owner, kind=kind, reason=reason, message=message, at=self._clock()
-                )
-        except (ApiError, TimeoutError) as error:
-            error_text = str(error) or type(error).__name__
-            _log.warning("event not posted", quorum=owner.name, error=error_text)
+        await self.post(owner, event.kind, event.reason, event.message)
 
     async def _write_status(
         self,
@@ -157,8 +154,8 @@ class Reporter:
             _log.warning("status rejected", quorum=owner.name, error=str(error))
             rejected = News("Warning", STATUS_REFUSED, f"the status is outdated: {error.message}")
             if self._is_new(owner, rejected):
-                self._told.setdefault(owner.uid, set()).add(_key(rejected))
-                await self._post(owner, rejected.kind, rejected.reason, rejected.message)
+                self._posted.setdefault(owner.uid, set()).add(_key(rejected))
+                await self.post(owner, rejected.kind, rejected.reason, rejected.message)
             return False
         return True
 

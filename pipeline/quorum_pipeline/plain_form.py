@@ -72,8 +72,8 @@ def plain_record(data: Bytes, at: int, end: int, delta: int) -> tuple[int, int]:
     record_end = at + (size >> 1)
     if size < 0 or size & 1 or record_end > end or at + 2 >= end or data[uint64(at + 1)]:
         return UNUSUAL, UNUSUAL
-    told, at = plain_uvarint(data, at + 2, record_end)
-    if told != delta << 1 or at >= record_end or data[uint64(at)] != 1:
+    encoded_delta, at = plain_uvarint(data, at + 2, record_end)
+    if encoded_delta != delta << 1 or at >= record_end or data[uint64(at)] != 1:
         return UNUSUAL, UNUSUAL
     size, at = plain_uvarint(data, at + 1, record_end)
     value_end = at + (size >> 1)

@@ -1,8 +1,4 @@
-"""`quorum-backup`: arguments and exit codes.
-
-0: done. 1: refused or failed; the reason is on stderr and in the summary. 2: wrong usage. 3: the backup is complete, but
-older ones could not be deleted. 130: Ctrl-C or SIGTERM.
-"""
+"""`quorum-backup`: arguments and exit codes."""
 
 import argparse
 import json
@@ -17,7 +13,7 @@ from typing import NoReturn
 from quorum_node.archiver.taking import NotPruned, take
 from quorum_node.backups.contents import check_files, read_contents
 from quorum_node.backups.files import BackupFiles, DirectoryFiles
-from quorum_node.backups.folder import backups_in
+from quorum_node.backups.folder import manifests_in
 from quorum_node.backups.manifest import BackupError, Manifest, read_manifest
 from quorum_node.backups.object_address import ObjectAddress, Place, parse_place
 from quorum_node.client.committed_log import CommittedLog, CommittedLogError, parsed_addresses
@@ -26,6 +22,13 @@ from quorum_node.command_line import INTERRUPTED, Parser, print_result, printabl
 
 NOT_PRUNED = 3
 """Exit code. A Job must not try again: each attempt would add a backup."""
+EXIT_CODES = {
+    0: "done",
+    1: "refused or failed, or the backup is damaged; the reason is on stderr",
+    2: "wrong usage",
+    NOT_PRUNED: "the backup is complete, but older ones could not be deleted; the reason is on stderr",
+    INTERRUPTED: "ended by Ctrl-C or SIGTERM; no backup was written, unless it was already complete",
+}
 _MOST_DIGITS = 9
 _MOST_SECONDS = 86_400
 _MOST_SUMMARY = 3000
@@ -111,26 +114,21 @@ def _temporary_directory() -> Path:
 
 def _list(parsed: argparse.Namespace) -> list[str]:
     place = _place(parsed, parsed.folder)
-    lines = []
-    for name, told in _told_of(place):
-        lines.append(f"{name}: {told}" if isinstance(told, BackupError) else _line(told))
+    lines = [
+        _line(manifest) if isinstance(manifest, Manifest) else f"{name}: {manifest}"
+        for name, manifest in _manifests_in(place)
+    ]
     return lines or [f"{place} contains no backup"]
 
 
-def _told_of(place: Place) -> list[tuple[str, Manifest | BackupError]]:
+def _manifests_in(place: Place) -> list[tuple[str, Manifest | BackupError]]:
     if isinstance(place, ObjectAddress):
         from quorum_node.backups.object_store import connect
         from quorum_node.backups.stored_source import folder_of
 
         with closing(connect(place)) as store:
             return folder_of(store, place).complete()
-    found: list[tuple[str, Manifest | BackupError]] = []
-    for each in backups_in(place):
-        try:
-            found.append((each.name, read_manifest(each)))
-        except BackupError as error:
-            found.append((each.name, error))
-    return found
+    return manifests_in(place)
 
 
 def _verify(parsed: argparse.Namespace) -> list[str]:
@@ -217,15 +215,6 @@ def _version() -> str:
         return "unknown"
 
 
-EXIT_CODES = {
-    0: "done",
-    1: "refused or failed, or the backup is damaged; the reason is on stderr",
-    2: "wrong usage",
-    NOT_PRUNED: "the backup is complete, but older ones could not be deleted; the reason is on stderr",
-    INTERRUPTED: "ended by Ctrl-C or SIGTERM; no backup was written, unless it was already complete",
-}
-
-
 def _count(text: str) -> int:
     if not text.isdecimal() or len(text) > _MOST_DIGITS or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of backups: write 1 or more")
@@ -250,10 +239,22 @@ def _parser() -> argparse.ArgumentParser:
         description="Back up the metadata of a running quorum, and check backups.",
         epilog="exit codes: " + "; ".join(f"{code} {text}" for code, text in EXIT_CODES.items()),
     )
-    names = parser.add_subparsers(required=True, metavar="COMMAND")
-    taking = names.add_parser(
-        "take", help="write a backup, check it, publish it, delete the oldest"
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    _add_take(
+        commands.add_parser("take", help="write a backup, check it, publish it, delete the oldest")
     )
+    listing = commands.add_parser("list", help="the backups in a folder, oldest first")
+    listing.add_argument("folder", help="a directory, or s3://BUCKET/PREFIX")
+    _add_store_options(listing)
+    listing.set_defaults(command=_list)
+    verifying = commands.add_parser("verify", help="read a whole backup, check it and replay it")
+    verifying.add_argument("backup", help="a directory, or s3://BUCKET/PREFIX/NAME")
+    _add_store_options(verifying)
+    verifying.set_defaults(command=_verify)
+    return parser
+
+
+def _add_take(taking: argparse.ArgumentParser) -> None:
     taking.add_argument(
         "--bootstrap",
         required=True,
@@ -303,15 +304,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     _add_store_options(taking)
     taking.set_defaults(command=_take)
-    listing = names.add_parser("list", help="the backups in a folder, oldest first")
-    listing.add_argument("folder", help="a directory, or s3://BUCKET/PREFIX")
-    _add_store_options(listing)
-    listing.set_defaults(command=_list)
-    verifying = names.add_parser("verify", help="read a whole backup, check it and replay it")
-    verifying.add_argument("backup", help="a directory, or s3://BUCKET/PREFIX/NAME")
-    _add_store_options(verifying)
-    verifying.set_defaults(command=_verify)
-    return parser
 
 
 def _add_store_options(parser: argparse.ArgumentParser) -> None:

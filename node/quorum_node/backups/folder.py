@@ -96,6 +96,17 @@ def backups_in(folder: Path) -> list[Path]:
         raise BackupError(f"{folder} can't be read: {error.strerror}") from None
 
 
+def manifests_in(folder: Path) -> list[tuple[str, Manifest | BackupError]]:
+    """Names of the backups of a folder, oldest first, each with its manifest, or with the error if that can't be used. Raises BackupError."""
+    found: list[tuple[str, Manifest | BackupError]] = []
+    for each in backups_in(folder):
+        try:
+            found.append((each.name, read_manifest(each)))
+        except BackupError as error:
+            found.append((each.name, error))
+    return found
+
+
 def withdraw(published: Path) -> None:
     """Take the name from a published backup that turned out to be damaged: it would count as the newest one."""
     os.rename(published, published.with_name(_DELETING + published.name))
@@ -106,12 +117,7 @@ def prune(folder: Path, newest: Manifest, keep: int) -> list[str]:
 
     Backups of another cluster and unreadable ones stay.
     """
-    found: dict[str, Manifest] = {}
-    for each in backups_in(folder):
-        try:
-            found[each.name] = read_manifest(each)
-        except BackupError:
-            continue
+    found = {name: each for name, each in manifests_in(folder) if isinstance(each, Manifest)}
     doomed = surplus(found, newest, keep)
     for name in doomed:
         gone = folder / (_DELETING + name)

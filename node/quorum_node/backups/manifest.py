@@ -103,22 +103,22 @@ def read_manifest(directory: Path) -> Manifest:
 def parse_manifest(content: bytes, place: str) -> Manifest:
     """Check the content of a manifest; `place` names it in messages. Raises BackupError."""
     try:
-        told = read_json(content)
-        if told["format"] != _FORMAT:
+        document = read_json(content)
+        if document["format"] != _FORMAT:
             raise BackupError(
-                f"{place} has format {told['format']}, and this version reads format {_FORMAT}: use the version of MetadataQuorum that wrote it, or a newer one"
+                f"{place} has format {document['format']}, and this version reads format {_FORMAT}: use the version of MetadataQuorum that wrote it, or a newer one"
             )
         return Manifest(
-            cluster_id=str(told["clusterId"]),
-            taken_at=int(datetime.fromisoformat(told["takenAt"]).timestamp()),
-            end_offset=int(told["endOffset"]),
-            epoch=int(told["epoch"]),
-            metadata_version=int(told["metadataVersion"]),
+            cluster_id=str(document["clusterId"]),
+            taken_at=int(datetime.fromisoformat(document["takenAt"]).timestamp()),
+            end_offset=int(document["endOffset"]),
+            epoch=int(document["epoch"]),
+            metadata_version=int(document["metadataVersion"]),
             files=tuple(
                 FileEntry(_file_name(each["name"]), int(each["bytes"]), str(each["sha256"]))
-                for each in told["files"]
+                for each in document["files"]
             ),
-            software=str(told.get("software", "")),
+            software=str(document.get("software", "")),
         )
     except (ValueError, KeyError, TypeError) as error:
         raise BackupError(f"{place} is damaged ({error!r}): use another backup") from None

@@ -51,7 +51,7 @@ class ObjectStoreError(BackupError):
 
 
 @contextmanager
-def told_of(what: str, endpoint: str) -> Iterator[None]:
+def store_errors(what: str, endpoint: str) -> Iterator[None]:
     """Raise ObjectStoreError for an error of a request, such as `what` = "write s3://bucket/key"."""
     try:
         yield
@@ -79,10 +79,10 @@ def told_of(what: str, endpoint: str) -> Iterator[None]:
 
 
 def _answered(what: str, error: errors.ClientError) -> ObjectStoreError:
-    told = error.response.get("Error", {})
+    answer = error.response.get("Error", {})
     status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", "")
-    code = str(told.get("Code") or status)
-    message = " ".join(str(told.get("Message") or "").split())[:_MOST_WORDS]
+    code = str(answer.get("Code") or status)
+    message = " ".join(str(answer.get("Message") or "").split())[:_MOST_WORDS]
     advice = _ADVICE.get(code, "")
     parts = [f"can't {what}: the store answered {status} {code}"]
     parts += [message.rstrip(".")] if message else []

@@ -77,14 +77,14 @@ class ObjectStore:
         with path.open("rb") as file:
             for number in range(1, math.ceil(size / part_bytes) + 1):
                 with self._asking(f"write part {number} of", key):
-                    told = self._client.upload_part(
+                    part = self._client.upload_part(
                         Bucket=self._bucket,
                         Key=key,
                         UploadId=upload_id,
                         PartNumber=number,
                         Body=file.read(part_bytes),
                     )
-                    yield {"PartNumber": number, "ETag": told["ETag"]}
+                    yield {"PartNumber": number, "ETag": part["ETag"]}
 
     def abort(self, key: str, upload_id: str) -> None:
         """End an upload and delete its parts. A missing upload is not an error."""
@@ -176,9 +176,9 @@ class ObjectStore:
                 yield page
 
     def _asking(self, act: str, key: str) -> Any:
-        from quorum_node.backups.object_errors import told_of
+        from quorum_node.backups.object_errors import store_errors
 
-        return told_of(f"{act} {self.place_of(key)}", self._client.meta.endpoint_url)
+        return store_errors(f"{act} {self.place_of(key)}", self._client.meta.endpoint_url)
 
 
 def connect(address: ObjectAddress, read_s: float = READ_S) -> ObjectStore:
@@ -191,7 +191,7 @@ def connect(address: ObjectAddress, read_s: float = READ_S) -> ObjectStore:
             f"{address}: the Python package {(error.name or '').partition('.')[0]} is not installed."
             f" {advice('object-store')}"
         ) from None
-    from quorum_node.backups.object_errors import told_of
+    from quorum_node.backups.object_errors import store_errors
 
     style = {None: "auto", True: "path", False: "virtual"}[address.path_style]
     config = Config(
@@ -203,7 +203,7 @@ def connect(address: ObjectAddress, read_s: float = READ_S) -> ObjectStore:
         response_checksum_validation="when_required",
         s3={"addressing_style": style},
     )
-    with told_of(f"use {address}", address.endpoint or "the endpoint"):
+    with store_errors(f"use {address}", address.endpoint or "the endpoint"):
         session = Session()
         region = address.region or session.region_name or os.environ.get("AWS_REGION")
         try:

@@ -6,13 +6,14 @@ has to judge what would be lost.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 from typing import TypeVar
 
 from quorum_node.backups.contents import check_files
 from quorum_node.backups.files import BackupFiles, DirectoryFiles
-from quorum_node.backups.folder import backups_in
+from quorum_node.backups.folder import manifests_in
 from quorum_node.backups.manifest import (
     FILE_NAME,
     BackupError,
@@ -20,7 +21,6 @@ from quorum_node.backups.manifest import (
     Manifest,
     read_manifest,
 )
-from quorum_node.backups.raised_epochs import CHECKPOINT_NAME, raised_epochs
 from quorum_node.backups.retention import age_order
 from quorum_node.storage.errors import StorageFailure, WrongDirectory
 from quorum_node.storage.failure_latch import FAILURE_MARK
@@ -32,12 +32,11 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """`manifest`: of a backup; None for a replica's directory. `added_records`: see `RaisedEpochs`."""
+    """`manifest`: of a backup; None for a replica's directory."""
 
     files: BackupFiles
     cluster_id: str
     manifest: Manifest | None = None
-    added_records: int = 0
 
     @property
     def place(self) -> str:
@@ -46,91 +45,69 @@ class Source:
 
     @property
     def end_offset(self) -> int | None:
-        """Expected end offset of a backup, with the added records."""
-        return None if self.manifest is None else self.manifest.end_offset + self.added_records
+        """Expected end offset of a backup, exclusive; None for a replica's directory."""
+        return None if self.manifest is None else self.manifest.end_offset
 
     @property
     def entries(self) -> dict[str, FileEntry]:
-        """Expected sizes and checksums of a backup's files, by name; without what adding records changes."""
-        if self.manifest is None:
-            return {}
-        changed = (CHECKPOINT_NAME,) if self.added_records else ()
-        return {each.name: each for each in self.manifest.files if each.name not in changed}
+        """Expected sizes and checksums of a backup's files, by name; empty for a replica's directory."""
+        return {} if self.manifest is None else {each.name: each for each in self.manifest.files}
 
 
 def find_source(path: Path, cluster_id: str) -> Source:
-    """The source of this cluster at that path, with raised leader epochs of its partitions. Raises BackupError."""
+    """The source of this cluster at that path. Raises BackupError."""
     try:
         if (path / FILE_NAME).exists():
-            return raised(of_cluster(_backup(path), cluster_id))
+            return of_cluster(_backup(path), cluster_id)
         if (path / META_FILE).exists():
-            return raised(of_cluster(_replica(path), cluster_id), path)
-        return raised(_newest_in(path, cluster_id))
+            return of_cluster(_replica(path), cluster_id)
+        return _newest_in(path, cluster_id)
     except OSError as error:  # `exists` raises it if the directory may not be searched
         raise BackupError(f"{path} can't be read: {error.strerror}") from None
 
 
-def raised(source: Source, replica: Path | None = None) -> Source:
-    """The source with raised leader epochs of its partitions. `replica`: its directory, if it is no backup. Raises BackupError."""
-    files = raised_epochs(source.files, source.entries, replica)
-    if files is None:
-        return source
-    return replace(source, files=files, added_records=files.added_records)
-
-
 def _newest_in(path: Path, cluster_id: str) -> Source:
     """The newest backup of the folder or of its subfolders; each quorum has a subfolder on the volume."""
-    found = backups_in(path)
+    found = _candidates(path)
     if not found:
         folders = (each for each in sorted(path.iterdir()) if _is_readable_folder(each))
-        found = [backup for each in folders for backup in backups_in(each)]
+        found = [backup for each in folders for backup in _candidates(each)]
     if not found:
         raise BackupError(
             f"{path} contains no backup ({FILE_NAME}) and no data directory ({META_FILE}): name the directory of a"
             " backup, a folder of backups, or the directory of a replica"
         )
-    return _backup(
-        newest_of([(each, each.name, _told(each)) for each in found], cluster_id, str(path))
-    )
+    return _backup(newest_of(found, cluster_id, str(path)))
+
+
+def _candidates(folder: Path) -> list[tuple[Path, str, Manifest | BackupError]]:
+    return [(folder / name, name, manifest) for name, manifest in manifests_in(folder)]
 
 
 def newest_of(
-    told: Sequence[tuple[Found, str, Manifest | BackupError]], cluster_id: str, folder: str
+    candidates: Sequence[tuple[Found, str, Manifest | BackupError]], cluster_id: str, folder: str
 ) -> Found:
-    """The backup of this cluster whose log ends last. `told`: each with its name, and its manifest or why that can't be used.
+    """The backup of this cluster whose log ends last. `candidates`: each with its name, and its manifest or why that can't be used.
 
     Raises BackupError if there is none, or if an unusable one has a later name: it may be the newest.
     """
-    own = [
-        each for each in told if isinstance(each[2], Manifest) and each[2].cluster_id == cluster_id
+    usable = [
+        (manifest, name, each)
+        for each, name, manifest in candidates
+        if isinstance(manifest, Manifest)
     ]
-    newest = max(own, key=_age, default=None)
-    for _, name, manifest in sorted(told, key=_name, reverse=True):
+    own = [each for each in usable if each[0].cluster_id == cluster_id]
+    newest = max(own, key=lambda each: age_order(each[0]), default=None)
+    for _, name, manifest in sorted(candidates, key=itemgetter(1), reverse=True):
         if isinstance(manifest, BackupError) and (newest is None or name > newest[1]):
             raise manifest
     if newest is not None:
-        return newest[0]
-    others = sorted({each.cluster_id for *_, each in told if isinstance(each, Manifest)})
+        return newest[2]
+    others = sorted({manifest.cluster_id for manifest, *_ in usable})
     raise BackupError(
         f"{folder} contains backups of cluster {', '.join(others)}, and none of cluster {cluster_id}:"
         " correct the cluster id, or name another folder"
     )
-
-
-def _age(told: tuple[Found, str, Manifest | BackupError]) -> tuple[int, int, int]:
-    assert isinstance(told[2], Manifest)
-    return age_order(told[2])
-
-
-def _name(told: tuple[Found, str, Manifest | BackupError]) -> str:
-    return told[1]
-
-
-def _told(path: Path) -> Manifest | BackupError:
-    try:
-        return read_manifest(path)
-    except BackupError as error:
-        return error
 
 
 def _is_readable_folder(path: Path) -> bool:

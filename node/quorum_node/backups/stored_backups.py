@@ -77,8 +77,8 @@ class StoredBackups:
     def manifest(self, name: str) -> Manifest | None:
         """The manifest of a backup; None if the backup is incomplete. Raises BackupError if it is damaged."""
         key = f"{self.prefix}{name}/{FILE_NAME}"
-        told = self.store.read(key, _MOST_MANIFEST)
-        return None if told is None else parse_manifest(told, self.store.place_of(key))
+        content = self.store.read(key, _MOST_MANIFEST)
+        return None if content is None else parse_manifest(content, self.store.place_of(key))
 
     def complete(self) -> list[tuple[str, Manifest | BackupError]]:
         """The complete backups, oldest first, each with its manifest, or with the error if that can't be used."""
@@ -143,8 +143,8 @@ class StoredBackups:
         for name in self.names():
             if len(removed) == _MOST_CLEANED:
                 break
-            told = self.store.read(self._key(name, MARK), _MOST_MARK)
-            owner, since_s = _read_mark(told)
+            mark = self.store.read(self._key(name, MARK), _MOST_MARK)
+            owner, since_s = _read_mark(mark)
             if owner != cluster_id or now_s - since_s < STALE_S:
                 continue
             if self.store.read(self._key(name, FILE_NAME), _MOST_MANIFEST) is None:
@@ -161,9 +161,9 @@ class StoredBackups:
         Backups of another cluster and unreadable ones stay.
         """
         found = {
-            name: told
-            for name, told in self.complete()
-            if isinstance(told, Manifest) and told.name == name
+            name: manifest
+            for name, manifest in self.complete()
+            if isinstance(manifest, Manifest) and manifest.name == name
         }
         doomed = surplus(found, newest, keep)
         for name in doomed:
@@ -183,7 +183,7 @@ def _mark(cluster_id: str, now_s: int) -> bytes:
 def _read_mark(content: bytes | None) -> tuple[str | None, float]:
     """Cluster id and time of a mark; no cluster id if it can't be read."""
     try:
-        told = read_json(content or b"null")
-        return str(told["clusterId"]), float(told["since"])
+        document = read_json(content or b"null")
+        return str(document["clusterId"]), float(document["since"])
     except (ValueError, KeyError, TypeError):
         return None, 0.0

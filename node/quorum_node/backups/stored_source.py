@@ -3,25 +3,21 @@
 from quorum_node.backups.manifest import FILE_NAME, BackupError, Manifest, is_backup_name
 from quorum_node.backups.object_address import ObjectAddress
 from quorum_node.backups.object_store import ObjectStore
-from quorum_node.backups.source import Source, newest_of, of_cluster, raised
+from quorum_node.backups.source import Source, newest_of, of_cluster
 from quorum_node.backups.stored_backups import StoredBackups
 
 _MOST_FOLDERS = 100
 
 
 def find_stored_source(store: ObjectStore, address: ObjectAddress, cluster_id: str) -> Source:
-    """The source of this cluster at that address, with raised leader epochs of its partitions. Its files are checked when they are read.
-
-    Raises BackupError.
-    """
+    """The source of this cluster at that address. Its files are checked when they are read. Raises BackupError."""
     single = stored_backup(store, address)
     if single is not None:
-        return raised(of_cluster(single, cluster_id))
-    found = _backups_in(store, address)
-    told = [(each, each[1], each[2]) for each in found]
-    backups, name, manifest = newest_of(told, cluster_id, str(address))
+        return of_cluster(single, cluster_id)
+    candidates = [(each, each[1], each[2]) for each in _backups_in(store, address)]
+    backups, name, manifest = newest_of(candidates, cluster_id, str(address))
     assert isinstance(manifest, Manifest)
-    return raised(Source(backups.files(name, manifest.files), manifest.cluster_id, manifest))
+    return Source(backups.files(name, manifest.files), manifest.cluster_id, manifest)
 
 
 def stored_backup(store: ObjectStore, address: ObjectAddress) -> Source | None:
@@ -48,7 +44,7 @@ Found = tuple[StoredBackups, str, Manifest | BackupError]
 
 def _backups_in(store: ObjectStore, address: ObjectAddress) -> list[Found]:
     here = folder_of(store, address)
-    found = [(here, name, told) for name, told in here.complete()]
+    found = [(here, name, manifest) for name, manifest in here.complete()]
     if not found:
         below = store.folders(here.prefix)
         if len(below) > _MOST_FOLDERS:
@@ -56,7 +52,7 @@ def _backups_in(store: ObjectStore, address: ObjectAddress) -> list[Found]:
                 f"{address} has {len(below)} folders, and none of them is a backup: name the folder of a quorum"
             )
         folders = [StoredBackups(store, f"{here.prefix}{each}/") for each in sorted(below)]
-        found = [(each, name, told) for each in folders for name, told in each.complete()]
+        found = [(each, name, manifest) for each in folders for name, manifest in each.complete()]
     if not found:
         raise BackupError(
             f"{address} contains no backup ({FILE_NAME}): name a backup, or a folder of backups"

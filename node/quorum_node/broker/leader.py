@@ -48,7 +48,7 @@ class Leader:
         state.enter_epoch(self.epoch)
         self.advance(now_ms)
 
-    def told(self, partition: Partition, now_ms: float) -> None:
+    def metadata_changed(self, partition: Partition, now_ms: float) -> None:
         """New metadata of the same leader epoch: another ISR, or other replicas."""
         self.in_sync.committed_as(partition.isr, partition.partition_epoch)
         self._know_replicas(partition, now_ms)

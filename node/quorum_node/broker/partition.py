@@ -212,7 +212,7 @@ class PartitionReplica:
         state.replicas = partition.replicas
         if not is_new_epoch:
             if isinstance(self.role, Leader):
-                self.role.told(partition, now_ms)
+                self.role.metadata_changed(partition, now_ms)
             return
         if isinstance(self.role, Leader):
             self.role.resign(BrokerError.NOT_LEADER_OR_FOLLOWER)

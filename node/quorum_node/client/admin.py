@@ -19,6 +19,7 @@ from typing import TypeVar
 from uuid import UUID
 
 from quorum_node.client.connections import Address, Connections
+from quorum_node.client.describe import METADATA_TOPIC, describe_cluster, describe_quorum
 from quorum_node.client.errors import (
     AuthorizationFailed,
     NoLeader,
@@ -46,9 +47,9 @@ from quorum_node.security.scram.mechanism import MIN_ITERATIONS, ScramMechanism
 M = TypeVar("M", bound=Message)
 R = TypeVar("R")
 
-METADATA_TOPIC = "__cluster_metadata"
 _PAUSE_SECONDS = 0.1
 _ATTEMPT_SECONDS = 5.0
+_DESCRIBE_RIGHT = "describing a quorum needs the right DESCRIBE on the cluster"
 _RETRIED = frozenset(
     {
         ErrorCode.NOT_QUORUM_LEADER,
@@ -107,13 +108,11 @@ class QuorumAdminClient:
 
     def describe_quorum(self, partition: int = 0) -> QuorumInfo:
         """The quorum as its leader sees it: present and target voters, and observers."""
-        part = desc.DescribeQuorumRequestPartition(partition_index=partition)
-        topic = desc.DescribeQuorumRequestTopic(topic_name=METADATA_TOPIC, partitions=(part,))
-        request = desc.DescribeQuorumRequest(topics=(topic,))
 
         def attempt(leader: _Leader, seconds: float) -> QuorumInfo:
-            api, answer = apis.DESCRIBE_QUORUM, desc.DescribeQuorumResponse
-            found = self._ask(leader, api, 2, request, answer, seconds)
+            found = describe_quorum(self._connections, leader.address, seconds, partition)
+            if not found.topics:
+                _check(found.error_code, found.error_message or _DESCRIBE_RIGHT)
             one = found.topics[0].partitions[0]
             _check(one.error_code, one.error_message or "")
             return _quorum_info(one)
@@ -299,20 +298,14 @@ class QuorumAdminClient:
 
     def _discover_at_listener(self, left: float) -> _Leader:
         """DiscoverBrokers returns the listeners to which members connect, where clients can't log in."""
-        request = desc.DescribeClusterRequest(
-            include_cluster_authorized_operations=False,
-            endpoint_type=desc.ENDPOINTS_OF_CONTROLLERS,
-        )
         why = ""
         for address in list(self._known):
-            seconds = min(left, _ATTEMPT_SECONDS)
-            api, answer = apis.DESCRIBE_CLUSTER, desc.DescribeClusterResponse
             try:
-                found = self._connections.ask(address, api, 1, request, answer, seconds)
+                found = describe_cluster(self._connections, address, min(left, _ATTEMPT_SECONDS))
             except OSError as error:
                 why = f"{address[0]}:{address[1]}: {error}"
                 continue
-            _check(found.error_code, found.error_message or "")
+            _check(found.error_code, found.error_message or _DESCRIBE_RIGHT)
             for node in found.brokers:
                 self._remember((node.host, node.port), first=False)
             for node in found.brokers:

@@ -14,31 +14,20 @@ from typing import TypeVar
 from uuid import UUID, uuid4
 
 from quorum_node.client.connections import Address, Connections
+from quorum_node.client.describe import METADATA_TOPIC, describe_cluster, describe_quorum
 from quorum_node.client_tls import ClientTls
 from quorum_node.host_port import parse_host_port
 from quorum_node.protocol import apis
 from quorum_node.protocol import fetch as wire
 from quorum_node.protocol import fetch_snapshot as snapshots
-from quorum_node.protocol.describe import (
-    ENDPOINTS_OF_CONTROLLERS,
-    DescribeClusterRequest,
-    DescribeClusterResponse,
-    DescribeQuorumRequest,
-    DescribeQuorumRequestPartition,
-    DescribeQuorumRequestTopic,
-    DescribeQuorumResponse,
-    QuorumNode,
-)
+from quorum_node.protocol.describe import QuorumNode
 from quorum_node.protocol.errors import ErrorCode, name_of
 from quorum_node.records.batches import Batch, CorruptBatch, split_batches
 from quorum_node.records.snapshot_id import SnapshotId
 
-_TOPIC = "__cluster_metadata"
 _TOPIC_ID = UUID(int=1)
 _FETCH_VERSION = 17
 _SNAPSHOT_VERSION = 1
-_CLUSTER_VERSION = 1
-_QUORUM_VERSION = 2
 _ADMIN_LISTENER = "ADMIN"
 _MAX_BYTES = 4 << 20
 _ANSWER_SECONDS = 10.0
@@ -213,33 +202,13 @@ class CommittedLog:
         return part
 
     def _describe_cluster(self, address: Address) -> str:
-        request = DescribeClusterRequest(
-            include_cluster_authorized_operations=False, endpoint_type=ENDPOINTS_OF_CONTROLLERS
-        )
-        answer = self._connections.ask(
-            address,
-            apis.DESCRIBE_CLUSTER,
-            _CLUSTER_VERSION,
-            request,
-            DescribeClusterResponse,
-            _ANSWER_SECONDS,
-        )
+        answer = describe_cluster(self._connections, address, _ANSWER_SECONDS)
         if answer.error_code or not answer.cluster_id:
             raise _Retry(_refused(address, answer.error_code))
         return answer.cluster_id
 
     def _describe_quorum(self, address: Address) -> tuple[VoterPlace, ...]:
-        asked = DescribeQuorumRequestTopic(
-            topic_name=_TOPIC, partitions=(DescribeQuorumRequestPartition(partition_index=0),)
-        )
-        answer = self._connections.ask(
-            address,
-            apis.DESCRIBE_QUORUM,
-            _QUORUM_VERSION,
-            DescribeQuorumRequest(topics=(asked,)),
-            DescribeQuorumResponse,
-            _ANSWER_SECONDS,
-        )
+        answer = describe_quorum(self._connections, address, _ANSWER_SECONDS)
         if answer.error_code or not answer.topics:
             return ()
         part = answer.topics[0].partitions[0]
@@ -266,7 +235,7 @@ class CommittedLog:
             snapshot_id=snapshots.SnapshotIdentity(end_offset=id.end_offset, epoch=id.epoch),
             position=position,
         )
-        topic = snapshots.FetchSnapshotTopic(name=_TOPIC, partitions=(partition,))
+        topic = snapshots.FetchSnapshotTopic(name=METADATA_TOPIC, partitions=(partition,))
         request = snapshots.FetchSnapshotRequest(max_bytes=_MAX_BYTES, topics=(topic,))
         answer = self._connections.ask(
             address,

@@ -23,4 +23,4 @@ class RequestRefused(QuorumClientError):
 
 
 class AuthorizationFailed(RequestRefused):
-    """This listener or this caller is not permitted to change voters."""
+    """The request is not permitted at this listener, or to this caller."""

@@ -17,14 +17,17 @@ def no_answer(url: str, error: httpx.TransportError, *, alone: bool) -> str:
 
 def unknown_outcome(url: str, path: str, error: httpx.TransportError) -> str:
     """The node at `url` may have received a request for a change, and sent no response."""
-    if path.startswith("/v1/configs/"):
-        repeat = "repeating the command is safe unless another client writes the same key"
-    else:
-        repeat = "check the quorum before you repeat the command"
-    text = f"{url} did not answer ({_shown(str(error))}), and may have made the change: {repeat}"
+    text = f"{url} did not answer ({_shown(str(error))}), and may have made the change: {advice_on_repeating(path)}"
     if not uses_tls(url):
         return text
     return f"{text}; if it refused the certificate of --tls, its log says so"
+
+
+def advice_on_repeating(path: str) -> str:
+    """What to do before a change with an unknown outcome is requested again. `path`: of the request."""
+    if path.startswith("/v1/configs/"):
+        return "repeating the command is safe unless another client writes the same key"
+    return "check the quorum before you repeat the command"
 
 
 def unreadable(url: str, error: ValidationError | httpx.RequestError) -> str:

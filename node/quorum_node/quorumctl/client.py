@@ -15,7 +15,13 @@ from pydantic import BaseModel, ValidationError
 
 from quorum_node.api import ErrorBody, ErrorCode
 from quorum_node.client_tls import ClientTls, ClientTlsError
-from quorum_node.quorumctl.answers import no_answer, unexpected, unknown_outcome, unreadable
+from quorum_node.quorumctl.answers import (
+    advice_on_repeating,
+    no_answer,
+    unexpected,
+    unknown_outcome,
+    unreadable,
+)
 from quorum_node.quorumctl.trust import Trust, uses_tls
 
 M = TypeVar("M", bound=BaseModel)
@@ -207,9 +213,10 @@ class AdminClient:
             body = ErrorBody.model_validate_json(answer.content)
         except ValidationError:
             return CommandFailed(unexpected(url, answer), ErrorCode.INTERNAL)
-        return CommandFailed(body.message + self._advice(body), body.code, body.leader_url)
+        advice = self._advice(body, answer.request)
+        return CommandFailed(body.message + advice, body.code, body.leader_url)
 
-    def _advice(self, body: ErrorBody) -> str:
+    def _advice(self, body: ErrorBody, request: httpx.Request) -> str:
         if body.code == ErrorCode.UNAUTHORIZED:
             if self._has_token:
                 return "; the given token is not the admin token of this quorum"
@@ -217,6 +224,8 @@ class AdminClient:
                 "; specify the admin token with --token-file or QUORUMCTL_TOKEN_FILE (in a member's pod:"
                 " /etc/metadataquorum-token/token)"
             )
+        if body.code in _OUTCOME_UNKNOWN and request.method != "GET":
+            return f"; {advice_on_repeating(request.url.path)}"
         return _ADVICE.get(body.code, "")
 
     def _client(self, url: str) -> httpx.Client:
@@ -263,23 +272,23 @@ def _most_helpful(failures: list[CommandFailed]) -> CommandFailed:
         return failures[-1]
     if not answered:
         return CommandFailed(f"none of {silent} nodes answers; {failures[-1]}")
-    told = answered[-1]
+    shown = answered[-1]
     return CommandFailed(
-        f"{told}; {silent} of {len(failures)} nodes do not answer. What the others know is in"
+        f"{shown}; {silent} of {len(failures)} nodes do not answer. What the others know is in"
         " 'quorumctl describe --unconfirmed'",
-        told.code,
-        told.leader_url,
+        shown.code,
+        shown.leader_url,
     )
 
 
-_REPEAT = "; repeating the command is safe unless another client writes the same key"
+_OUTCOME_UNKNOWN = (ErrorCode.TIMED_OUT.value, ErrorCode.LEADERSHIP_LOST.value)
+"""Error codes of a change that may still be made."""
 _ADVICE = {
     ErrorCode.NOT_FORMED.value: "; 'quorumctl describe status' shows which voters are missing",
     ErrorCode.CHANGE_PENDING.value: "; try again when it is done",
     ErrorCode.ALTERATION_PENDING.value: " (quorumctl alter --cancel, or quorumctl alter --voters ...)",
     ErrorCode.LEADER_IS_STOCK.value: "; for the node's own, unconfirmed view use 'describe status"
     " --unconfirmed', 'describe local', 'list', 'get --consistency local'",
-    ErrorCode.READS_UNSUPPORTED.value: "; read the node's own state with --consistency local",
     ErrorCode.STALE_POSITION.value: "; check the present voters before you repeat the command",
     ErrorCode.NOT_CAUGHT_UP.value: "; see its lag with 'quorumctl describe replication'",
     ErrorCode.DUPLICATE_VOTER.value: "; nothing to do",
@@ -288,6 +297,4 @@ _ADVICE = {
     ErrorCode.NOT_CONFIRMED.value: "; too few voters respond to the leader",
     ErrorCode.REPLICA_BEHIND.value: "; ask another node",
     ErrorCode.READS_UNSUPPORTED.value: "; read a node's own state with --consistency local",
-    ErrorCode.TIMED_OUT.value: _REPEAT,
-    ErrorCode.LEADERSHIP_LOST.value: _REPEAT,
 }

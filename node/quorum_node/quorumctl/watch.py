@@ -59,7 +59,7 @@ def _page(nodes: Nodes, quorum: QuorumDescription | None) -> list[str]:
     rows = [_node_row(url, node) for url, node in nodes]
     headers = ("Admin", "NodeId", "Role", "Leader", "Epoch", "HighWatermark", "LogEnd", "Storage")
     lines += render.table(headers, rows)
-    lines += [str(told) for _, told in nodes if isinstance(told, CommandFailed)]
+    lines += [str(answer) for _, answer in nodes if isinstance(answer, CommandFailed)]
     if quorum is not None:
         lines += ["", *render.replication(quorum)]
         if quorum.target_voters is not None:
@@ -87,7 +87,7 @@ def _node_row(url: str, node: NodeDescription | CommandFailed) -> tuple[object, 
 
 
 def _summary(nodes: Nodes, quorum: QuorumDescription | None) -> str:
-    failures = [told for _, told in nodes if isinstance(told, CommandFailed)]
+    failures = [answer for _, answer in nodes if isinstance(answer, CommandFailed)]
     up = len(nodes) - len(failures)
     if quorum is None:
         reason = f": {failures[-1]}" if failures else ""

@@ -7,12 +7,12 @@ is idempotent, and safe if another operator has just executed it.
 from dataclasses import dataclass
 
 from quorum_operator.planner.formation_defaults import Defaults
-from quorum_operator.planner.noticed import LabelDrift
 from quorum_operator.planner.observed import (
     FailureLatch,
     Founding,
     Incarnation,
     Key,
+    LabelDrift,
     LoneClaim,
     StorageChoice,
 )
@@ -29,9 +29,9 @@ class Target:
     resource_version: str
 
 
-def target_of(each: Incarnation) -> Target:
-    """The precondition of every write to its StatefulSet."""
-    return Target(each.name, each.uid, each.resource_version)
+def target_of(incarnation: Incarnation) -> Target:
+    """The StatefulSet of an incarnation: the precondition of every write to it."""
+    return Target(incarnation.name, incarnation.uid, incarnation.resource_version)
 
 
 @dataclass(frozen=True, slots=True)

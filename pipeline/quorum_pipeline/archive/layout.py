@@ -67,9 +67,9 @@ class Marker:
 
     def text(self) -> str:
         """Encode the marker as JSON."""
-        told = {"rows": self.rows, "quarantined": self.quarantined}
+        content = {"rows": self.rows, "quarantined": self.quarantined}
         more = {name: getattr(self, name) for name in _MORE}
-        return marker_text(told | {name: number for name, number in more.items() if number})
+        return marker_text(content | {name: number for name, number in more.items() if number})
 
 
 def parse_marker(text: str) -> Marker:
@@ -85,9 +85,9 @@ def parse_marker(text: str) -> Marker:
         raise ValueError(f"{text!r} is not a marker") from None
 
 
-def marker_text(told: Mapping[str, Any]) -> str:
+def marker_text(content: Mapping[str, Any]) -> str:
     """Encode the content of a marker as JSON with a checksum, because readers rely on it."""
-    return json.dumps({**told, _CHECKSUM: crc32(json.dumps(told).encode())})
+    return json.dumps({**content, _CHECKSUM: crc32(json.dumps(content).encode())})
 
 
 def parsed_marker(text: str) -> dict[str, Any]:

@@ -162,9 +162,9 @@ def compare(
                 continue
             differing += [(offset, tuple(found))] if len(counts) > 1 else []
             lacking += wanting
-    told = tuple((number, each) for number, each in enumerate(sides) if each.is_known)
+    known = tuple((number, each) for number, each in enumerate(sides) if each.is_known)
     return Comparison(
-        committed_end, compared, tuple(differing), tuple(lacking), tuple(more.items()), told
+        committed_end, compared, tuple(differing), tuple(lacking), tuple(more.items()), known
     )
 
 
@@ -192,8 +192,8 @@ def _wanting(
     have = {number for number, _ in found}
     for number, replica in enumerate(replicas):
         within = replica.start_offset <= offset < replica.end_offset
-        told = any(begin <= offset < end for begin, end in replica.damaged)
-        if within and number not in have and not told:
+        is_reported = any(begin <= offset < end for begin, end in replica.damaged)
+        if within and number not in have and not is_reported:
             yield offset, number
 
 

@@ -3,8 +3,9 @@
 import argparse
 import signal
 import sys
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, contextmanager
 from importlib import import_module
 from pathlib import Path
 from threading import Event
@@ -27,6 +28,9 @@ from quorum_pipeline.live.controllers import Controllers
 from quorum_pipeline.redaction import redacted
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from quorum_pipeline.spark.archive import Archive
     from quorum_pipeline.spark.archive_job import Merging
 
 _SWITCH_SECONDS = 0.0005
@@ -118,6 +122,34 @@ def _run(arguments: argparse.Namespace, stopped: Event) -> int:
     if isinstance(source, LogDirectory):
         print_uncommitted(source, progress)
     progress.say("starting Spark")
+    with _opened_session(arguments, reads=source is not None) as session:
+        from quorum_pipeline.spark.archive import Archive
+
+        archive = Archive(session, arguments.to)
+        archive.state_rows, archive.keep_days = arguments.state_rows, arguments.keep_states
+        if source is None and not archive.contents().ranges:
+            raise PipelineError(f"{arguments.to} is not an archive, or is empty: nothing to merge")
+        with archive.only_writer():
+            before = archive.contents()
+            if source is not None:
+                _write(archive, source, arguments, progress, stopped)
+            if arguments.compact:
+                _compact(archive, arguments.compact_rows, progress)
+            after = archive.contents()
+        if after.quarantined:
+            for place in archive.quarantined_places(_MOST_PLACES):
+                print(f"quarantine: {redacted(place)}")
+    added = after.end - max(before.end, after.start)
+    print(
+        f"archive {redacted(arguments.to)}: offsets {after.start} to {after.end}, {added:,} of them new,"
+        f" {after.quarantined} in quarantine; {progress.seconds:.1f} s"
+    )
+    return 1 if after.quarantined else 0
+
+
+@contextmanager
+def _opened_session(arguments: argparse.Namespace, *, reads: bool) -> Iterator["SparkSession"]:
+    """A session for the archive. `reads`: records of a log are read, not only merged."""
     from quorum_pipeline.spark.session import end_session, open_session
 
     elsewhere = "://" in arguments.to and not arguments.to.startswith("file:")
@@ -130,47 +162,43 @@ def _run(arguments: argparse.Namespace, stopped: Event) -> int:
             "quorum-pipeline archive",
             arguments.master,
             rows_in_jvm=elsewhere or arguments.compact or arguments.follow,
-            workers_at_once=not elsewhere and source is not None,
+            workers_at_once=not elsewhere and reads,
         )
-    from quorum_pipeline.spark.archive import Archive
-    from quorum_pipeline.spark.archive_job import ArchiveJob
-
     try:
-        archive = Archive(session, arguments.to)
-        archive.state_rows, archive.keep_days = arguments.state_rows, arguments.keep_states
-        if source is None and not archive.contents().ranges:
-            raise PipelineError(f"{arguments.to} is not an archive, or is empty: nothing to merge")
-        with archive.only_writer():
-            before = archive.contents()
-            if source is not None:
-                job = ArchiveJob(
-                    archive,
-                    source,
-                    arguments.max_rows,
-                    arguments.every if arguments.follow else None,
-                    arguments.span_bytes,
-                    _merging(arguments),
-                )
-                progress.measure(lambda: archive.written_bytes)
-                with stop_signal(signal.SIGINT, stopped), progress.watching(archive.doing):
-                    job.run(progress, progress.say, stopped.wait, progress.expect)
-            if arguments.compact:
-                left = archive.compact(arguments.compact_rows, progress.say)
-                print(f"merged: {left} directories remain")
-                if thinned := archive.thin_states():
-                    print(f"deleted: {thinned} whole states, older than {archive.keep_days} days")
-            after = archive.contents()
-        if after.quarantined:
-            for place in archive.quarantined_places(_MOST_PLACES):
-                print(f"quarantine: {redacted(place)}")
+        yield session
     finally:
         end_session(session)
-    added = after.end - max(before.end, after.start)
-    print(
-        f"archive {redacted(arguments.to)}: offsets {after.start} to {after.end}, {added:,} of them new,"
-        f" {after.quarantined} in quarantine; {progress.seconds:.1f} s"
+
+
+def _write(
+    archive: "Archive",
+    source: LogDirectory | Controllers,
+    arguments: argparse.Namespace,
+    progress: Progress,
+    stopped: Event,
+) -> None:
+    """Write the records of the source, with --follow until `stopped`."""
+    from quorum_pipeline.spark.archive_job import ArchiveJob
+
+    job = ArchiveJob(
+        archive,
+        source,
+        arguments.max_rows,
+        arguments.every if arguments.follow else None,
+        arguments.span_bytes,
+        _merging(arguments),
     )
-    return 1 if after.quarantined else 0
+    progress.measure(lambda: archive.written_bytes)
+    with stop_signal(signal.SIGINT, stopped), progress.watching(archive.doing):
+        job.run(progress, progress.say, stopped.wait, progress.expect)
+
+
+def _compact(archive: "Archive", rows: int, progress: Progress) -> None:
+    """Merge directories up to this number of rows, and delete whole states that need not be kept."""
+    left = archive.compact(rows, progress.say)
+    print(f"merged: {left} directories remain")
+    if thinned := archive.thin_states():
+        print(f"deleted: {thinned} whole states, older than {archive.keep_days} days")
 
 
 def _merging(arguments: argparse.Namespace) -> "Merging | None":

@@ -291,8 +291,20 @@ def opened_stages(
     `elsewhere`: there is a directory that may be in a file system that only Hadoop supports. `delta`: Delta tables are written,
     by this process's Spark. Raises PipelineError.
     """
-    from quorum_pipeline.spark.stages import SparkStages, StagesHere
+    _check_place(arguments, elsewhere=elsewhere, delta=delta)
+    small = size_bytes < WORTH_SPARK_BYTES and not elsewhere and not delta
+    if arguments.remote is not None:
+        opened = _remote_stages(arguments, progress)
+    elif arguments.master == _NO_MASTER or (arguments.master is None and small):
+        opened = _stages_here(arguments, progress)
+    else:
+        opened = _spark_stages(arguments, progress, delta=delta)
+    with opened as stages:
+        yield stages
 
+
+def _check_place(arguments: argparse.Namespace, *, elsewhere: bool, delta: bool) -> None:
+    """Raise PipelineError if the work can't be done where the arguments say."""
     if elsewhere and arguments.remote is not None:
         raise PipelineError(
             "a directory that is not in a mounted file system needs --master, and not --remote"
@@ -305,43 +317,55 @@ def opened_stages(
         raise PipelineError(
             "Delta tables are written with --master, not with --remote or --master none"
         )
-    if arguments.remote is not None:
-        with brought_by("connect"):
-            from quorum_pipeline.spark.remote_stages import (
-                RemoteStages,
-                open_remote,
-                shown_url,
-            )
 
-            shown = shown_url(arguments.remote)
-            progress.say(f"connecting to Spark at {shown}")
-            remote = open_remote(arguments.remote)
-        from quorum_pipeline.spark.reason import SparkError, reason_of
 
-        try:
-            yield RemoteStages(remote, arguments.remote)
-        except SparkError as error:
-            raise PipelineError(f"Spark at {shown}: {reason_of(error)}") from None
-        finally:
-            remote.stop()
-        return
-    small = arguments.master is None and size_bytes < WORTH_SPARK_BYTES
-    small = small and not elsewhere and not delta
-    if small or arguments.master == _NO_MASTER:
-        here = StagesHere(arguments.partitions)
-        with progress.watching(here.doing):
-            yield here
-        return
-    from quorum_pipeline.spark.reason import SparkError, reason_of
+@contextmanager
+def _stages_here(arguments: argparse.Namespace, progress: Progress) -> Iterator["Stages"]:
+    from quorum_pipeline.spark.stages import StagesHere
+
+    here = StagesHere(arguments.partitions)
+    with progress.watching(here.doing):
+        yield here
+
+
+@contextmanager
+def _remote_stages(arguments: argparse.Namespace, progress: Progress) -> Iterator["Stages"]:
+    with brought_by("connect"):
+        from quorum_pipeline.spark.remote_stages import RemoteStages, open_remote, shown_url
+
+        shown = shown_url(arguments.remote)
+        progress.say(f"connecting to Spark at {shown}")
+        session = open_remote(arguments.remote)
+    try:
+        with _spark_errors(shown):
+            yield RemoteStages(session, arguments.remote)
+    finally:
+        session.stop()
+
+
+@contextmanager
+def _spark_stages(
+    arguments: argparse.Namespace, progress: Progress, *, delta: bool
+) -> Iterator["Stages"]:
     from quorum_pipeline.spark.session import open_session, stop_session
+    from quorum_pipeline.spark.stages import SparkStages
 
     progress.say("starting Spark")
     session = open_session("quorum-pipeline", arguments.master, rows_in_jvm=False, delta=delta)
     try:
         stages = SparkStages(session.sparkContext)
-        with progress.watching(stages.doing):
+        with _spark_errors(str(session.sparkContext.master)), progress.watching(stages.doing):
             yield stages
-    except SparkError as error:
-        raise PipelineError(f"Spark at {session.sparkContext.master}: {reason_of(error)}") from None
     finally:
         stop_session(session)
+
+
+@contextmanager
+def _spark_errors(place: str) -> Iterator[None]:
+    """Convert errors of Spark to PipelineError."""
+    from quorum_pipeline.spark.reason import SparkError, reason_of
+
+    try:
+        yield
+    except SparkError as error:
+        raise PipelineError(f"Spark at {place}: {reason_of(error)}") from None

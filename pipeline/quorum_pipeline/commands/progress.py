@@ -19,7 +19,7 @@ class Progress:
         self._what = what
         self._unit = unit
         self._began = time.monotonic()
-        self._told = self._began
+        self._reported_at = self._began
         self._total: int | None = None
         self._first: tuple[float, int] | None = None
         """Time and count of the first update, from which the rate is computed."""
@@ -43,8 +43,8 @@ class Progress:
         now = time.monotonic()
         if self._first is None:
             self._first = (now, count)
-        if now - self._told >= _EVERY_SECONDS:
-            self._told = now
+        if now - self._reported_at >= _EVERY_SECONDS:
+            self._reported_at = now
             size_bytes = self._bytes()
             written = f", {megabytes(size_bytes)} written" if size_bytes else ""
             self.say(f"{self._what}: {count:,} {self._unit}{written}{self._rate(now, count)}")

@@ -91,12 +91,12 @@ def write_left(
             to_kinds[count] = kinds[index]
         else:
             row += 1
-            told = sums.rows[row]
-            numbers[0], numbers[1] = told[COUNT], told[LEADERS]
-            numbers[2], numbers[3] = told[LEADER], told[RECOVERY]
-            arrays = told[ISR : ISR + SUM_ARRAYS]
-            at = write_sum(data, told[KEY_AT], numbers, arrays, told[MARKS], to, at)
-            at = write_marks(marks, told[FIRST_MARK], to, at)
+            combined = sums.rows[row]
+            numbers[0], numbers[1] = combined[COUNT], combined[LEADERS]
+            numbers[2], numbers[3] = combined[LEADER], combined[RECOVERY]
+            arrays = combined[ISR : ISR + SUM_ARRAYS]
+            at = write_sum(data, combined[KEY_AT], numbers, arrays, combined[MARKS], to, at)
+            at = write_marks(marks, combined[FIRST_MARK], to, at)
             to_kinds[count] = SUM
         to_ends[count] = at
         count += 1

@@ -60,12 +60,12 @@ LEFT_OUT, KEPT, SUMMED = 0, 1, 2
 
 
 @inner
-def _directories_fit(data: Bytes, told: Numbers) -> bool:
+def _directories_fit(data: Bytes, change: Numbers) -> bool:
     """Whether there is one directory for each replica, or none."""
-    count = array_count(data, told[DIRECTORIES])
-    if count == array_count(data, told[REPLICAS]):
+    count = array_count(data, change[DIRECTORIES])
+    if count == array_count(data, change[REPLICAS]):
         return True
-    at = told[DIRECTORIES] + 1
+    at = change[DIRECTORIES] + 1
     known = int64(0)
     for index in range(at, at + count * UUID_BYTES):
         known |= int64(data[index])
@@ -73,16 +73,16 @@ def _directories_fit(data: Bytes, told: Numbers) -> bool:
 
 
 @inner
-def _read_change(data: Bytes, begin: int, end: int, told: Numbers) -> bool:
-    """Read one record into `told`. False if its effect depends on the state."""
+def _read_change(data: Bytes, begin: int, end: int, change: Numbers) -> bool:
+    """Read one record into `change`. False if its effect depends on the state."""
     at = begin + PARTITION_KEY_BYTES
     if at > end:
         raise Unusual
-    told[COUNT], told[LEADERS] = 1, 0
-    told[LEADER], told[RECOVERY] = _LEADER_UNCHANGED, _RECOVERY_UNCHANGED
-    told[MARKS] = 0
+    change[COUNT], change[LEADERS] = 1, 0
+    change[LEADER], change[RECOVERY] = _LEADER_UNCHANGED, _RECOVERY_UNCHANGED
+    change[MARKS] = 0
     for column in range(ISR, PERIOD):
-        told[column] = ABSENT
+        change[column] = ABSENT
     version = data[begin - 1]
     count, at = uvarint(data, at, end)
     last = -1
@@ -92,57 +92,57 @@ def _read_change(data: Bytes, begin: int, end: int, told: Numbers) -> bool:
             if stop != at + (4 if last == 1 else 1):
                 raise Unusual
             if last == 1:
-                told[LEADER] = int32(data, at)
+                change[LEADER] = int32(data, at)
             else:
-                told[RECOVERY] = int8(data, at)
+                change[RECOVERY] = int8(data, at)
         elif last == 8:
             if version < 1 or array_end(data, at, stop, UUID_BYTES) != stop:
                 raise Unusual
             if data[at]:
-                told[DIRECTORIES] = at
+                change[DIRECTORIES] = at
         elif last > 8 or (last > 5 and version < 2) or array_end(data, at, stop, 4) != stop:
             raise Unusual
         elif data[at]:
             if last == 0:
-                told[ISR] = at
+                change[ISR] = at
             elif last <= 4:
-                told[REPLICAS + last - 2] = at
+                change[REPLICAS + last - 2] = at
             else:
-                told[ELR + last - 6] = at
+                change[ELR + last - 6] = at
         at = stop
     if at != end:
         raise Unusual
-    if told[LEADER] != _LEADER_UNCHANGED:
-        told[LEADERS] = 1
-    if (told[REPLICAS] < 0) != (told[DIRECTORIES] < 0):
+    if change[LEADER] != _LEADER_UNCHANGED:
+        change[LEADERS] = 1
+    if (change[REPLICAS] < 0) != (change[DIRECTORIES] < 0):
         return False
-    return told[REPLICAS] < 0 or _directories_fit(data, told)
+    return change[REPLICAS] < 0 or _directories_fit(data, change)
 
 
 @inner
-def _read_sum(data: Bytes, begin: int, end: int, told: Numbers) -> None:
-    """Read earlier combined changes into `told`."""
+def _read_sum(data: Bytes, begin: int, end: int, change: Numbers) -> None:
+    """Read earlier combined changes into `change`."""
     at = begin + PARTITION_KEY_BYTES
-    told[COUNT], told[LEADERS] = int32(data, at), int32(data, at + 4)
-    told[LEADER], told[RECOVERY] = int32(data, at + 8), int8(data, at + 12)
+    change[COUNT], change[LEADERS] = int32(data, at), int32(data, at + 4)
+    change[LEADER], change[RECOVERY] = int32(data, at + 8), int8(data, at + 12)
     at += SUM_NUMBERS_BYTES
     for index in range(SUM_ARRAYS):
-        told[ISR + index] = at if data[at] else ABSENT
+        change[ISR + index] = at if data[at] else ABSENT
         at = array_end(data, at, end, sum_element_bytes(index))
-    told[MARKS], told[FIRST_MARK] = data[begin - 1], at
+    change[MARKS], change[FIRST_MARK] = data[begin - 1], at
 
 
 @inner
-def _add(sums: Numbers, told: Numbers) -> None:
-    sums[COUNT] += told[COUNT]
-    if told[LEADERS]:
-        sums[LEADERS] += told[LEADERS]
-        sums[LEADER] = told[LEADER]
-    if told[RECOVERY] != _RECOVERY_UNCHANGED:
-        sums[RECOVERY] = told[RECOVERY]
+def _add(sums: Numbers, change: Numbers) -> None:
+    sums[COUNT] += change[COUNT]
+    if change[LEADERS]:
+        sums[LEADERS] += change[LEADERS]
+        sums[LEADER] = change[LEADER]
+    if change[RECOVERY] != _RECOVERY_UNCHANGED:
+        sums[RECOVERY] = change[RECOVERY]
     for column in range(ISR, PERIOD):
-        if told[column] >= 0:
-            sums[column] = told[column]
+        if change[column] >= 0:
+            sums[column] = change[column]
 
 
 @inner
@@ -156,14 +156,14 @@ def _begin_sum(sums: Numbers, index: int, key_at: int, period: int, clears: int)
 
 
 @inner
-def _continues(sums: Numbers, told: Numbers, period: int, clears: int, marks: Table) -> bool:
+def _continues(sums: Numbers, change: Numbers, period: int, clears: int, marks: Table) -> bool:
     """Whether a change has the same effect where `sums` began, with more marks if there is room for any."""
     if sums[PERIOD] != period:
         return False
-    sets_cleared = told[ELR] >= 0 or told[LAST_KNOWN_ELR] >= 0
-    if not sets_cleared or (sums[CLEARS] == clears and not told[MARKS]):
+    sets_cleared = change[ELR] >= 0 or change[LAST_KNOWN_ELR] >= 0
+    if not sets_cleared or (sums[CLEARS] == clears and not change[MARKS]):
         return True
-    return bool(len(marks.rows) > 1 and sums[MARKS] + told[MARKS] + 2 <= MOST_MARKS)
+    return bool(len(marks.rows) > 1 and sums[MARKS] + change[MARKS] + 2 <= MOST_MARKS)
 
 
 @inner
@@ -177,21 +177,21 @@ def _mark(marks: Table, sums: Numbers, stretch: int, mark: int) -> None:
 
 
 @inner
-def _add_marks(data: Bytes, told: Numbers, passed: int, marks: Table, sums: Numbers) -> None:
+def _add_marks(data: Bytes, change: Numbers, passed: int, marks: Table, sums: Numbers) -> None:
     """Mark what a change sets, before it is added. `passed`: number of ClearElr records since the first change. The first
     stretch needs a mark only if there are others.
     """
-    mark = mark_of(data, told[ELR], told[LAST_KNOWN_ELR])
-    if not told[MARKS] and (not mark or not passed):
+    mark = mark_of(data, change[ELR], change[LAST_KNOWN_ELR])
+    if not change[MARKS] and (not mark or not passed):
         return
     if not sums[MARKS]:
         before = mark_of(data, sums[ELR], sums[LAST_KNOWN_ELR])
         if before:
             _mark(marks, sums, 0, before)
-    if not told[MARKS]:
+    if not change[MARKS]:
         _mark(marks, sums, passed, mark)
-    at = told[FIRST_MARK]
-    for _ in range(told[MARKS]):
+    at = change[FIRST_MARK]
+    for _ in range(change[MARKS]):
         step, mark, at = next_mark(data, at)
         passed += step
         _mark(marks, sums, passed, mark)
@@ -251,7 +251,7 @@ def squeeze(
     kept: Bytes,
 ) -> int:
     """Fill in `kept` and the rows of `sums` and `marks`. A table of marks without room for any prevents them. Raises Unusual. The return value has no meaning (`looking_ahead.py`)."""
-    told = np.zeros(SUM_COLUMNS, np.int64)
+    change = np.zeros(SUM_COLUMNS, np.int64)
     period, clears, count, seen = int64(1), int64(0), int64(0), int64(0)
     for index in range(len(begins)):
         if index % AHEAD == 0:
@@ -263,15 +263,15 @@ def squeeze(
         if kind in (_CHANGE, SUM):
             simple = True
             if kind == SUM:
-                _read_sum(data, begin, end, told)
+                _read_sum(data, begin, end, change)
             else:
-                simple = _read_change(data, begin, end, told)
+                simple = _read_change(data, begin, end, change)
             row = _row_of_partition(data, begin, topics, partitions)
             if not simple:
                 partitions.rows[row, c.THERE] = NONE
                 continue
             known = partitions.rows[row, c.THERE]
-            if known and _continues(sums.rows[known], told, period, clears, marks):
+            if known and _continues(sums.rows[known], change, period, clears, marks):
                 kept[index] = LEFT_OUT
             else:
                 count += 1
@@ -279,8 +279,8 @@ def squeeze(
                 partitions.rows[row, c.THERE] = count
                 _begin_sum(sums.rows[known], index, begin, period, clears)
                 kept[index] = SUMMED
-            _add_marks(data, told, clears - sums.rows[known, CLEARS], marks, sums.rows[known])
-            _add(sums.rows[known], told)
+            _add_marks(data, change, clears - sums.rows[known, CLEARS], marks, sums.rows[known])
+            _add(sums.rows[known], change)
         elif kind == _PARTITION:
             if begin + PARTITION_KEY_BYTES > end:
                 raise Unusual

@@ -84,12 +84,12 @@ def _fields_set(data: Bytes, at: int, end: int) -> int:
         if last < 2:
             if stop != at + 1:
                 raise Unusual
-            told = data[at] != 0
+            is_set = data[at] != 0
         else:
             if array_end(data, at, stop, UUID_BYTES) != stop or (last == 2 and data[at] == 0):
                 raise Unusual
-            told = data[at] > (1 if last == 2 else 0)
-        if told:
+            is_set = data[at] > (1 if last == 2 else 0)
+        if is_set:
             fields |= 1 << last
         at = stop
     if at != end:

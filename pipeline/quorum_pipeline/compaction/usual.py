@@ -23,13 +23,13 @@ _HEAD = bytes((md.FRAME_VERSION, LEFT_OUT_NAME, 0))
 
 def usual(run: RecordRun) -> tuple[RecordRun, list[int]]:
     """Return the records in the usual form, and for each one the index of its origin. Raises Unusual."""
-    values, kinds, origins, told = list[bytes](), list[int](), list[int](), set[str]()
+    values, kinds, origins, left_out = list[bytes](), list[int](), list[int](), set[str]()
     for index, kind in enumerate(run.kinds.tolist()):
         value, name = run.value(index), ""
         if kind not in (*_INTERNAL, OTHER):
             value, name = _usual(value)
-        if name and name not in told:
-            told.add(name)
+        if name and name not in left_out:
+            left_out.add(name)
             values.append(left_out_value(name))
             kinds.append(LEFT_OUT_NAME)
             origins.append(index)

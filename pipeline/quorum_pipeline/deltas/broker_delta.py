@@ -30,10 +30,10 @@ def changed_fields(
 
 @dataclass(frozen=True, slots=True)
 class BrokerDelta:
-    """The effect on one broker. `told`: the broker was registered (`registration`) or unregistered (None); otherwise `changes`, by
+    """The effect on one broker. `sets_registration`: the broker was registered (`registration`) or unregistered (None); otherwise `changes`, by
     the epoch that they apply to."""
 
-    told: bool = False
+    sets_registration: bool = False
     registration: RegisterBrokerRecord | None = None
     changes: Mapping[int, Fields] = field(default_factory=dict)
 
@@ -41,17 +41,17 @@ class BrokerDelta:
         """Return the delta with one more change."""
         if not fields:
             return self
-        if not self.told:
+        if not self.sets_registration:
             known = {**self.changes.get(epoch, {}), **fields}
             return BrokerDelta(changes={**self.changes, epoch: known})
         registration = self.registration
         if registration is None or registration.broker_epoch != epoch:
             return self
-        return BrokerDelta(told=True, registration=replace(registration, **fields))
+        return BrokerDelta(sets_registration=True, registration=replace(registration, **fields))
 
     def then(self, other: "BrokerDelta") -> "BrokerDelta":
         """Return the composition of both."""
-        if other.told:
+        if other.sets_registration:
             return other
         found = self
         for epoch, fields in other.changes.items():

@@ -88,11 +88,11 @@ def _config(delta: Delta, offset: int, record: md.ConfigRecord) -> None:
 
 
 def _register(delta: Delta, offset: int, record: md.RegisterBrokerRecord) -> None:
-    delta.brokers[record.broker_id] = BrokerDelta(told=True, registration=record)
+    delta.brokers[record.broker_id] = BrokerDelta(sets_registration=True, registration=record)
 
 
 def _unregister(delta: Delta, offset: int, record: md.UnregisterBrokerRecord) -> None:
-    delta.brokers[record.broker_id] = BrokerDelta(told=True)
+    delta.brokers[record.broker_id] = BrokerDelta(sets_registration=True)
 
 
 def _broker_change(delta: Delta, offset: int, record: Any) -> None:

@@ -25,7 +25,7 @@ ELR, LAST_KNOWN_ELR = 1, 2
 class Change:
     """The combination of changes of a partition. A field is None if no change sets it.
 
-    `changes` and `leaders` are added to the epochs of the partition and of its leader. `told`: which of the two kinds of
+    `changes` and `leaders` are added to the epochs of the partition and of its leader. `sets`: which of the two kinds of
     eligible leader replicas are set (ELR, LAST_KNOWN_ELR). `cleared_if`: one more change if the partition had any of
     these kinds. `directories` is () if they are set and none is assigned yet. `replica_count`, `directory_count`:
     requirements on the earlier state.
@@ -40,7 +40,7 @@ class Change:
     removing: Numbers | None = None
     adding: Numbers | None = None
     directories: tuple[UUID, ...] | None = None
-    told: int = 0
+    sets: int = 0
     elr: Numbers | None = None
     last_known: Numbers | None = None
     cleared_if: int = 0
@@ -54,7 +54,7 @@ class Change:
         return Change(replica_count=self.replica_count, directory_count=self.directory_count)
 
 
-CLEARED = Change(told=ELR | LAST_KNOWN_ELR, cleared_if=ELR | LAST_KNOWN_ELR)
+CLEARED = Change(sets=ELR | LAST_KNOWN_ELR, cleared_if=ELR | LAST_KNOWN_ELR)
 """Clears eligible leader replicas. It requires no partition to exist."""
 
 
@@ -81,7 +81,7 @@ def change_of(record: PartitionChangeRecord, offset: int) -> tuple[Change, int |
         removing=record.removing_replicas,
         adding=record.adding_replicas,
         directories=directories,
-        told=(ELR if elr is not None else 0) | (LAST_KNOWN_ELR if last_known is not None else 0),
+        sets=(ELR if elr is not None else 0) | (LAST_KNOWN_ELR if last_known is not None else 0),
         elr=elr or None,
         last_known=last_known or None,
         replica_count=replica_count,
@@ -113,9 +113,9 @@ def composed(first: Change, then: Change) -> tuple[Change, int | None]:
         removing=first.removing if then.removing is None else then.removing,
         adding=first.adding if then.adding is None else then.adding,
         directories=first.directories if then.directories is None else then.directories,
-        told=first.told | then.told,
-        elr=then.elr if then.told & ELR else first.elr,
-        last_known=then.last_known if then.told & LAST_KNOWN_ELR else first.last_known,
+        sets=first.sets | then.sets,
+        elr=then.elr if then.sets & ELR else first.elr,
+        last_known=then.last_known if then.sets & LAST_KNOWN_ELR else first.last_known,
         cleared_if=cleared_if,
         replica_count=replica_count,
         directory_count=directory_count,
@@ -153,8 +153,8 @@ def applied(change: Change, partition: Partition) -> tuple[Partition, int | None
         leader_epoch=partition.leader_epoch + change.leaders,
         partition_epoch=partition.partition_epoch + change.changes + cleared,
         directories=_placed(change, partition, len(replicas)),
-        eligible_leader_replicas=change.elr if change.told & ELR else elr,
-        last_known_elr=change.last_known if change.told & LAST_KNOWN_ELR else last_known,
+        eligible_leader_replicas=change.elr if change.sets & ELR else elr,
+        last_known_elr=change.last_known if change.sets & LAST_KNOWN_ELR else last_known,
     )
     return after, min((each for each in wrong if each is not None), default=None)
 
@@ -177,7 +177,7 @@ def _cleared(first: Change, then: Change) -> tuple[int, int]:
     asked = then.cleared_if
     if (asked & ELR and first.elr) or (asked & LAST_KNOWN_ELR and first.last_known):
         return 1, first.cleared_if
-    return 0, first.cleared_if | (asked & ~first.told)
+    return 0, first.cleared_if | (asked & ~first.sets)
 
 
 def _placed(change: Change, partition: Partition, count: int) -> tuple[UUID, ...]:

@@ -157,8 +157,8 @@ def _at(columns: LogColumns, at: Summary) -> Summary:
         return at
     for index in np.flatnonzero(columns.control).tolist():
         record = columns.record(index)
-        told = DecodedRecord(record.offset, record.timestamp_ms, record.key, record.value)
-        at = at.control(told, record.epoch)
+        decoded = DecodedRecord(record.offset, record.timestamp_ms, record.key, record.value)
+        at = at.control(decoded, record.epoch)
     last = columns.record(len(columns) - 1)
     return replace(
         at,
@@ -321,11 +321,11 @@ class ArchiveSource:
     def _state(self, found: Archived, moment: Moment) -> tuple[int, list[str]] | None:
         """Offset and files of the newest state that is not later than the moment."""
         limit = found.end if moment.offset is None else moment.offset
-        for offset, told in reversed(list(states(self.reader))):
-            late = moment.time_ms is not None and told["latest_ms"] > moment.time_ms
+        for offset, marker in reversed(list(states(self.reader))):
+            late = moment.time_ms is not None and marker["latest_ms"] > moment.time_ms
             if found.start <= offset <= limit and not late:
-                directory = f"{STATES}/{told['directory']}"
-                files = [f"{directory}/{name}" for name in told["files"]]
+                directory = f"{STATES}/{marker['directory']}"
+                files = [f"{directory}/{name}" for name in marker["files"]]
                 if self.damaged.isdisjoint(files):
                     return offset, files
         return None
@@ -356,23 +356,23 @@ def states(reader: ArchiveReader) -> Iterator[tuple[int, dict[str, Any]]]:
     OSError.
     """
     for name in reader.names(STATES):
-        offset, marker = parse_state(name), f"{STATES}/{name}/{MARKER}"
-        text = None if offset is None else reader.text(marker)
+        offset, path = parse_state(name), f"{STATES}/{name}/{MARKER}"
+        text = None if offset is None else reader.text(path)
         if offset is None or text is None:
             continue
         try:
-            told = parsed_marker(text)
+            marker = parsed_marker(text)
             yield (
                 offset,
                 {
                     "directory": name,
-                    "latest_ms": told["latest_ms"],
-                    "rows": told["rows"],
-                    "files": told["files"],
+                    "latest_ms": marker["latest_ms"],
+                    "rows": marker["rows"],
+                    "files": marker["files"],
                 },
             )
         except (ValueError, KeyError, TypeError):
-            raise PipelineError(damaged(f"{reader.uri}/{marker}")) from None
+            raise PipelineError(damaged(f"{reader.uri}/{path}")) from None
 
 
 def _check_behind(snapshot: SnapshotFile, moment: Moment) -> None:

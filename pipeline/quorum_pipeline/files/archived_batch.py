@@ -42,8 +42,12 @@ def _row_groups(footer: pq.FileMetaData, offset: int) -> Iterator[int]:
     """Yield the numbers of the row groups that may contain an offset."""
     column = footer.schema.to_arrow_schema().get_field_index(_OFFSET)
     for number in range(footer.num_row_groups if column >= 0 else 0):
-        told = footer.row_group(number).column(column).statistics
-        if told is None or not told.has_min_max or told.min <= offset <= told.max:
+        statistics = footer.row_group(number).column(column).statistics
+        if (
+            statistics is None
+            or not statistics.has_min_max
+            or statistics.min <= offset <= statistics.max
+        ):
             yield number
 
 

@@ -163,10 +163,10 @@ def _bounds(path: Path, footer: pq.FileMetaData) -> _File:
     """Range of offsets of a file; all possible offsets if it has no statistics."""
     rows, index = footer.num_rows, footer.schema.to_arrow_schema().get_field_index("offset")
     parts = [footer.row_group(number) for number in range(footer.num_row_groups)]
-    told = [part.column(index).statistics for part in parts] if index >= 0 else []
-    bounds = [(each.min, each.max) for each in told if each is not None]
+    statistics = [part.column(index).statistics for part in parts] if index >= 0 else []
+    bounds = [(each.min, each.max) for each in statistics if each is not None]
     known = all(isinstance(bound, int) for each in bounds for bound in each)
-    if not bounds or len(bounds) < len(told) or not known:
+    if not bounds or len(bounds) < len(statistics) or not known:
         return _File(0, _MOST_OFFSET, path, rows)
     return _File(min(least for least, _ in bounds), max(most for _, most in bounds), path, rows)
 

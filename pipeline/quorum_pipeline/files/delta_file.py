@@ -68,8 +68,8 @@ def write_delta(
     tables = [_table(piece, run) for piece, run in pieces]
     table = pa.concat_tables(tables) if tables else _SCHEMA.empty_table()
     marked = any(mark_counts(run.run).any() for _, run in pieces)
-    told = _told(head, _MARKED_FORM if marked else _PLAIN_FORM)
-    table = table.replace_schema_metadata({_META: json.dumps(told).encode()})
+    document = _document(head, _MARKED_FORM if marked else _PLAIN_FORM)
+    table = table.replace_schema_metadata({_META: json.dumps(document).encode()})
     directory.mkdir(parents=True, exist_ok=True)
     unfinished = directory / f".{stem}.parquet"
     try:
@@ -126,33 +126,33 @@ def _run(table: pa.Table, mine: Any) -> OffsetRun:
     )
 
 
-def _told(head: DeltaHead, form: int) -> dict[str, Any]:
+def _document(head: DeltaHead, form: int) -> dict[str, Any]:
     summary, voters = head.summary, head.summary.voters
-    told: dict[str, Any] = {"form": form, "latest_ms": head.latest_ms, "is_open": head.is_open}
-    told["summary"] = {name: getattr(summary, name) for name in _PLAIN}
+    document: dict[str, Any] = {"form": form, "latest_ms": head.latest_ms, "is_open": head.is_open}
+    document["summary"] = {name: getattr(summary, name) for name in _PLAIN}
     if head.boundary is not None:
-        told["boundary"] = [head.boundary.offset, head.boundary.ends]
+        document["boundary"] = [head.boundary.offset, head.boundary.ends]
     if voters is not None:
         assert voters.log_position is not None, "it was read from a log or a snapshot"
         offset, epoch = voters.log_position
         record = encode_control(voters)
-        told["voters"] = [offset, epoch, _text(record.key or b""), _text(record.value or b"")]
-    return told
+        document["voters"] = [offset, epoch, _text(record.key or b""), _text(record.value or b"")]
+    return document
 
 
 def _head(metadata: Any) -> DeltaHead:
     try:
-        told = read_json((metadata or {})[_META])
-        if told["form"] not in FORMS:
+        document = read_json((metadata or {})[_META])
+        if document["form"] not in FORMS:
             raise PipelineError("it was written by a newer version of this program")
-        summary = Summary(**told["summary"])
-        if "voters" in told:
-            offset, epoch, key, value = told["voters"]
+        summary = Summary(**document["summary"])
+        if "voters" in document:
+            offset, epoch, key, value = document["voters"]
             record = DecodedRecord(offset, 0, b64decode(key), b64decode(value))
             formed = summary.has_formed
             summary = replace(summary.control(record, epoch), has_formed=formed)
-        boundary = Boundary(*told["boundary"]) if "boundary" in told else None
-        return DeltaHead(summary, told["latest_ms"], boundary, told["is_open"])
+        boundary = Boundary(*document["boundary"]) if "boundary" in document else None
+        return DeltaHead(summary, document["latest_ms"], boundary, document["is_open"])
     except (KeyError, ValueError, TypeError, MalformedRecord) as error:
         raise PipelineError(f"its metadata is damaged: {error}") from None
 

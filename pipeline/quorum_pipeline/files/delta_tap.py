@@ -98,8 +98,10 @@ def _one_by_one(span: CompiledSpan, rows: Rows, at: Summary) -> Summary:
         if rows.contents[index].problem is not None:
             raise Unusual
         if rows.controls[index]:
-            told = DecodedRecord(offset, rows.timestamps_ms[index], rows.record_keys[index], value)
-            at = at.control(told, rows.epochs[index])
+            record = DecodedRecord(
+                offset, rows.timestamps_ms[index], rows.record_keys[index], value
+            )
+            at = at.control(record, rows.epochs[index])
         elif value is not None:
             values.append((offset, value))
     if values:

@@ -59,8 +59,8 @@ def file_uri(path: Path) -> str:
 def is_local(uri: str, environment: Mapping[str, str] = os.environ) -> bool:
     """Whether a URI is certainly local, without Spark's setting for paths without a scheme."""
     has_scheme = ":" in uri.partition("/")[0]
-    told = any(environment.get(name) for name in _NAME_A_FILE_SYSTEM)
-    return local_path(uri) is not None and (has_scheme or not told)
+    names_a_file_system = any(environment.get(name) for name in _NAME_A_FILE_SYSTEM)
+    return local_path(uri) is not None and (has_scheme or not names_a_file_system)
 
 
 class LocalFiles:

@@ -39,9 +39,9 @@ def seal(unfinished: Path, stem: str) -> str:
     return name
 
 
-def write_marker(directory: Path, told: Mapping[str, Any]) -> None:
+def write_marker(directory: Path, content: Mapping[str, Any]) -> None:
     """Write the marker of a complete directory. It is synced before it gets its name. Raises OSError."""
-    write_marker_text(directory, marker_text(told))
+    write_marker_text(directory, marker_text(content))
 
 
 def write_marker_text(directory: Path, text: str) -> None:

@@ -180,9 +180,13 @@ class StoredVersionsReader:
     def _stored(self, offsets: OffsetRange) -> StoredVersions:
         marker = f"{self._uri}/{offsets.directory}/{MARKER}"
         try:
-            told = parsed_marker(self._files.read(marker) or "")
-            files = tuple(WrittenFile(*each) for each in told["files"])
-            last = None if told["last"] is None else (int(told["last"][0]), int(told["last"][1]))
+            document = parsed_marker(self._files.read(marker) or "")
+            files = tuple(WrittenFile(*each) for each in document["files"])
+            last = (
+                None
+                if document["last"] is None
+                else (int(document["last"][0]), int(document["last"][1]))
+            )
         except (ValueError, KeyError, TypeError):
             raise PipelineError(
                 f"{marker} is damaged or missing: restore the file from a copy of the directory"
@@ -190,7 +194,7 @@ class StoredVersionsReader:
         return StoredVersions(offsets, files, last)
 
 
-def told_versions(found: StoredVersions) -> dict[str, Any]:
+def marker_of(found: StoredVersions) -> dict[str, Any]:
     """Return the content of the marker of a directory."""
     return {
         "files": [[each.table, each.name, each.rows] for each in found.files],
@@ -238,7 +242,7 @@ class VersionStore(StoredVersionsReader):
         for path in directory.glob("*/*"):
             if (path.parent.name, path.name) not in names:
                 path.unlink()
-        write_marker(directory, told_versions(found))
+        write_marker(directory, marker_of(found))
         final = self.root / found.offsets.directory
         if final.exists():
             raise PipelineError(f"{final} exists already")

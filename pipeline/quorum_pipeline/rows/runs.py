@@ -76,9 +76,9 @@ def may_be_plain(batch: Batch) -> bool:
 def run_of(batches: Sequence[Placed]) -> BatchRun:
     """Join batches that may be plain into a run."""
     parts = [batch.data for batch, _ in batches]
-    told = [batch.header for batch, _ in batches]
     headers = [
-        (h.base_offset, h.record_count, h.leader_epoch, h.base_timestamp_ms, h.crc) for h in told
+        (h.base_offset, h.record_count, h.leader_epoch, h.base_timestamp_ms, h.crc)
+        for h in (batch.header for batch, _ in batches)
     ]
     return BatchRun(
         np.frombuffer(b"".join([*parts, bytes(READ_AHEAD_BYTES)]), np.uint8),
@@ -96,10 +96,10 @@ def first_run(data: Bytes, size: int, position: int, offset: int) -> BatchRun | 
     most = size // HEADER_BYTES
     borders, headers = np.empty(most + 1, np.int64), np.empty((most, loops.HEADERS), np.int64)
     count = loops.headers(data, size, offset, _OTHER_FORMS, borders, headers)
-    told = zip(borders[: count + 1].tolist(), headers[:count, loops.CRC].tolist(), strict=False)
+    begins = zip(borders[: count + 1].tolist(), headers[:count, loops.CRC].tolist(), strict=False)
     ends = borders[1 : count + 1].tolist()
     view = data.data
-    for number, ((begin, crc), end) in enumerate(zip(told, ends, strict=True)):
+    for number, ((begin, crc), end) in enumerate(zip(begins, ends, strict=True)):
         if crc32c(view[begin + CRC_COVERS_FROM : end]) != crc:
             count = number
             break

@@ -49,7 +49,7 @@ from quorum_pipeline.spark.origins import Origin, check_history, check_start, or
 from quorum_pipeline.spark.parquet_files import read_parquet
 from quorum_pipeline.spark.part_writer import Stage, stages, store_tasks, write_tasks
 from quorum_pipeline.spark.reason import SparkError, failure_of
-from quorum_pipeline.spark.stages import SparkStages, told_by
+from quorum_pipeline.spark.stages import SparkStages, progress_of
 from quorum_pipeline.spark.step import Step, load_of
 from quorum_pipeline.spark.stored_files import FileStore
 from quorum_pipeline.spark.stored_states import STATE_ROWS, compose_deltas, keep_state, thin_states
@@ -102,7 +102,7 @@ class Archive(ArchiveReader):
 
     def doing(self) -> str | None:
         """Describe the range that is being written, and how much of it is done; None between two. For another thread."""
-        return told_by(self._session.sparkContext, self._step)
+        return progress_of(self._session.sparkContext, self._step)
 
     def cancel(self) -> None:
         """Cancel the jobs of `write`, which another thread has called: it raises an error."""
@@ -191,16 +191,16 @@ class Archive(ArchiveReader):
             with suppress(PipelineError):  # the next writer replaces it
                 claim.give_back()
 
-    def compact(self, target_rows: int, told: Callable[[str], None]) -> int:
+    def compact(self, target_rows: int, say: Callable[[str], None]) -> int:
         """Merge adjacent directories into directories of up to `target_rows`; return the number of directories left."""
         for group in merges(self._tiles()[0], target_rows):
-            self._merge_group(group, told)
+            self._merge_group(group, say)
         counting = self._tiles()[0]
         self._retire(counting, 0)
         return len(counting)
 
     def merge_behind(
-        self, target_rows: int, keep_seconds: float, told: Callable[[str], None]
+        self, target_rows: int, keep_seconds: float, say: Callable[[str], None]
     ) -> bool:
         """Merge the small ranges that were written last, if there are enough of them (`archive/merge_planner.py`); return whether
         there were. The parts are kept for readers that have begun with them, in a mounted file system also their records.
@@ -213,17 +213,17 @@ class Archive(ArchiveReader):
             if group:
                 named = f"merge offsets {group[0].start} to {group[-1].end} of {self._uri}"
                 self._session.sparkContext.setJobGroup(_GROUP, redacted(named))
-                self._merge_group(group, told)
+                self._merge_group(group, say)
                 counting = self._tiles()[0]
-                told(f"merged: {len(counting)} directories remain")
+                say(f"merged: {len(counting)} directories remain")
             self._retire(counting, keep_seconds)
         return bool(group)
 
-    def _merge_group(self, group: list[OffsetRange], told: Callable[[str], None]) -> None:
+    def _merge_group(self, group: list[OffsetRange], say: Callable[[str], None]) -> None:
         merged = OffsetRange(group[0].start, group[-1].end)
         markers = [self.marker(each) for each in group]
         rows = sum(m.rows for m in markers)
-        told(f"merging {len(group)} directories with {rows:,} records into {merged.directory}")
+        say(f"merging {len(group)} directories with {rows:,} records into {merged.directory}")
         for each in group:
             self.groups(each)  # a missing or damaged file is an error: Spark would merge the others
         for table in (RECORDS, QUARANTINE):

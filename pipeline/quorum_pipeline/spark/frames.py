@@ -27,9 +27,9 @@ from quorum_pipeline.spark.stages import SparkStages
 from quorum_pipeline.spark.table_rows import (
     CHANGE_COLUMNS,
     opened,
+    rows_of_difference,
     states_between,
     table_ddl,
-    told,
 )
 from quorum_pipeline.state.difference import Difference
 
@@ -57,7 +57,9 @@ def changes_frame(session: SparkSession, **options: str) -> DataFrame:
     else:
         rows = after.difference_rows(before, [found.table]).values()
     names = (*found.table.columns, *CHANGE_COLUMNS)
-    changed = rows.flatMap(partial(_told, after.end_offset)).map(partial(_ordered, names))
+    changed = rows.flatMap(partial(_rows_of_difference, after.end_offset)).map(
+        partial(_ordered, names)
+    )
     return session.createDataFrame(changed, table_ddl(found.table, CHANGE_COLUMNS))
 
 
@@ -79,5 +81,5 @@ def _ordered(names: tuple[str, ...], row: dict[str, object]) -> tuple[object, ..
     return tuple(row[name] for name in names)
 
 
-def _told(version: int, difference: Difference) -> Iterator[dict[str, object]]:
-    yield from told(difference, version)
+def _rows_of_difference(version: int, difference: Difference) -> Iterator[dict[str, object]]:
+    yield from rows_of_difference(difference, version)

@@ -258,12 +258,12 @@ def _table_options(
 
 
 def _moment(options: Mapping[str, str], version: str, timestamp: str = "") -> Moment:
-    told = [name for name in (version, timestamp) if name and name.lower() in options]
-    if len(told) > 1:
+    given = [name for name in (version, timestamp) if name and name.lower() in options]
+    if len(given) > 1:
         raise PipelineError(f"specify either {version} or {timestamp}")
-    if told == [timestamp]:
+    if given == [timestamp]:
         return Moment(time_ms=parsed_time_ms(options[timestamp.lower()]))
-    return Moment(offset=_number(options, version, 0) if told else None)
+    return Moment(offset=_number(options, version, 0) if given else None)
 
 
 def _number(options: Mapping[str, str], name: str, default: int, least: int = 0) -> int:

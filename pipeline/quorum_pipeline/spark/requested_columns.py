@@ -29,9 +29,9 @@ def requested_columns(schema: StructType, declared: Mapping[str, str]) -> pa.Sch
                 f"there is no column {each.name!r}; the columns are {', '.join(declared)}"
             )
         if not _is_part(each.type, known.field(each.name).type):
-            told = named.dataType.simpleString()
+            type_name = named.dataType.simpleString()
             raise PipelineError(
-                f"the column {each.name!r} is {declared[each.name]}, so it can't be read as {told}"
+                f"the column {each.name!r} is {declared[each.name]}, so it can't be read as {type_name}"
             )
     return asked
 

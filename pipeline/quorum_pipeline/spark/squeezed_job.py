@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 Piece = tuple[int, int]
 """Number of a task, and HEAD, BODY or TAIL."""
-_TOLD = -1
+_REPORTED = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +93,8 @@ class SqueezedLog:
         grouped = placed.groupByKey(self._buckets, partial(place_of, self._buckets))
         topics = self._keep(grouped.mapValues(partial(_merge_topics, self._buckets)))
         of_names = mine.filter(partial(_is, NAMES)).map(partial(_placed, order))
-        told = topics.flatMap(_report_names)
-        both = of_names.union(told).groupByKey(self._buckets, same)
+        reported = topics.flatMap(_report_names)
+        both = of_names.union(reported).groupByKey(self._buckets, same)
         names = self._keep(both.mapValues(_merge_names))
         # In one job, as the start of another one would take longer than its tasks.
         both_figures = names.map(_figures_of_names).union(topics.map(_figures_of_topics))
@@ -230,18 +230,18 @@ def _merge_topics(buckets: int, parts: Iterable[tuple[int, bytes]]) -> bytes:
 
 def _report_names(keyed: tuple[int, bytes]) -> Iterator[tuple[int, tuple[int, Any]]]:
     found = None if is_shard(keyed[0]) else unpacked(keyed[1])
-    for bucket, told in enumerate(found.told if found is not None else ()):
-        yield bucket, (_TOLD, told)
+    for bucket, reported in enumerate(found.reported if found is not None else ()):
+        yield bucket, (_REPORTED, reported)
 
 
 def _merge_names(parts: Iterable[tuple[int, Any]]) -> bytes:
     from quorum_pipeline.state.merged_buckets import names_bucket
 
     every = list(parts)
-    told = [each for place, each in every if place == _TOLD]
-    runs = _in_order(each for each in every if each[0] != _TOLD)
+    reported = [each for place, each in every if place == _REPORTED]
+    runs = _in_order(each for each in every if each[0] != _REPORTED)
     try:
-        return packed(names_bucket(runs, told), 0)
+        return packed(names_bucket(runs, reported), 0)
     except Unusual:
         return packed(None)
 

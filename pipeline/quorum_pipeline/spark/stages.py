@@ -91,7 +91,7 @@ class SparkStages:
 
     def doing(self) -> str | None:
         """See Stages. None if Java has ended: the job reports that."""
-        return told_by(self.context, self._step)
+        return progress_of(self.context, self._step)
 
 
 class _Mixed:
@@ -107,7 +107,7 @@ class _Mixed:
         return self._fetched.flatMap(function).union(self._others.flatMap(function))
 
 
-def told_by(context: SparkContext, step: Step) -> str | None:
+def progress_of(context: SparkContext, step: Step) -> str | None:
     """Describe a step whose tasks a context runs. None between two steps, or if Java has ended: the job reports that."""
     from quorum_pipeline.spark.reason import SparkError
 
@@ -118,7 +118,7 @@ def told_by(context: SparkContext, step: Step) -> str | None:
         return None
     stages = [each for each in found if each is not None]
     tasks = sum(each.numTasks for each in stages)
-    return step.told(tasks, sum(each.numCompletedTasks for each in stages))
+    return step.progress(tasks, sum(each.numCompletedTasks for each in stages))
 
 
 class StagesHere:
@@ -148,7 +148,7 @@ class StagesHere:
 
     def doing(self) -> str | None:
         """See Stages."""
-        return self._step.told()
+        return self._step.progress()
 
 
 class RowsHere:

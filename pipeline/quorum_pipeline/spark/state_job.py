@@ -306,7 +306,7 @@ class SparkState:
             )
         last = self._last
         level = KRAFT_VERSION_WITH_VOTERS if last.kraft_version is None else last.kraft_version
-        bounds = SnapshotBounds(last.timestamp_ms, level, _told_voters(last))
+        bounds = SnapshotBounds(last.timestamp_ms, level, _snapshot_voters(last))
         if voters is not None:
             bounds = SnapshotBounds(last.timestamp_ms, KRAFT_VERSION_WITH_VOTERS, voters)
         keyed: Rows = self.buckets().flatMap(partial(snapshot_values, self._levels, self._nameless))
@@ -336,7 +336,7 @@ def joined_up(summaries: Sequence[Summary], plan: LogPlan) -> Summary:
     return found
 
 
-def _told_voters(last: Summary) -> VotersRecord | None:
+def _snapshot_voters(last: Summary) -> VotersRecord | None:
     """Return the voters as in a node's snapshot: a new member must see that a quorum that has shrunk had formed before."""
     voters = last.voters
     if voters is None or voters.initial_voters is None or not last.has_formed:

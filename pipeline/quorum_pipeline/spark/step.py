@@ -56,7 +56,7 @@ class Step:
             self._done += 1
             self._read = _sum((self._read, read))
 
-    def told(self, tasks: int | None = None, done: int = 0) -> str | None:
+    def progress(self, tasks: int | None = None, done: int = 0) -> str | None:
         """Describe the step; by default with its own counts, else in proportion to the tasks that are done. None if no task is
         running.
         """

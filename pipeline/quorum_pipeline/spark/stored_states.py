@@ -56,9 +56,9 @@ def keep_state(
     if not found.ranges or found.quarantined:
         return None
     last, last_rows = found.start, 0
-    for offset, told in states(reader):
+    for offset, marker in states(reader):
         if found.start <= offset <= found.end:
-            last, last_rows = offset, told["rows"]
+            last, last_rows = offset, marker["rows"]
     since = sum(reader.marker(each).delta_rows for each in found.ranges if each.start >= last)
     if since < max(least_rows, _TIMES_STATE * last_rows):
         return None
@@ -167,7 +167,9 @@ def thin_states(reader: ArchiveReader, keep_days: int, delete: Callable[[str], N
     URI. Raises PipelineError, OSError.
     """
     found = dict(states(reader))
-    obsolete = thinned(((offset, told["latest_ms"]) for offset, told in found.items()), keep_days)
+    obsolete = thinned(
+        ((offset, marker["latest_ms"]) for offset, marker in found.items()), keep_days
+    )
     for offset in obsolete:
         directory = f"{reader.uri}/{STATES}/{found[offset]['directory']}"
         delete(f"{directory}/{MARKER}")  # it does not count any more

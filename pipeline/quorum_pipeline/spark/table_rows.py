@@ -93,10 +93,10 @@ def change_rows(options: TableOptions) -> Iterator[Row]:
     with opened(options, StagesHere(1)) as history, history:
         before, after = states_between(history, options.moments)
         for each in after.differences(before, [options.table]):
-            yield from told(each, after.end_offset)
+            yield from rows_of_difference(each, after.end_offset)
 
 
-def told(each: Difference, version: int) -> Iterator[Row]:
+def rows_of_difference(each: Difference, version: int) -> Iterator[Row]:
     """Yield the rows of a difference."""
     is_update = each.before is not None and each.after is not None
     if each.before is not None:

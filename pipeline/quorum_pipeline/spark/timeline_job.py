@@ -40,7 +40,7 @@ from quorum_pipeline.spark.task_results import (
 from quorum_pipeline.timeline.cluster import At, ClusterTimeline
 from quorum_pipeline.timeline.events import Event
 from quorum_pipeline.timeline.partitions import partition_events
-from quorum_pipeline.timeline.span import Part, Told, home_of
+from quorum_pipeline.timeline.span import EncodedRecord, Part, home_of
 
 if TYPE_CHECKING:
     from quorum_pipeline.files.archive_reader import ArchiveReader
@@ -71,7 +71,7 @@ class Read(TaskResult):
     last: tuple[int, int] | None = None
     boundary: Boundary | None = None
     is_open: bool = False
-    controls: tuple[Told, ...] = ()
+    controls: tuple[EncodedRecord, ...] = ()
     large: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -212,14 +212,14 @@ def _of_controls(reads: Sequence[Read], source: TimelineSource) -> list[Event]:
     before_ms: int | None = None
     known = source.snapshot
     for each in reads:
-        for told in each.controls:
-            if known is not None and told.offset >= known.id.end_offset:
+        for control in each.controls:
+            if known is not None and control.offset >= known.id.end_offset:
                 _know_voters(timeline, known)
                 known = None
-            key = DecodedRecord(told.offset, told.time_ms, told.key, told.value)
-            at = At(told.offset, told.epoch, told.time_ms)
-            earlier = before_ms if told.before_ms is None else told.before_ms
-            timeline.take(at, control_content(key).record, earlier)
+            record = DecodedRecord(control.offset, control.time_ms, control.key, control.value)
+            at = At(control.offset, control.epoch, control.time_ms)
+            earlier = before_ms if control.before_ms is None else control.before_ms
+            timeline.take(at, control_content(record).record, earlier)
         before_ms = each.last[1] if each.last is not None else before_ms
     return timeline.events()
 
@@ -302,11 +302,11 @@ def _events(keyed: tuple[int, Iterable[tuple[int, int, bytes]]]) -> Iterator[byt
             of_topics=not is_shard(key),
         )
     )
-    events += _of_brokers([told for each in every for told in each.brokers])
+    events += _of_brokers([record for each in every for record in each.brokers])
     yield packed(events)
 
 
-def _of_brokers(brokers: list[Told]) -> list[Event]:
+def _of_brokers(brokers: list[EncodedRecord]) -> list[Event]:
     timeline = ClusterTimeline()
     brokers.sort(key=lambda each: (each.offset, not each.known))
     known = [each for each in brokers if each.known]
@@ -315,6 +315,6 @@ def _of_brokers(brokers: list[Told]) -> list[Event]:
         if not each.known:
             timeline.take(at, metadata_content(each.value).record)
         elif known:
-            timeline.know(at, [metadata_content(told.value).record for told in known])
+            timeline.know(at, [metadata_content(record.value).record for record in known])
             known = []
     return timeline.events()

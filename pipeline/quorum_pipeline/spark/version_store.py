@@ -22,7 +22,7 @@ from quorum_pipeline.files.version_files import (
     StoredVersions,
     StoredVersionsReader,
     WrittenFile,
-    told_versions,
+    marker_of,
     unique_stem,
     write_versions,
 )
@@ -71,7 +71,7 @@ class HadoopVersionStore(StoredVersionsReader):
             raise PipelineError(f"{final} exists already")
         if found.files:
             self._files.rename(self._unfinished(found.offsets), final)
-        self._files.write(f"{final}/{MARKER}", marker_text(told_versions(found)))
+        self._files.write(f"{final}/{MARKER}", marker_text(marker_of(found)))
         self._files.delete(f"{self._uri}/{WRITING}")
 
     def _counts(self, offsets: OffsetRange) -> bool:

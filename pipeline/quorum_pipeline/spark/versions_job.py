@@ -341,10 +341,11 @@ def _route(count: int, numbered: tuple[int, VersionTask]) -> Iterator[tuple[int,
             end, records = each.offset + 1, records + 1
             last = each.epoch, each.value, each.key
             if each.control:
-                key = DecodedRecord(each.offset, each.timestamp_ms, each.key, each.value)
-                told = decode_control(key)
-                if isinstance(told, VotersRecord):
-                    voters.append((each.offset, each.timestamp_ms, told))
+                control = decode_control(
+                    DecodedRecord(each.offset, each.timestamp_ms, each.key, each.value)
+                )
+                if isinstance(control, VotersRecord):
+                    voters.append((each.offset, each.timestamp_ms, control))
                 continue
             record = md.decode_metadata(each.value)
             if type(record) in BOUNDARIES:
@@ -389,9 +390,8 @@ def _versions(span: _Span, keyed: tuple[int, Iterable[Blob]]) -> Iterator[Versio
     """Yield the versions of one bucket. Raises Contradicted."""
     number, parts = keyed
     bucket = VersionedBucket(number, span.count)
-    in_order = sorted(
-        parts
-    )  # also those of the state, so that a repeated task makes the same files
+    # Also those of the state, so that a repeated task makes the same files.
+    in_order = sorted(parts)
     known = [value for task, data in in_order if task == _KNOWN for value in unpacked(data)]
     bucket.know(_topics_first([md.decode_metadata(each) for each in known]))
     if span.known_ms is not None:
@@ -438,7 +438,7 @@ _Made = tuple[list[WrittenFile], Contradiction | None, list[tuple[Any, ...]]]
 def _make(span: _Span, keyed: tuple[int, Iterable[Blob]]) -> _Made:
     """Like `_write`, with the content of the files.
 
-    They have the same names if Spark repeats the task between telling the names and writing the content.
+    They have the same names if Spark repeats the task after it has reported the names, and before it writes the content.
     """
     with TemporaryDirectory(prefix="quorum-pipeline-", dir=local_directory()) as scratch:
         files, wrong = _write(span, Path(scratch), keyed, f"part-{keyed[0]:05d}")

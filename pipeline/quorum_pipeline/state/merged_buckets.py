@@ -55,7 +55,7 @@ class StateBucket:
 
 
 @dataclass(frozen=True, slots=True)
-class ToldNames:
+class ReportedNames:
     """The names that a bucket of topics reports to a bucket of names. `removed`: packed records of removed names. `takers` and
     `removals`: a number for each name, and an offset, of existing and of removed topics.
     """
@@ -67,12 +67,12 @@ class ToldNames:
 
 @dataclass(frozen=True, slots=True)
 class TopicsBucket:
-    """Topics and partitions. `counts`: numbers of both; `replicas`: number by broker; `told`: the names for each bucket of names."""
+    """Topics and partitions. `counts`: numbers of both; `replicas`: number by broker; `reported`: the names for each bucket of names."""
 
     state: StateBucket
     counts: tuple[int, int]
     replicas: dict[int, int]
-    told: tuple[ToldNames, ...]
+    reported: tuple[ReportedNames, ...]
 
 
 def topics_bucket(parts: Sequence[bytes], buckets: int) -> TopicsBucket:
@@ -81,15 +81,15 @@ def topics_bucket(parts: Sequence[bytes], buckets: int) -> TopicsBucket:
     kinds = found.left.run.kinds
     counts = int((kinds == _TOPIC).sum()), int((kinds == _PARTITION).sum())
     state = StateBucket(found.left.packed())
-    return TopicsBucket(state, counts, _replicas(found.left), tuple(_told(found, buckets)))
+    return TopicsBucket(state, counts, _replicas(found.left), tuple(_reported(found, buckets)))
 
 
-def names_bucket(parts: Sequence[bytes], told: Sequence[ToldNames]) -> StateBucket:
+def names_bucket(parts: Sequence[bytes], reported: Sequence[ReportedNames]) -> StateBucket:
     """Merge a bucket of configs and all other records without topics. Raises Unusual."""
-    if told and names_contradict([t.takers for t in told], [t.removals for t in told]):
+    if reported and names_contradict([t.takers for t in reported], [t.removals for t in reported]):
         raise Unusual
     runs = [unpacked(each) for each in parts]
-    configs = merged_configs(runs, [unpacked(each.removed) for each in told])
+    configs = merged_configs(runs, [unpacked(each.removed) for each in reported])
     left_out = frozenset[str]().union(*(each.left_out() for each in runs))
     others = joined([each.others() for each in runs])
     if not len(others):
@@ -111,11 +111,11 @@ def names_bucket(parts: Sequence[bytes], told: Sequence[ToldNames]) -> StateBuck
     return StateBucket(joined([configs, left]).packed(), left_out | delta.left_out)
 
 
-def _told(found: MergedTopics, buckets: int) -> list[ToldNames]:
+def _reported(found: MergedTopics, buckets: int) -> list[ReportedNames]:
     takers, removals = found.takers(), found.removals()
     removed = cut(found.removed, buckets)[1] if len(found.removed) else [NO_RECORDS] * buckets
     return [
-        ToldNames(removed[n].packed(), _some(takers, n, buckets), _some(removals, n, buckets))
+        ReportedNames(removed[n].packed(), _some(takers, n, buckets), _some(removals, n, buckets))
         for n in range(buckets)
     ]
 

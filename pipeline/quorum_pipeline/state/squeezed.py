@@ -95,7 +95,7 @@ def _changed(raw: bytes, row: list[int]) -> Changed:
         removing=_numbers(raw, row[s.REMOVING]),
         adding=_numbers(raw, row[s.ADDING]),
         directories=_known_directories(raw, row[s.DIRECTORIES]),
-        told=(ELR if elr >= 0 else 0) | (LAST_KNOWN_ELR if last_known >= 0 else 0),
+        sets=(ELR if elr >= 0 else 0) | (LAST_KNOWN_ELR if last_known >= 0 else 0),
         elr=_numbers(raw, elr) or None,
         last_known=_numbers(raw, last_known) or None,
     )

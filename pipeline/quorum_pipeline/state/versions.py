@@ -158,9 +158,9 @@ class VersionedBucket:
             del self._current[key]
         else:
             self._current[key] = row
-        told = before if row is None else row
-        assert told is not None, "one of the two is there"
-        return Version(key[0], _key_of(key[0], told), row, valid_from, time_ms)
+        newest = before if row is None else row
+        assert newest is not None, "one of the two is there"
+        return Version(key[0], _key_of(key[0], newest), row, valid_from, time_ms)
 
     def _touched(self, record: Any) -> Iterator[Key]:
         """Yield the rows that a record may change; to be called before it is replayed."""

@@ -72,10 +72,10 @@ class ClusterTimeline:
             else:
                 self._handle(at, record)
         self._done = done
-        told = since(at.offset)
+        origin = since(at.offset)
         for key in self._open.keys() - known:
             event = self._open[key]
-            detail = f"{event.detail}, {told}" if event.detail else told
+            detail = f"{event.detail}, {origin}" if event.detail else origin
             self._open[key] = replace(event, detail=detail)
 
     def take(self, at: At, record: object, before_ms: int | None = None) -> None:

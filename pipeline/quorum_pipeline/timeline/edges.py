@@ -46,7 +46,7 @@ def partition_edges(records: pa.StructArray, offsets: pa.Array, times_ms: pa.Arr
 def change_edges(records: pa.StructArray, offsets: pa.Array, times_ms: pa.Array) -> pa.Table:
     """Return the edges of PartitionChangeRecords, in which most fields are absent. `records` has PARTITION_COLUMNS."""
     states = _states(records)
-    told = (
+    set_by_record = (
         _numbers(records, "leader", md.LEADER_UNCHANGED) != md.LEADER_UNCHANGED,
         _numbers(records, "leader_recovery_state", md.RECOVERY_UNCHANGED) != md.RECOVERY_UNCHANGED,
         _is_there(records, "adding_replicas"),
@@ -55,7 +55,7 @@ def change_edges(records: pa.StructArray, offsets: pa.Array, times_ms: pa.Array)
     return pa.concat_tables(
         [
             _edges(records, offsets, times_ms, kind, which, on)
-            for kind, (which, on) in enumerate(zip(told, states, strict=True))
+            for kind, (which, on) in enumerate(zip(set_by_record, states, strict=True))
         ]
     )
 

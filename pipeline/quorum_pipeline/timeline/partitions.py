@@ -135,7 +135,7 @@ class _Partition:
     def _toggle(self, kind: str, at: dict[str, Any], detail: str, *, on: bool) -> Iterator[Event]:
         if on and kind not in self._open:
             name = self._topic.name_at(at["offset"], self._topic_id)
-            told = [detail, since(at["offset"])] if at["known"] else [detail]
+            details = [detail, since(at["offset"])] if at["known"] else [detail]
             self._open[kind] = Event(
                 kind,
                 f"{name}-{self._number}",
@@ -143,7 +143,7 @@ class _Partition:
                 None,
                 at["offset"],
                 None,
-                ", ".join(filter(None, told)),
+                ", ".join(filter(None, details)),
             )
         elif not on and kind in self._open:
             yield _ended(self._open.pop(kind), at["offset"], at["time_ms"])

@@ -65,7 +65,7 @@ COLUMNS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class EncodedRecord:
     """An encoded control record or broker record. `before_ms`: time of the previous record in the span; None: it is the first."""
 
     offset: int
@@ -85,7 +85,7 @@ class Part:
     edges: pa.Table = field(default_factory=SCHEMA.empty_table)
     made: list[pa.Table] = field(default_factory=list)
     gone: list[pa.Table] = field(default_factory=list)
-    brokers: list[Told] = field(default_factory=list)
+    brokers: list[EncodedRecord] = field(default_factory=list)
     waiting: list[pa.Table] = field(default_factory=list)
 
     def add(self, other: "Part") -> None:
@@ -190,7 +190,7 @@ class TimelineSpan:
 
     boundary: Boundary | None = None
     is_open: bool = False
-    controls: list[Told] = field(default_factory=list)
+    controls: list[EncodedRecord] = field(default_factory=list)
     pieces: list[Part] = field(default_factory=lambda: [Part() for _ in PIECES])
     records: int = 0
     first: tuple[int, int] | None = None
@@ -220,9 +220,9 @@ class TimelineSpan:
 
     def _control(self, rows: pa.RecordBatch, times: _Numbers) -> None:
         which = np.flatnonzero(np.asarray(pc.fill_null(rows.column("control"), False)))
-        for index, told in zip(which.tolist(), _told(rows, which, times), strict=True):
+        for index, encoded in zip(which.tolist(), _encoded(rows, which, times), strict=True):
             before = int(times[index - 1]) if index else self.last and self.last[1]
-            self.controls.append(Told(*told, before))
+            self.controls.append(EncodedRecord(*encoded, before))
 
     def _metadata(self, rows: pa.RecordBatch, times: _Numbers) -> None:
         if not len(rows):
@@ -243,7 +243,7 @@ class TimelineSpan:
         brokers = np.flatnonzero(
             np.asarray(pc.fill_null(pc.is_in(rows.column("type"), _BROKER_NAMES), False))
         )
-        found.brokers = [Told(*each) for each in _told(rows, brokers, times)]
+        found.brokers = [EncodedRecord(*each) for each in _encoded(rows, brokers, times)]
         self.pieces[place].add(found)
 
     def _pass(self, name: str, offset: int) -> None:
@@ -256,7 +256,7 @@ class TimelineSpan:
         self.is_open = name == _NAMES[md.BeginTransactionRecord]
 
 
-def _told(
+def _encoded(
     rows: pa.RecordBatch,
     which: _Numbers,
     times: _Numbers,

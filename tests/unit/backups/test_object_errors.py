@@ -3,7 +3,7 @@
 import pytest
 from botocore.exceptions import ClientError
 
-from quorum_node.backups.object_errors import ObjectStoreError, told_of
+from quorum_node.backups.object_errors import ObjectStoreError, store_errors
 
 
 @pytest.mark.parametrize(
@@ -18,6 +18,6 @@ def test_answer_of_a_store_is_explained(code: str, advice: str) -> None:
     answer = {"Error": {"Code": code, "Message": "A\nlong one."}}
     with (
         pytest.raises(ObjectStoreError, match=rf"can't list x: .*{code}: A long one: .*{advice}$"),
-        told_of("list x", "https://s3.example.com"),
+        store_errors("list x", "https://s3.example.com"),
     ):
         raise ClientError(answer, "ListObjectsV2")

@@ -6,7 +6,7 @@ import copy
 import pytest
 
 from quorum_operator.desired import names
-from quorum_operator.remembered import Way
+from quorum_operator.remembered import PodAccess
 from support.in_memory_kube_api import NAME, OWNER, SPACE, HealthyNodes, reconciler, running_quorum
 
 IDENTITY = f"/api/v1/namespaces/{SPACE}/configmaps/demo-identity"
@@ -48,7 +48,7 @@ def test_note_of_tls_on_a_claim_closes_no_member_that_runs_in_clear_text(damaged
     async def run() -> None:
         for _ in range(6):
             await made.reconcile(SPACE, NAME)
-            assert made.way_to(OWNER) == Way()
+            assert made.access_to(OWNER) == PodAccess()
 
     asyncio.run(run())
     assert "tls" not in api.objects[IDENTITY]["data"]

@@ -77,7 +77,7 @@ def state_of(
 
     of_topics = [topics_bucket(of_bucket(number), count) for number in range(count)]
     of_names = [
-        names_bucket(of_bucket(count + number), [each.told[number] for each in of_topics])
+        names_bucket(of_bucket(count + number), [each.reported[number] for each in of_topics])
         for number in range(count)
     ]
     shards = sorted({bucket for bucket, *_ in parts if is_shard(bucket)})

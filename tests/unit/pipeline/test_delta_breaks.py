@@ -37,10 +37,10 @@ CHANGES = (
     ("isr=first.isr if then.isr is None else then.isr", "isr=then.isr if first.isr is None else first.isr"),
     ("adding=first.adding if then.adding is None else then.adding", "adding=then.adding"),
     ("directories=first.directories if then.directories is None else then.directories", "directories=then.directories"),
-    ("elr=then.elr if then.told & ELR else first.elr", "elr=then.elr or first.elr"),
-    ("told=first.told | then.told", "told=then.told"),
+    ("elr=then.elr if then.sets & ELR else first.elr", "elr=then.elr or first.elr"),
+    ("sets=first.sets | then.sets", "sets=then.sets"),
     ("        return 1, first.cleared_if\n", "        return 0, first.cleared_if\n"),
-    ("first.cleared_if | (asked & ~first.told)", "first.cleared_if | asked"),
+    ("first.cleared_if | (asked & ~first.sets)", "first.cleared_if | asked"),
     ("        wrong.append(change.replica_count.violated_at(len(partition.replicas)))", "        pass"),
     ("        each != MIGRATING for each in partition.directories", "        True for each in partition.directories"),
     ("partition_epoch=partition.partition_epoch + change.changes + cleared", "partition_epoch=partition.partition_epoch + change.changes"),
@@ -71,7 +71,7 @@ DELTAS = (
 )  # fmt: skip
 OTHERS = (
     Break("broker_delta", "registration.broker_epoch != epoch", "False"),
-    Break("broker_delta", "        if other.told:\n            return other\n", ""),
+    Break("broker_delta", "        if other.sets_registration:\n            return other\n", ""),
     Break("chain", "        self.names.append(name)\n        self.deltas.append(Delta())", "        pass"),
     Break("chain", "if record.tagged_fields and kind not in TAGGED_FIELDS_KEPT:", "if False:"),
     Break("span", "            self.body.then(self.tail.reported_at(offset))", "            pass"),

@@ -27,7 +27,7 @@ NO_BREAK = ("squeezing", "clears += 1", "clears += 1")
 BREAKS = (
     ("squeezing", "clears += 1", "pass"),
     ("squeezing", "            _mark(marks, sums, 0, before)\n", "            pass\n"),
-    ("squeezing", "    if not told[MARKS]:\n        _mark(marks, sums, passed, mark)\n", ""),
+    ("squeezing", "    if not change[MARKS]:\n        _mark(marks, sums, passed, mark)\n", ""),
     ("squeezing", "        passed += step\n", ""),
     ("squeezing", "clears - sums.rows[known, CLEARS]", "clears"),
     ("marks", "replaced = (then & _SET) * 3", "replaced = 0"),

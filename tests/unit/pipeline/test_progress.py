@@ -59,7 +59,7 @@ def test_running_step_and_its_tasks_are_told() -> None:
     assert stages.doing() is None
 
 
-def test_records_and_bytes_of_spans_are_told(
+def test_records_and_bytes_of_spans_are_reported(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Of the spans that are done here; in proportion to their number where others run them."""
@@ -72,24 +72,24 @@ def test_records_and_bytes_of_spans_are_told(
     tasks = [(number, SpanTask(each, 0, 1 << 62)) for number, each in enumerate(spans)]
     step = Step()
     step.describe("reduce 2 spans")
-    assert step.told() is None
+    assert step.progress() is None
     step.begin(len(tasks), load_of(tasks))
-    assert step.told() == "reduce 2 spans: 0 of 2 tasks, 0 of 5,000 records, 0.0 MB of 40 MB"
+    assert step.progress() == "reduce 2 spans: 0 of 2 tasks, 0 of 5,000 records, 0.0 MB of 40 MB"
     now[0] += 2
     step.end_task(load(tasks[0]))
     end = "about 2 s left"
     told = "1 of 2 tasks, 1,000 of 5,000 records, 30 MB of 40 MB, 15 MB a second"
-    assert step.told() == f"reduce 2 spans: {told}, {end}"
+    assert step.progress() == f"reduce 2 spans: {told}, {end}"
     told = "1 of 2 tasks, 2,500 of 5,000 records, 20 MB of 40 MB, 10 MB a second"
-    assert step.told(2, 1) == f"reduce 2 spans: {told}, {end}"
+    assert step.progress(2, 1) == f"reduce 2 spans: {told}, {end}"
     step.end_task(load(tasks[1]))
-    assert step.told() is None
+    assert step.progress() is None
     # The last span of a growing log has no known end.
     open_end = SpanTask(LogSpan("a.log", 0, 5_000_000, 0, None, is_last=True), 0, 1 << 62)
     step.describe("reduce it")
     step.begin(2, load_of([open_end, "no task"]))
     told = "1 of 2 tasks, 2.5 MB of 5.0 MB, about 0 s left"
-    assert step.told(2, 1) == f"reduce it: {told}"
+    assert step.progress(2, 1) == f"reduce it: {told}"
     live = [LiveRecords(Controllers((("h", 1),)), 10, 40)]
     assert load_of(live) == Load(0, 30)
     writer = LogWriter(tmp_path)

@@ -241,7 +241,7 @@ def test_many_unknown_callers_are_bounded_in_memory_metric_labels_and_lines() ->
         for number in range(3 * MAX_REMEMBERED):
             caller = Caller(f"User:{number}", f"10.0.{number >> 8}.{number & 255}", "CONTROLLER")
             denials.denied(caller, "Vote", "no")
-    assert len(denials._told) <= MAX_REMEMBERED
+    assert len(denials._reported) <= MAX_REMEMBERED
     assert metrics.labelled["authorization_denials"] == {"none Vote": 3 * MAX_REMEMBERED}
     assert len(lines) == MAX_LINES
     assert [number for number, line in enumerate(lines, 1) if "left out" in line["event"]] == [

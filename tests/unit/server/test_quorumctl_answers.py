@@ -87,6 +87,26 @@ def test_change_whose_answer_is_lost_is_not_repeated(
     assert (len(first.paths), len(second.paths)) == (1, 0)
 
 
+@pytest.mark.parametrize(
+    ("command", "line"),
+    [
+        (
+            ["put", "topic/orders/retention.ms", "1"],
+            "refused; repeating the command is safe unless another client writes the same key",
+        ),
+        (
+            ["remove-voter", "1", "A" * 22],
+            "refused; check the quorum before you repeat the command",
+        ),
+        (["describe"], "refused"),
+    ],
+)
+def test_advice_on_repeating_a_command_fits_to_what_it_changes(
+    command: list[str], line: str, serve: Serve, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(capsys, *command, "--admin", serve(refusal("TIMED_OUT")).url) == line
+
+
 def test_answer_of_a_node_is_reported_before_the_silence_of_others(
     serve: Serve, capsys: pytest.CaptureFixture[str]
 ) -> None:

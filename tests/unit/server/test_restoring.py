@@ -337,7 +337,7 @@ def test_killed_restore_is_completed_by_the_next_one(
     places = [
         (restoring, "format_partition"),
         (restoring, "_copy"),
-        (restoring, "_append"),
+        (restoring, "_append_sole_voter"),
         (restoring, "save_sole_voter"),
         (os, "rename"),
         (restoring, "write_meta_properties"),
@@ -430,6 +430,20 @@ def test_log_that_lost_its_synced_end_is_not_completed_by_raised_epochs(tmp_path
     partition, state = path / "__cluster_metadata-0", replay_directory(path, Moment())
     SyncedEnd(partition, state.end_offset + 1, state.epoch).close()
     refused(config_of(tmp_path), path, "the disk has lost synced data")
+
+
+def test_leader_epochs_are_raised_after_the_torn_tail_of_a_replica_was_truncated(
+    tmp_path: Path,
+) -> None:
+    with_partitions(tmp_path / "old", False)
+    wanted = replay_directory(tmp_path / "old", Moment())
+    path = as_replica(tmp_path / "old")
+    (segment,) = (path / "__cluster_metadata-0").glob("*.log")
+    with segment.open("ab") as file:
+        file.write(segment.read_bytes()[:40])
+    config = config_of(tmp_path)
+    restore(config, path, None, NO_LATCH, now_s=LATER_S)
+    assert_raised(replay_directory(config.data_dir, Moment()).image, wanted.image)
 
 
 @pytest.mark.parametrize("field", ["leader_epoch", "partition_epoch"])

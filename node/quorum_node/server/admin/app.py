@@ -36,7 +36,6 @@ from quorum_node.server.ending.fail_stop import is_half_a_step
 from quorum_node.server.listener.port import ON_AUTHORIZED
 from quorum_node.server.version import VERSION
 
-"""Key of the ASGI scope: a callback of the connection, called once the caller has shown a valid token."""
 _LOG = structlog.get_logger("quorum_node")
 
 

@@ -92,8 +92,8 @@ class _Response(StreamingResponse):
     """Tells its connection how much of the answer waits for the client."""
 
     def __init__(self, pieces: Pieces, media_type: str, headers: Mapping[str, str]) -> None:
-        told = {"content-length": str(pieces.size_bytes), **headers}
-        super().__init__(pieces.sent(), media_type=media_type, headers=told)
+        with_length = {"content-length": str(pieces.size_bytes), **headers}
+        super().__init__(pieces.sent(), media_type=media_type, headers=with_length)
         self._pieces = pieces
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -105,14 +105,14 @@ def _why_a_witness_waits(d: ReplicaDescription) -> str:
 
 def state_document(d: ReplicaDescription, applied_offset: int, now_ms: float) -> StateDescription:
     """The state of this replica."""
-    told, age_ms = d.keeping_up, None
-    if told is not None and d.last_leader_contact_ms is not None:
-        age_ms = told.caught_up_age_ms + max(0, round(now_ms - d.last_leader_contact_ms))
+    keeping_up, age_ms = d.keeping_up, None
+    if keeping_up is not None and d.last_leader_contact_ms is not None:
+        age_ms = keeping_up.caught_up_age_ms + max(0, round(now_ms - d.last_leader_contact_ms))
     return StateDescription(
         applied_offset=applied_offset,
         consistent=applied_offset >= d.log_start_offset,
         caught_up_age_ms=age_ms,
-        dirty_offset=None if told is None else told.dirty_offset,
+        dirty_offset=None if keeping_up is None else keeping_up.dirty_offset,
     )
 
 

@@ -128,14 +128,14 @@ class BatchValidation:
         """Call `then` once with the result, possibly before this returns. Results of one partition come in the order of the calls."""
         waiting = self._waiting.get(partition)
         if waiting is not None:
-            waiting.append((_kept(batch), limits, then))
+            waiting.append((with_own_bytes(batch), limits, then))
             return
         result = self._on_loop(batch, limits)
         if result is not None:
             then(result)
             return
         self._waiting[partition] = deque()
-        self._in_thread(partition, _kept(batch), limits, then)
+        self._in_thread(partition, with_own_bytes(batch), limits, then)
 
     def _on_loop(self, batch: Batch, limits: BatchLimits) -> Batch | Refusal | None:
         """The result, or None if the batch has to be validated on the thread."""
@@ -181,6 +181,6 @@ class BatchValidation:
         self._waiting.pop(partition, None)
 
 
-def _kept(batch: Batch) -> Batch:
-    """A copy of the batch with copied bytes, because the buffer of the request may be reused."""
+def with_own_bytes(batch: Batch) -> Batch:
+    """The batch with a copy of its bytes: the buffer of the request may be reused while the batch waits."""
     return batch._replace(data=bytes(batch.data))  # type: ignore[call-overload]

@@ -40,7 +40,7 @@ class Cleaning:
             self._ended_at = self._loop.time()
             return
         self._round = self._loop.run_in_executor(
-            self._thread, self._directories.compact, found, values.limits, self._told
+            self._thread, self._directories.compact, found, values.limits, self._report
         )
         self._round.add_done_callback(self._ended)
 
@@ -49,7 +49,7 @@ class Cleaning:
         self._closed = True
         self._thread.shutdown(wait=False)
 
-    def _told(self, outcome: Compacted) -> None:
+    def _report(self, outcome: Compacted) -> None:
         name = f"{outcome.topic_name}-{outcome.partition_id}"
         if outcome.refusal is not None:
             self._events.not_compacted(name, outcome.refusal)

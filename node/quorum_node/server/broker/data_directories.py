@@ -126,13 +126,13 @@ class DataDirectories:
         self,
         high_watermarks: Mapping[tuple[str, int], int],
         limits: CompactionLimits,
-        told: Callable[[Compacted], None],
+        report: Callable[[Compacted], None],
     ) -> None:
         """See `DataDirectory`. Raises DiskFull after all directories were compacted."""
         full: DiskFull | None = None
         for each in self.online:
             try:
-                each.compact(high_watermarks, limits, told)
+                each.compact(high_watermarks, limits, report)
             except StorageFailure:
                 continue  # the directory is offline now
             except DiskFull as error:

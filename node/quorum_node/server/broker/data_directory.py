@@ -229,7 +229,7 @@ class OpenDataDirectory:
         self._lock = threading.Lock()
         self._logs: dict[tuple[str, int], OpenLog] = {}
         self._checkpointing = threading.Lock()
-        self._told: Failed = lambda failure: None
+        self._on_failure: Failed = lambda failure: None
         self.failure: StorageFailure | DiskFull | None = None
         self.path = str(directory.path)
         self.directory_id = directory.directory_id
@@ -239,7 +239,7 @@ class OpenDataDirectory:
 
     def watch(self, failed: Failed) -> None:
         """See `DataDirectory`."""
-        self._told = failed
+        self._on_failure = failed
 
     def fail(self, failure: StorageFailure | DiskFull) -> None:
         """See `DataDirectory`."""
@@ -248,7 +248,7 @@ class OpenDataDirectory:
                 return
             self.failure = failure
         self._directory.fail(failure)
-        self._told(failure)
+        self._on_failure(failure)
 
     def volume_bytes(self) -> tuple[int, int]:
         """See `DataDirectory`."""
@@ -327,13 +327,15 @@ class OpenDataDirectory:
         self,
         high_watermarks: Mapping[tuple[str, int], int],
         limits: CompactionLimits,
-        told: Callable[[Compacted], None],
+        report: Callable[[Compacted], None],
     ) -> None:
         """See `DataDirectory`."""
         self._cleaner.limit(limits.bytes_per_second, limits.map_bytes)
         try:
             with suppress(Stopped):
-                self._cleaner.clean_due(high_watermarks, lambda outcome: told(_compacted(outcome)))
+                self._cleaner.clean_due(
+                    high_watermarks, lambda outcome: report(_compacted(outcome))
+                )
         except StorageFailure as failure:
             self.fail(failure)
             raise

@@ -234,11 +234,11 @@ class DataDirectory(Protocol):
         self,
         high_watermarks: Mapping[tuple[str, int], int],
         limits: CompactionLimits,
-        told: Callable[[Compacted], None],
+        report: Callable[[Compacted], None],
     ) -> None:
         """Compact each of these logs that is due. When the directory is closed, this returns early and drops the unfinished work.
 
-        Runs on a separate thread, concurrently with the other methods, and calls `told` on it. Raises StorageFailure, or DiskFull, which
+        Runs on a separate thread, concurrently with the other methods, and calls `report` on it. Raises StorageFailure, or DiskFull, which
         does not take the directory offline.
         """
 

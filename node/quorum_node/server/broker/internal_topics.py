@@ -32,7 +32,7 @@ class OffsetsTopicCreation:
         self._config = config
         self._events = events
         self._is_asked = False
-        self._told: str | None = None
+        self._reported: str | None = None
 
     def create(self) -> None:
         """Send a creation request to the active controller, unless one is in flight."""
@@ -62,6 +62,6 @@ class OffsetsTopicCreation:
         if created.error_code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
             return
         why = created.error_message or f"error {created.error_code}"
-        if why != self._told:
-            self._told = why
+        if why != self._reported:
+            self._reported = why
             self._events.no_offsets_topic(why)

@@ -103,7 +103,7 @@ class IsrRequests:
         pause = _RETRY_SECONDS if len(states) < len(sent) else 0.0
         self._timer = self._loop.call_later(pause, self._send)
         for key, (replica, output) in sent.items():
-            replica.take(_told(output, states.get(key)))
+            replica.take(_outcome(output, states.get(key)))
 
 
 def _asked(key: PartitionKey, output: ProposeIsr) -> AlteredPartition:
@@ -118,7 +118,7 @@ def _asked(key: PartitionKey, output: ProposeIsr) -> AlteredPartition:
     )
 
 
-def _told(output: ProposeIsr, state: AlteredPartitionState | None) -> IsrTaken | IsrRefused:
+def _outcome(output: ProposeIsr, state: AlteredPartitionState | None) -> IsrTaken | IsrRefused:
     if state is None:
         return IsrRefused(output.proposal_id, IsrError.UNANSWERED)
     if state.error_code:

@@ -43,7 +43,7 @@ class LogSyncs:
         self._synced_at.pop(key, None)
 
     def sync(self, replica: HostedReplica, *, again: bool = False) -> None:
-        """Sync the log of a replica, which is told the end, unless a sync of it is running. `again`: then after that one."""
+        """Sync the log of a replica, which gets the end, unless a sync of it is running. `again`: then after that one."""
         if self._closed:
             return
         if replica in self._running:

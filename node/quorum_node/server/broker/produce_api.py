@@ -32,7 +32,7 @@ from quorum_node.protocol.produce import (
     TopicProduceResponse,
 )
 from quorum_node.server.broker.assigned_replicas import AssignedReplicas
-from quorum_node.server.broker.batch_validation import BatchValidation
+from quorum_node.server.broker.batch_validation import BatchValidation, with_own_bytes
 from quorum_node.server.broker.hosted_replica import HostedReplica
 from quorum_node.server.broker.internal_topics import INTERNAL_TOPICS
 from quorum_node.server.broker.producer_turns import Over, ProducerTurns
@@ -187,7 +187,7 @@ class ProduceApi:
             return
         producer = replica.key, batch.producer_id
         if self._turns.is_busy(producer):
-            batch = _kept(batch)
+            batch = with_own_bytes(batch)
         self._turns.take(
             producer, partial(self._in_turn, found, replica, batch, inbound, body, done)
         )
@@ -210,7 +210,7 @@ class ProduceApi:
         assert body.transactional_id is not None, "the request as a whole is refused without one"
         adds = inbound.request.version >= _LEADER_ADDS_SINCE
         guard = replica.core.guard(batch, time_of_day_ms(), adds=adds)
-        kept = _kept(batch)
+        kept = with_own_bytes(batch)
 
         def verified(code: int) -> None:
             if code == ErrorCode.NONE:
@@ -330,11 +330,6 @@ def _data_of(each: PartitionProduceData, version: int, acks: int) -> memoryview 
     if version < _ZSTD_SINCE and codec_of(data) == ZSTD:
         return BrokerError.UNSUPPORTED_COMPRESSION_TYPE
     return data if acks in ACKS else BrokerError.INVALID_REQUIRED_ACKS
-
-
-def _kept(batch: Batch) -> Batch:
-    """The batch with a copy of its bytes: the buffer of the request may be reused while the batch waits."""
-    return batch._replace(data=bytes(batch.data))  # type: ignore[call-overload]
 
 
 def _append(

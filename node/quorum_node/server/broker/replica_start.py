@@ -115,12 +115,12 @@ class ReplicaStart:
             self._set_aside(each, found, self._events.duplicate_set_aside)
         self._one_ended(found)
 
-    def _set_aside(self, log: FoundLog, found: Found, told: Callable[[str, str], None]) -> None:
-        """Unless its directory has failed. `told`: called afterwards with the name of the log, and the path of its directory."""
+    def _set_aside(self, log: FoundLog, found: Found, report: Callable[[str, str], None]) -> None:
+        """Unless its directory has failed. `report`: called afterwards with the name of the log, and the path of its directory."""
         directory = self._directories.get(log.directory_id)
         if directory is not None:
             self._waits_for += 1
-            tell = partial(told, f"{log.topic_name}-{log.partition_id}", directory.path)
+            tell = partial(report, f"{log.topic_name}-{log.partition_id}", directory.path)
             work = partial(directory.set_aside, log)
             self._threads.run(directory.directory_id, work, partial(self._is_aside, found, tell))
 

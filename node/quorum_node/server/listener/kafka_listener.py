@@ -115,7 +115,7 @@ class KafkaListener:
             name,
             handshakes_max=sasl.logins_max,
             handshakes_rate=sasl.logins_rate,
-            told=self._gave_way,
+            report=self._gave_way,
         )
 
     def _gave_way(self, host: str, error: BaseException) -> None:

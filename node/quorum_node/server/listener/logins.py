@@ -121,11 +121,11 @@ class Logins:
 
     def refuse(self, connection: LoginConnection, why: str) -> None:
         """Close a connection without an answer."""
-        self.told(connection, why)
+        self.report(connection, why)
         self.gone(connection)
         connection.drop("login")
 
-    def told(self, connection: LoginConnection, why: str) -> None:
+    def report(self, connection: LoginConnection, why: str) -> None:
         """Report that a client is refused, or that its login has ended."""
         self._count("login")
         self._tell(connection.address, why)
@@ -147,7 +147,7 @@ class Logins:
         for connection, login in list(self._logins.items()):
             why = login.why_over(now)
             if why is not None:
-                self.told(connection, why)
+                self.report(connection, why)
                 self.gone(connection)
                 connection.end_after_answers()
 
@@ -265,6 +265,6 @@ class Login:
             logins.refuse(connection, found.reason)
             return
         self._is_over = True
-        logins.told(connection, found.reason)
+        logins.report(connection, found.reason)
         connection.end_after_answers()
         logins.later(lambda: inbound.reply(answer))

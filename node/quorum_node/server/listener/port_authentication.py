@@ -80,7 +80,7 @@ def _ignore(address: str, error: BaseException) -> None:
 class ClearText:
     """Accepts every client. `name`: of the listener.
 
-    Where clients log in, `handshakes_max` and `handshakes_rate` limit those that wait for it, and `told` reports each client that is
+    Where clients log in, `handshakes_max` and `handshakes_rate` limit those that wait for it, and `report` reports each client that is
     closed in favour of others.
     """
 
@@ -92,7 +92,7 @@ class ClearText:
     takes_clear_text: bool = True
     binds_ids: bool = False
     changes: int = 0
-    told: Callable[[str, BaseException], None] = _ignore
+    report: Callable[[str, BaseException], None] = _ignore
 
     def authenticate(self, transport: asyncio.BaseTransport, address: str) -> PeerIdentity:
         """See `PortAuthentication`."""
@@ -100,7 +100,7 @@ class ClearText:
 
     def refused(self, address: str, error: BaseException) -> None:
         """See `PortAuthentication`."""
-        self.told(address, error)
+        self.report(address, error)
 
     def is_still_valid(self, identity: PeerIdentity) -> bool:
         """See `PortAuthentication`."""

@@ -40,7 +40,7 @@ class TlsRotation:
         self._poll_seconds = poll_ms / 1000
         self._renew = renew
         self._paths = frozenset().union(*(each.paths for each in files.values()))
-        self._told: dict[str, CertificateProblem | None] = {}
+        self._reported: dict[str, CertificateProblem | None] = {}
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -83,16 +83,16 @@ class TlsRotation:
         self._renew(proven_before=time.time())
 
     def _log_problem(self, files: TlsFiles) -> None:
-        told, problem = self._told.get(files.name), files.problem or files.own_problem
-        self._told[files.name] = problem
-        if problem is not None and not problem.is_same(told):
+        reported, problem = self._reported.get(files.name), files.problem or files.own_problem
+        self._reported[files.name] = problem
+        if problem is not None and not problem.is_same(reported):
             until = summary(files.material.pair.leaf).not_after
             goes_on = f"continues to use the previous certificate, valid until {until:%Y-%m-%d %H:%M:%S} UTC"
             what = (
                 goes_on if problem is files.problem else "presents a certificate that others refuse"
             )
             _LOG.warning(f"listener {files.name} {what}: {problem}", listener=files.name)
-        elif problem is None and told is not None:
+        elif problem is None and reported is not None:
             _LOG.info(f"the certificates of listener {files.name} are valid again")
 
 

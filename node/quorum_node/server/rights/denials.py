@@ -29,7 +29,7 @@ class Denials:
     def __init__(self, metrics: Metrics, clock: Callable[[], float] = time.monotonic) -> None:
         self._metrics = metrics
         self._clock = clock
-        self._told: dict[tuple[str, str, str], tuple[float, int]] = {}
+        self._reported: dict[tuple[str, str, str], tuple[float, int]] = {}
         """When it was last logged, and how often it happened since, by principal, address and operation."""
         self._lines, self._lines_since = 0, -LOG_EVERY_S
 
@@ -39,18 +39,18 @@ class Denials:
         principal = caller.principal[:_MAX_CHARS]
         key = (principal, caller.host, operation)
         now = self._clock()
-        told_at, silent = self._told.get(key, (-LOG_EVERY_S, 0))
-        if now - told_at < LOG_EVERY_S:
-            self._told[key] = told_at, silent + 1
+        reported_at, silent = self._reported.get(key, (-LOG_EVERY_S, 0))
+        if now - reported_at < LOG_EVERY_S:
+            self._reported[key] = reported_at, silent + 1
             return
         if now - self._lines_since >= LOG_EVERY_S:
             self._lines, self._lines_since = 0, now
         if self._lines == MAX_LINES:
             return
         self._lines += 1
-        if len(self._told) >= MAX_REMEMBERED:
-            self._told.clear()
-        self._told[key] = now, 0
+        if len(self._reported) >= MAX_REMEMBERED:
+            self._reported.clear()
+        self._reported[key] = now, 0
         identity, end = caller.identity, _LAST if self._lines == MAX_LINES else ""
         _LOG.warning(
             f"authorizer: denied {operation}: {why.replace(caller.principal, principal)}{end}",

@@ -238,9 +238,9 @@ class Snapshotter:
                 self._replica.fail_storage(result.error)
 
     def _answer(self, waiting: list[Callable[[Outcome], None]], outcome: Outcome) -> None:
-        told = list(waiting)
+        callbacks = list(waiting)
         waiting.clear()
-        for done in told:
+        for done in callbacks:
             done(outcome)
 
     # -- deleting

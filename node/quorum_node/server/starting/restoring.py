@@ -7,9 +7,9 @@ this one reads?) and the order of the writes, so that an interrupted restore can
 2. The finished partition is renamed to its place.
 3. meta.properties is written. From then on the option has no effect, so it may stay.
 
-With the cluster id of the backup the records stay unchanged, and this node becomes the sole voter as after `--recover`: in an epoch far
-beyond those of the old quorum, whose voters become tombstones. With another cluster id the state is written as a snapshot, and epochs
-start again: no member of the old cluster can be in the new one.
+With the cluster id of the backup the records stay unchanged. Partitions with raised leader epochs follow (`raised_epochs.py`), and this
+node becomes the sole voter as after `--recover`: in an epoch far beyond those of the old quorum, whose voters become tombstones. With
+another cluster id the state is written as a snapshot, and epochs start again: no member of the old cluster can be in the new one.
 """
 
 import os
@@ -27,7 +27,11 @@ from quorum_node.backups.contents import Contents, checked_pieces, read_contents
 from quorum_node.backups.files import DirectoryFiles
 from quorum_node.backups.manifest import BackupError
 from quorum_node.backups.object_address import Place, parse_place
-from quorum_node.backups.raised_epochs import epoch_margin
+from quorum_node.backups.raised_epochs import (
+    append_partitions,
+    epoch_margin,
+    raised_partitions,
+)
 from quorum_node.backups.source import Source, find_source
 from quorum_node.configuration.node_config import NodeConfig
 from quorum_node.configuration.properties import ConfigError
@@ -55,6 +59,7 @@ from quorum_node.storage.errors import (
 )
 from quorum_node.storage.failure_latch import FailureLatch
 from quorum_node.storage.leader_epochs import FILE_NAME as CHECKPOINT
+from quorum_node.storage.log import SegmentedLog
 from quorum_node.storage.meta_properties import (
     MetaProperties,
     read_meta_properties,
@@ -199,13 +204,18 @@ def _make(config: NodeConfig, source: Source, now_s: float) -> UUID:
     try:
         contents = read_contents(DirectoryFiles(staging))
         _check_versions(source, contents)
+        partitions = raised_partitions(contents, now_s)
         if source.cluster_id == config.cluster_id:
-            uuid = _append(config, opened, uuid, now_s)
+            if partitions:
+                epoch = _raised_epoch(opened.log, now_s)
+                append_partitions(opened.log, contents, partitions, epoch, now_s)
+            uuid = _append_sole_voter(config, opened, uuid, now_s)
     finally:
         opened.log.close()
     if source.cluster_id != config.cluster_id:
         with storage_errors(f"restore into {staging}"):
             shutil.rmtree(opened.path)
+        contents.committed.replay(partitions)
         _begin_anew(config, contents, staging, uuid)
     with storage_errors(f"restore into {config.data_dir}"):
         os.rename(partition_directory(staging, 0), partition_directory(config.data_dir, 0))
@@ -213,17 +223,11 @@ def _make(config: NodeConfig, source: Source, now_s: float) -> UUID:
     return uuid
 
 
-def _append(config: NodeConfig, opened: OpenPartition, uuid: UUID, now_s: float) -> UUID:
+def _append_sole_voter(config: NodeConfig, opened: OpenPartition, uuid: UUID, now_s: float) -> UUID:
     """The same cluster: append the record of the sole voter. Returns its UUID, which no former voter may have."""
     meta = MetaProperties(config.node_id, opened.replica_uuid, config.cluster_id)
     replica = build_replica(config, meta, opened)
-    last = opened.log.epoch_before(opened.log.end_offset) or 0
-    epoch = last + epoch_margin(now_s)
-    if epoch > MAX_EPOCH:
-        raise ConfigError(
-            f"--restore-from: epoch {epoch} is not possible: the largest one is {MAX_EPOCH}. Create a new cluster with these"
-            " records: set another cluster.id, and the backup's with --restore-cluster-id"
-        )
+    epoch = _raised_epoch(opened.log, now_s)
     before = replica.voters.latest
     if ReplicaKey(config.node_id, uuid) in {*before.voters.ordered_keys, *before.record.tombstones}:
         uuid = fresh_uuid()
@@ -232,6 +236,18 @@ def _append(config: NodeConfig, opened: OpenPartition, uuid: UUID, now_s: float)
     append_sole_voter(opened.log, epoch, record, int(now_s * 1000))
     save_sole_voter(opened.path, opened.state, epoch, founder)
     return uuid
+
+
+def _raised_epoch(log: SegmentedLog, now_s: float) -> int:
+    """An epoch beyond those that the old quorum may have used after the last record. Raises ConfigError."""
+    last = log.epoch_before(log.end_offset) or 0
+    epoch = last + epoch_margin(now_s)
+    if epoch > MAX_EPOCH:
+        raise ConfigError(
+            f"--restore-from: epoch {epoch} is not possible: the largest one is {MAX_EPOCH}. Create a new cluster with these"
+            " records: set another cluster.id, and the backup's with --restore-cluster-id"
+        )
+    return epoch
 
 
 def _begin_anew(config: NodeConfig, contents: Contents, staging: Path, uuid: UUID) -> None:

@@ -141,12 +141,12 @@ class Cleaner:
     def clean_due(
         self,
         high_watermarks: Mapping[TopicPartition, int],
-        told: Callable[[Cleaned | LeftOut], None] = lambda _: None,
+        report: Callable[[Cleaned | LeftOut], None] = lambda _: None,
     ) -> None:
         """One round: compact every log that is due, the one with the largest dirty ratio first.
 
         `high_watermarks` is looked up again for each log when its turn comes, which may be hours later.
-        `told` is called on this thread after each log. Raises Stopped, StorageFailure or DiskFull.
+        `report` is called on this thread after each log. Raises Stopped, StorageFailure or DiskFull.
         """
         self._throttle.begin()
         for replica, log in self._due(high_watermarks):
@@ -159,7 +159,7 @@ class Cleaner:
             if isinstance(outcome, LeftOut):
                 self._left_out[replica] = log
             if outcome is not None:
-                told(outcome)
+                report(outcome)
 
     def _clean(
         self, replica: TopicPartition, log: PartitionLog, part: CleanablePart, cuts: int

@@ -1,4 +1,4 @@
-"""The calls of a PartitionReassignment have the admin token, so they wait until it is known how the members are called."""
+"""The calls of a PartitionReassignment have the admin token, so they wait until it is known how the members are reached."""
 
 import asyncio
 from typing import Any
@@ -46,7 +46,7 @@ def clear_text_calls(api: InMemoryKubeApi, quorums: Any) -> list[str]:
             unchecked: Any = api
             turns = Turns(lambda place: None)
             made = ReassignmentReconciler(
-                unchecked, PartitionClient(http), Metrics(), turns, way_to=quorums.way_to
+                unchecked, PartitionClient(http), Metrics(), turns, access_to=quorums.access_to
             )
             await made.reconcile(SPACE, "moves")
 
