@@ -330,6 +330,7 @@ class Reconciler:
             spec,
             check_objects=check,
             known=search.known,
+            with_pod=search.with_pod,
             wide=search.wide,
             older_claims=search.older_claims,
             copies=self._kept if live else None,

@@ -74,11 +74,13 @@ async def find_parts(
     owner: Owner,
     *,
     known: frozenset[Place] = frozenset(),
+    with_pod: frozenset[Place] = frozenset(),
     wide: bool = False,
     older_claims: bool = True,
 ) -> Parts:
-    """Find the objects of a quorum. `known`: places that are always read by name. `older_claims`: look for claims with
-    labels of the previous version, as a wide search always does.
+    """Find the objects of a quorum. `known`: places that are always read by name; `with_pod`: those that had a pod, which
+    of a stopped member is read by name too. `older_claims`: look for claims with labels of the previous version, as a wide
+    search always does.
     """
 
     def listing(plural: str, selector: str = owner.selector) -> Any:
@@ -99,8 +101,8 @@ async def find_parts(
     await asyncio.gather(*(seen.read_named(api, kind, named[plural]) for kind, plural in _FOUND))
     await seen.read(api, "StatefulSet", seen.without_set() | known)
     await asyncio.gather(
-        # Also of a member that is stopped: without its labels nobody ends its pod.
-        seen.read(api, "Pod", seen.without_pod() | known),
+        # Without its labels nobody ends the pod of a stopped member.
+        seen.read(api, "Pod", seen.without_pod() | (known - seen.sets.keys()) | with_pod),
         seen.read(api, "PersistentVolumeClaim", seen.without_claim() | known),
     )
     formed = {index for each in named["configmaps"] if (index := owner.parse_identity(each))}

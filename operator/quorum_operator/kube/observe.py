@@ -113,6 +113,7 @@ async def observe(
     *,
     check_objects: bool,
     known: frozenset[Place] = frozenset(),
+    with_pod: frozenset[Place] = frozenset(),
     wide: bool = False,
     older_claims: bool = True,
     copies: Reads | None = None,
@@ -120,11 +121,13 @@ async def observe(
 ) -> Cluster:
     """Read all objects of a quorum; Services and similar objects only if `check_objects` is set.
 
-    `known`, `wide` and `older_claims`: see `finding.find_parts`; `copies`: the cache for cluster-scoped objects
+    `known`, `with_pod`, `wide` and `older_claims`: see `finding.find_parts`; `copies`: the cache for cluster-scoped objects
     (`volumes.read_volumes`); `now`: seconds since 1970 by the API server's clock if known.
     """
     parts, has_class = await asyncio.gather(
-        find_parts(api, owner, known=known, wide=wide, older_claims=older_claims),
+        find_parts(
+            api, owner, known=known, with_pod=with_pod, wide=wide, older_claims=older_claims
+        ),
         _has_storage_class(api, spec, copies),
     )
     identities, unknown = credible(

@@ -26,6 +26,8 @@ class Search:
     """How to search next."""
 
     known: frozenset[Place]
+    with_pod: frozenset[Place]
+    """Members that had a pod in the last status."""
     wide: bool
     older_claims: bool
     """Whether the last wide search found objects without this version's labels, such as claims of the previous
@@ -45,14 +47,20 @@ class Searches:
     def begin(self, earlier: MetadataQuorumStatus, now: float) -> Search:
         """The next search at `now`, in seconds of a monotonic clock; `earlier`: members of the last status."""
         members = {
-            (member.id, member.incarnation)
+            (member.id, member.incarnation): member
             for member in earlier.members[:MOST_KNOWN]
             if member.incarnation is not None
         }
+        with_pod = {place for place, member in members.items() if member.pod is not None}
         self._wide = self._missing and now - self._wide_at >= PERIOD_S
         if self._wide:
             self._wide_at = now
-        return Search(self._unlabelled | members, self._wide, bool(self._unlabelled))
+        return Search(
+            known=self._unlabelled | members.keys(),
+            with_pod=frozenset(with_pod),
+            wide=self._wide,
+            older_claims=bool(self._unlabelled),
+        )
 
     def end(self, found: Cluster, view: QuorumView | None) -> None:
         """Record a result. Objects are missing if there is no confirmed view or no identity, or if a voter was not

@@ -33,8 +33,14 @@ def three() -> tuple[MemberObjects, dict[int, tuple[Object, Object, Object]]]:
     return api, {node_id: api.add_member(OWNER, node_id) for node_id in (1, 2, 3)}
 
 
-def found(api: MemberObjects, known: frozenset[Place] = NO_MEMBERS, *, wide: bool = False) -> Parts:
-    return asyncio.run(find_parts(api, OWNER, known=known, wide=wide))
+def found(
+    api: MemberObjects,
+    known: frozenset[Place] = NO_MEMBERS,
+    *,
+    with_pod: frozenset[Place] = NO_MEMBERS,
+    wide: bool = False,
+) -> Parts:
+    return asyncio.run(find_parts(api, OWNER, known=known, with_pod=with_pod, wide=wide))
 
 
 def cluster(api: MemberObjects, *, wide: bool = False) -> Cluster:
@@ -93,9 +99,17 @@ def test_pod_of_a_stopped_member_is_found_until_it_has_ended(how: str) -> None:
     api, members = three()
     members[3][0]["spec"]["replicas"] = 0
     edit(members[3][1], how)
-    seen = found(api, frozenset({(3, 1)}))
+    seen = found(api, frozenset({(3, 1)}), with_pod=frozenset({(3, 1)}))
     assert (3, 1) in seen.pods
     assert [each.name for each in label_drift(OWNER, seen)] == ["q-3-1-0"]
+
+
+def test_pod_of_a_stopped_member_costs_no_read_after_it_has_ended() -> None:
+    api, members = three()
+    members[3][0]["spec"]["replicas"] = 0
+    del api.objects[next(path for path in api.objects if path.endswith("/pods/q-3-1-0"))]
+    found(api, frozenset(PLACES))
+    assert api.reads == []
 
 
 def test_no_read_by_name_while_all_objects_are_found_by_label() -> None:

@@ -19,7 +19,7 @@ EARLIER = MetadataQuorumStatus(
     members=[
         MemberStatus(id=1, incarnation=2),
         MemberStatus(id=2),
-        MemberStatus(id=3, incarnation=1),
+        MemberStatus(id=3, incarnation=1, pod="q-3-1-0"),
     ]
 )
 
@@ -62,7 +62,9 @@ def test_full_search_runs_once_while_all_voters_are_found() -> None:
 
 
 def test_last_status_gives_the_names_to_read() -> None:
-    assert Searches().begin(EARLIER, 0.0).known == {(1, 2), (3, 1)}
+    search = Searches().begin(EARLIER, 0.0)
+    assert search.known == {(1, 2), (3, 1)}
+    assert search.with_pod == {(3, 1)}
 
 
 def test_edited_status_with_thousands_of_members_does_not_cause_as_many_reads() -> None:
