@@ -57,7 +57,8 @@ def written(replica: HostedReplica) -> tuple[BrokerError, int] | None:
 
 def died(hosted: HostedReplicas, root: Path, image: Path, held: threading.Event) -> None:
     """Keep the files as they are now in `image`, and end the rest."""
-    shutil.copytree(root, image)
+    # Checkpoints may be written meanwhile: a temporary file can be renamed before it is copied.
+    shutil.copytree(root, image, ignore=shutil.ignore_patterns("*.tmp"))
     held.set()
     hosted.replicas.close()
     hosted.directories.close(None)
