@@ -2,7 +2,6 @@
 
 import json
 import re
-from datetime import datetime
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -22,7 +21,7 @@ from quorum_operator.planner.observed import (
     StorageChoice,
     VolumeFacts,
 )
-from quorum_operator.planner.times import time_in
+from quorum_operator.planner.times import seconds_of, time_in
 from quorum_operator.planner.tls_stage import TlsStage, stage_of_process
 from quorum_operator.planner.update_record import Revision, UpdateOutcome, UpdateRecord
 from quorum_operator.quantity import value_of, whole_number
@@ -32,7 +31,7 @@ Object = dict[str, Any]
 
 def seconds(text: str | None) -> float | None:
     """A Kubernetes time as seconds since 1970."""
-    return None if text is None else datetime.fromisoformat(text).timestamp()
+    return None if text is None else seconds_of(text)
 
 
 def identity_facts(config_map: Object, index: int) -> Identity | None:

@@ -235,6 +235,8 @@ def _stays_unready(at: Situation, each: Incarnation) -> bool:
     pod = each.pod
     if pod is None or pod.ready or not (pod.running and pod.outdated):
         return False
+    if each.host_away is not None:
+        return False  # It is not ready because its kubelet does not report, and could not be ended either.
     since = max(pod.created_at, pod.not_ready_since or pod.created_at)
     return at.now - since >= UNREADY_GRACE_S
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from quorum_operator.planner.times import seconds_of
 from quorum_operator.plugin.layout import GAP, WIDTH, age, fields, paragraph, table
 
 Object = dict[str, Any]
@@ -264,7 +265,7 @@ def _repairs(status: Object, now: float, width: int) -> list[str]:
     for each in (status.get("repairs") or [])[-3:]:
         took = f" after {each['seconds']:g} s" if each.get("seconds") is not None else ""
         done = f"done{took}" if each.get("finishedAt") else "under way"
-        ago = age(now - _seconds(each["startedAt"]))
+        ago = age(now - seconds_of(each["startedAt"]))
         rows.append((f"{each['id']}-{each['incarnation']}", ago, done, each["reason"]))
     return (
         ["Repairs:", *table(("MEMBER", "AGE", "STATE", "REASON"), rows, width, 2)] if rows else []
@@ -297,14 +298,10 @@ def _shortened(message: str, row: Sequence[str], width: int) -> str:
 def _event_time(event: Object) -> float:
     for key in ("lastTimestamp", "eventTime", "firstTimestamp"):
         if event.get(key):
-            return _seconds(event[key])
-    return _seconds(
+            return seconds_of(event[key])
+    return seconds_of(
         (event.get("metadata") or {}).get("creationTimestamp") or "1970-01-01T00:00:00Z"
     )
-
-
-def _seconds(text: str) -> float:
-    return datetime.fromisoformat(text).timestamp()
 
 
 def _number(member: Object) -> str:

@@ -3,6 +3,7 @@
 Runs wherever the files are. Damage is reported and stops the reading; unknown records are ignored.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from quorum_pipeline.files.sealed_file import opened
 from quorum_pipeline.files.snapshot_file import SnapshotFile
 from quorum_pipeline.rows.arrow import record_batch
 from quorum_pipeline.rows.column_types import arrow_schema
+from quorum_pipeline.rows.gathering import AnyRows
 from quorum_pipeline.rows.table import Rows
 from quorum_pipeline.state.log_columns import first_wrong
 from quorum_pipeline.state.log_record import misplaced, missing
@@ -36,12 +38,7 @@ class LogTask:
 
     def read(self) -> TimelineSpan:
         """Read the span. Raises PipelineError on damage, OSError."""
-        found = TimelineSpan()
-        for rows in span_rows(self.span, 0, _NO_END, keep_problems=True):
-            if isinstance(rows, Rows):
-                check_readable(rows)
-            found.add(record_batch(rows, SCHEMA))
-        return found
+        return timeline_span(span_rows(self.span, 0, _NO_END, keep_problems=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +114,17 @@ def _without_times(made: pa.Table) -> pa.Table:
     return made.set_column(place, "time_ms", pa.nulls(len(made), pa.int64()))
 
 
-def check_readable(rows: Rows) -> None:
+def timeline_span(blocks: Iterable[AnyRows]) -> TimelineSpan:
+    """Return what a timeline needs of consecutive rows. Raises PipelineError if batches could not be read."""
+    found = TimelineSpan()
+    for rows in blocks:
+        if isinstance(rows, Rows):
+            _check_readable(rows)
+        found.add(record_batch(rows, SCHEMA))
+    return found
+
+
+def _check_readable(rows: Rows) -> None:
     """Raise PipelineError if batches could not be read."""
     for row, (content, epoch, value) in enumerate(
         zip(rows.contents, rows.epochs, rows.values, strict=True)

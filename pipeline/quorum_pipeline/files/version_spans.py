@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
-from quorum_node.records.batches import CorruptBatch, decode_records
+from quorum_node.records.batches import CorruptBatch
 from quorum_pipeline.archive.layout import RECORDS
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.archive_reader import ArchiveReader
@@ -17,7 +17,7 @@ from quorum_pipeline.files.archived_records import read_records
 from quorum_pipeline.files.log_directory import LogDirectory, LogSpan
 from quorum_pipeline.files.log_span import Damage, read_span
 from quorum_pipeline.files.snapshot_file import SnapshotFile, first_snapshot
-from quorum_pipeline.state.log_record import LogRecord, misplaced, missing
+from quorum_pipeline.state.log_record import LogRecord, misplaced, missing, records_of_batch
 
 SPAN_BYTES = 4 << 20
 """Bytes of a log that one task reads: about 65 000 records."""
@@ -49,19 +49,9 @@ class LogRecords:
             if max(header.base_offset, self.start) != expected:
                 raise PipelineError(f"{self.span.path}: {misplaced(header.base_offset, expected)}")
             try:
-                found = decode_records(each.batch)
+                yield from records_of_batch(each.batch, self.start, self.end)
             except CorruptBatch as error:
                 raise PipelineError(f"{self.span.path}, offset {expected}: {error}") from None
-            for record in found:
-                if self.start <= record.offset < self.end:
-                    yield LogRecord(
-                        record.offset,
-                        header.leader_epoch,
-                        record.timestamp_ms,
-                        header.is_control,
-                        record.key,
-                        record.value or b"",
-                    )
             expected = header.end_offset
         if expected < self.end:
             raise PipelineError(f"{self.span.path}: {missing(expected, self.end)}")

@@ -9,16 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from quorum_node.records.batches import CorruptBatch, decode_records
+from quorum_node.records.batches import CorruptBatch
 from quorum_node.records.snapshot_id import SnapshotId
 from quorum_pipeline.errors import PipelineError
-from quorum_pipeline.files.timeline_span import SCHEMA, KnownTask, check_readable
+from quorum_pipeline.files.timeline_span import KnownTask, timeline_span
 from quorum_pipeline.live.controllers import Controllers
 from quorum_pipeline.live.live_rows import committed_batches, live_rows
 from quorum_pipeline.live.snapshots import fetch_snapshot
-from quorum_pipeline.rows.arrow import record_batch
-from quorum_pipeline.rows.table import Rows
-from quorum_pipeline.state.log_record import LogRecord
+from quorum_pipeline.state.log_record import LogRecord, records_of_batch
 from quorum_pipeline.timeline.span import TimelineSpan
 
 
@@ -32,13 +30,8 @@ class LiveTimelineTask:
 
     def read(self) -> TimelineSpan:
         """Read the records. Raises PipelineError."""
-        found = TimelineSpan()
         with closing(self.controllers.open()) as quorum:
-            for rows in live_rows(quorum, self.start, self.end, keep_problems=True):
-                if isinstance(rows, Rows):
-                    check_readable(rows)
-                found.add(record_batch(rows, SCHEMA))
-        return found
+            return timeline_span(live_rows(quorum, self.start, self.end, keep_problems=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,20 +62,10 @@ class LiveRecords:
         """Yield the records in order. Raises PipelineError."""
         with closing(self.controllers.open()) as quorum:
             for batch in committed_batches(quorum, self.start, self.end):
-                header = batch.header
                 try:
-                    found = decode_records(batch)
+                    yield from records_of_batch(batch, self.start, self.end)
                 except CorruptBatch as error:
+                    offset = batch.header.base_offset
                     raise PipelineError(
-                        f"the quorum at {self.controllers.name}, offset {header.base_offset}: {error}"
+                        f"the quorum at {self.controllers.name}, offset {offset}: {error}"
                     ) from None
-                for record in found:
-                    if self.start <= record.offset < self.end:
-                        yield LogRecord(
-                            record.offset,
-                            header.leader_epoch,
-                            record.timestamp_ms,
-                            header.is_control,
-                            record.key,
-                            record.value or b"",
-                        )

@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+from quorum_node.records.batches import Batch, decode_records
+
 
 class LogRecord(NamedTuple):
     """A record with the properties that its batch defines."""
@@ -12,6 +14,23 @@ class LogRecord(NamedTuple):
     control: bool
     key: bytes | None
     value: bytes
+
+
+def records_of_batch(batch: Batch, start: int, end: int) -> list[LogRecord]:
+    """Return the records of a batch from offset `start` on and below `end`. Raises CorruptBatch."""
+    header = batch.header
+    return [
+        LogRecord(
+            record.offset,
+            header.leader_epoch,
+            record.timestamp_ms,
+            header.is_control,
+            record.key,
+            record.value or b"",
+        )
+        for record in decode_records(batch)
+        if start <= record.offset < end
+    ]
 
 
 def misplaced(offset: int, expected: int) -> str:

@@ -8,6 +8,7 @@ from quorum_node.exit_codes import ExitCode
 from quorum_operator.planner.harm import harm
 from quorum_operator.planner.noticed import Refusal
 from quorum_operator.planner.observed import (
+    HostFacts,
     Incarnation,
     Key,
     Observation,
@@ -199,6 +200,14 @@ def test_member_made_from_an_edited_template_is_restarted_if_it_stays_unready(
         assert step.pod == "q-3-1-0"
         assert "was made from another template" in step.reason
         assert harm(Situation(_live(seen) if live else seen), step) is None
+
+
+def test_member_on_a_host_that_is_away_is_not_restarted_for_an_edited_template() -> None:
+    away = HostFacts("h3", exists=True, ready=False)
+    edited = member(3, ready=False, outdated=True, not_ready_since=NOW - 600)
+    assert isinstance(plan(observation(edited)), RestartMember)
+    seen = observation(replace(edited, host=away, report=None))
+    assert not isinstance(plan(seen), RestartMember)
 
 
 def test_unready_members_that_are_live_voters_restart_one_after_the_other() -> None:
