@@ -7,12 +7,12 @@ is idempotent, and safe if another operator has just executed it.
 from dataclasses import dataclass
 
 from quorum_operator.planner.formation_defaults import Defaults
+from quorum_operator.planner.noticed import LabelDrift
 from quorum_operator.planner.observed import (
     FailureLatch,
     Founding,
     Incarnation,
     Key,
-    LabelDrift,
     LoneClaim,
     StorageChoice,
 )

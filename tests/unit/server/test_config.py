@@ -328,7 +328,7 @@ def test_configuration_file_is_combined_with_overrides(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="can't be read"):
         read_pairs(tmp_path / "absent")
     path.write_text("node.id 5\nwhat\n")
-    with pytest.raises(ConfigError, match="line 1"):
+    with pytest.raises(ConfigError, match="line 2"):
         read_pairs(path)
 
 

@@ -130,9 +130,9 @@ async def _batches(
 
 def _failed(replica: ReplicaView, error: StorageFailure | CorruptBatch) -> ApiProblem:
     """Stop the replica, as for damage that it finds itself. Returns the answer to the reader."""
-    failure = error
-    if isinstance(error, CorruptBatch):
-        failure = StorageFailure(f"the log is damaged: {error}")
+    failure = (
+        StorageFailure(f"the log is damaged: {error}") if isinstance(error, CorruptBatch) else error
+    )
     replica.host.fail_storage(failure)
     return ApiProblem(503, ErrorCode.STORAGE_FAILED, str(failure))
 
