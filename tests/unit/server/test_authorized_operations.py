@@ -81,7 +81,7 @@ async def test_metadata_reports_operations_of_topics_that_the_caller_may_describ
     api = MetadataApi(ME, lambda: hosted.cluster.image, lambda: "c", lambda: 1)
 
     def reported(*, asked: bool) -> dict[str, int]:
-        named = ("secret", "mine", "unknown", "mine too")
+        named = ("secret", "mine", "unknown", "mine-too")
         body = MetadataRequest(
             topics=tuple(MetadataRequestTopic(name=each) for each in named),
             include_topic_authorized_operations=asked,
@@ -95,12 +95,12 @@ async def test_metadata_reports_operations_of_topics_that_the_caller_may_describ
         )
         return {each.name: each.topic_authorized_operations for each in answer.topics}
 
-    nothing = dict.fromkeys(("secret", "mine", "unknown", "mine too"), NO_AUTHORIZED_OPERATIONS)
+    nothing = dict.fromkeys(("secret", "mine", "unknown", "mine-too"), NO_AUTHORIZED_OPERATIONS)
     assert reported(asked=False) == nothing
     assert reported(asked=True) == {
         **nothing,
         "mine": READ_AND_DESCRIBE,
-        "mine too": READ_AND_DESCRIBE,
+        "mine-too": READ_AND_DESCRIBE,
     }
     hosted.close()
 
@@ -110,7 +110,7 @@ async def test_described_topic_partitions_have_operations(tmp_path: Path) -> Non
     for name in ("mine", "secret"):
         hosted.create(name)
     api = MetadataApi(ME, lambda: hosted.cluster.image, lambda: "c", lambda: 1)
-    named = ("mine", "mine too", "secret")
+    named = ("mine", "mine-too", "secret")
     body = DescribeTopicPartitionsRequest(
         topics=tuple(DescribedTopicName(name=each) for each in named)
     )
