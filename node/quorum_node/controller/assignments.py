@@ -83,7 +83,9 @@ def factor_fault(topic: str, placer: Placer, replication_factor: int) -> Problem
 
 def _usable(view: View) -> Iterator[UsableBroker]:
     for broker in view.image.brokers.by_id.values():
-        if not broker.in_controlled_shutdown and not _is_cordoned(broker):
+        # A broker that has shut down is fenced, and takes replicas as every fenced one: it comes back.
+        is_leaving = broker.in_controlled_shutdown and not broker.fenced
+        if not is_leaving and not _is_cordoned(broker):
             yield UsableBroker(broker.broker_id, broker.rack, broker.fenced)
 
 

@@ -197,6 +197,19 @@ def test_topic_creation_without_live_brokers_is_rejected() -> None:
     assert result.error_code == ErrorCode.INVALID_REPLICATION_FACTOR
 
 
+def test_broker_takes_replicas_again_after_its_shutdown_has_ended() -> None:
+    """Otherwise no topic with a replica on each broker could be created while one of them restarts."""
+    cluster = ControlledCluster([1, 2, 3])
+    cluster.change(3, in_controlled_shutdown=1)
+    (result,) = create(cluster, numbered("t", factor=3))
+    assert result.error_code == ErrorCode.INVALID_REPLICATION_FACTOR
+    cluster.fence(3)
+    (result,) = create(cluster, numbered("t", factor=3))
+    assert result.error_code == ErrorCode.NONE
+    made = cluster.partition("t")
+    assert (set(made.replicas), set(made.isr)) == ({1, 2, 3}, {1, 2})
+
+
 def test_records_per_request_are_limited() -> None:
     cluster = ControlledCluster([1])
     before = cluster.image
