@@ -135,7 +135,7 @@ def page(stock: Found, ours: Found) -> str:
             "Written by `make kafka-apis`: the same calls of stock Kafka's clients on two clusters, one all stock, the other",
             "with the same brokers on controllers of ours. Three controllers, three brokers (one was removed), an authorizer. Terms are in the [glossary](glossary.md).",
             "",
-            f"## Calls: {len(calls)}, of which {differing} come out differently",
+            f"## {len(calls)} calls, {differing} with another outcome",
             "",
             "An error is shown by its class. Every method of the Admin client is here, but for those that send nothing.",
             "",
