@@ -26,6 +26,7 @@ from quorum_node.controller.view import View
 from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.image.resource_types import (
     BROKER,
+    BROKER_LOGGER,
     CLIENT_METRICS,
     GROUP,
     TOPIC,
@@ -43,7 +44,6 @@ from quorum_node.protocol.errors import ErrorCode
 from quorum_node.records.metadata import ClearElrRecord, ConfigRecord, MetadataMessage
 from quorum_node.schema.decoder import MAX_STRING_BYTES
 
-_BROKER_LOGGER = 8
 _BROKER_ID = re.compile("[0-9]{1,10}")
 _BROKER_LISTS = frozenset(
     (
@@ -105,13 +105,25 @@ def alter_configs(view: View, request: AlterConfigsRequest) -> Decision:
     )
 
 
+def result_of(
+    resource_type: int, resource_name: str, problem: Problem | None
+) -> AlterConfigsResult:
+    """The result of one resource; `problem`: None if it was changed."""
+    return AlterConfigsResult(
+        error_code=problem.code if problem is not None else ErrorCode.NONE,
+        error_message=problem.text if problem is not None else None,
+        resource_type=resource_type,
+        resource_name=resource_name,
+    )
+
+
 def refuse_incremental_alter_configs(
     request: IncrementalAlterConfigsRequest, error: ErrorCode, text: str
 ) -> IncrementalAlterConfigsResponse:
     """The same answer for every resource."""
     return IncrementalAlterConfigsResponse(
         responses=tuple(
-            _result(_Resource(r.resource_type, r.resource_name), Problem(error, text))
+            result_of(r.resource_type, r.resource_name, Problem(error, text))
             for r in request.resources
         )
     )
@@ -123,7 +135,7 @@ def refuse_alter_configs(
     """The same answer for every resource."""
     return AlterConfigsResponse(
         responses=tuple(
-            _result(_Resource(r.resource_type, r.resource_name), Problem(error, text))
+            result_of(r.resource_type, r.resource_name, Problem(error, text))
             for r in request.resources
         )
     )
@@ -167,7 +179,8 @@ class _Altering:
         made = self._alter(resource, configs)
         if not isinstance(made, Problem):
             self._records.extend(made)
-        self._results[resource] = _result(resource, made if isinstance(made, Problem) else None)
+        problem = made if isinstance(made, Problem) else None
+        self._results[resource] = result_of(resource.type, resource.name, problem)
 
     def _alter(
         self, resource: _Resource, configs: Sequence[AlterableConfig]
@@ -278,7 +291,7 @@ def _right_problem(view: View, resource: _Resource) -> Problem | None:
     if resource.type in (TOPIC, GROUP, BROKER, CLIENT_METRICS):
         asked = AclOperation.ALTER_CONFIGS, resource.type, resource.name
         return config_refused(view.rights, view.caller, *asked)
-    if resource.type == _BROKER_LOGGER:
+    if resource.type == BROKER_LOGGER:
         text = "logger levels are not configs of the cluster: send the request to the broker itself"
         return Problem(ErrorCode.INVALID_REQUEST, text)
     text = f"{resource.type} is not a resource type that has configs"
@@ -349,12 +362,3 @@ def _existence_problem(view: View, resource: _Resource) -> Problem | None:
 
 def _operation(name: str, operation: ConfigOperation, value: str | None) -> AlterableConfig:
     return AlterableConfig(name=name, config_operation=operation, value=value)
-
-
-def _result(resource: _Resource, problem: Problem | None) -> AlterConfigsResult:
-    return AlterConfigsResult(
-        error_code=problem.code if problem is not None else ErrorCode.NONE,
-        error_message=problem.text if problem is not None else None,
-        resource_type=resource.type,
-        resource_name=resource.name,
-    )

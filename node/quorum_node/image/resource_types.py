@@ -1,6 +1,8 @@
 """Names of config resource types, as Kafka's `ConfigResource.Type` numbers them. PURE."""
 
 TOPIC, BROKER, CLIENT_METRICS, GROUP = 2, 4, 16, 32
+BROKER_LOGGER = 8
+"""Logger levels of one broker: they are not in the log, and have no name here."""
 
 _NAMES = {TOPIC: "topic", BROKER: "broker", CLIENT_METRICS: "client-metrics", GROUP: "group"}
 _NUMBERS = {name: number for number, name in _NAMES.items()}

@@ -11,9 +11,10 @@ from collections.abc import Generator, Iterable
 from dataclasses import replace
 from typing import Any, cast
 
+from quorum_node.controller.configs import result_of
 from quorum_node.controller.problem import Problem
 from quorum_node.controller.topic_config_types import BROKER_CONFIGS, ConfigType, TopicConfig
-from quorum_node.image.resource_types import BROKER, CLIENT_METRICS, GROUP, TOPIC
+from quorum_node.image.resource_types import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
 from quorum_node.protocol.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResponse,
@@ -35,7 +36,7 @@ Refused = dict[int, Problem]
 _Change = tuple[str, int, str | None]
 """Name, operation and value."""
 
-_BROKER_LOGGER = 8
+_NO_RESULT = Problem(ErrorCode.UNKNOWN_SERVER_ERROR, "the active controller gave no result")
 _OF_CONTROLLERS = (TOPIC, CLIENT_METRICS, GROUP)
 _READ_ONLY = frozenset(
     [
@@ -169,20 +170,11 @@ def joined(body: Request, refused: Refused, answer: Message | None) -> Message:
         by_resource = {(each.resource_type, each.resource_name): each for each in answer.responses}
     results = []
     for index, resource in enumerate(_resources(body)):
-        problem, key = refused.get(index), (resource.resource_type, resource.resource_name)
-        if problem is None and key in by_resource:
+        key = resource.resource_type, resource.resource_name
+        if index not in refused and key in by_resource:
             results.append(by_resource[key])
-            continue
-        lost = Problem(ErrorCode.UNKNOWN_SERVER_ERROR, "the active controller gave no result")
-        problem = problem or lost
-        results.append(
-            AlterConfigsResult(
-                error_code=problem.code,
-                error_message=problem.text,
-                resource_type=resource.resource_type,
-                resource_name=resource.resource_name,
-            )
-        )
+        else:
+            results.append(result_of(*key, refused.get(index, _NO_RESULT)))
     if isinstance(body, AlterConfigsRequest):
         return AlterConfigsResponse(responses=tuple(results))
     return IncrementalAlterConfigsResponse(responses=tuple(results))
@@ -202,7 +194,7 @@ def _fault(
         return f"{without_value}: a value is required unless it is deleted"
     if kind in _OF_CONTROLLERS:
         return None
-    if kind == _BROKER_LOGGER:
+    if kind == BROKER_LOGGER:
         return "a Python broker has no loggers with levels of their own"
     if kind != BROKER:
         return f"{kind} is not a resource type that has configs"

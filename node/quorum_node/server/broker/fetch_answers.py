@@ -20,9 +20,9 @@ from quorum_node.protocol.fetch import (
 )
 from quorum_node.server.broker.fetch_waiting import Part
 from quorum_node.server.broker.hosted_replica import HostedReplica
+from quorum_node.server.broker.isolation_levels import READ_COMMITTED
 from quorum_node.storage.broker.batch_walk import batch_at
 
-READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 _ONE_ERROR_SINCE = 13
 """First version in which an error of the whole request is not repeated for each partition."""
 

@@ -24,8 +24,6 @@ from quorum_node.protocol.fetch import (
 )
 from quorum_node.server.broker.assigned_replicas import AssignedReplicas
 from quorum_node.server.broker.fetch_answers import (
-    READ_COMMITTED,
-    READ_UNCOMMITTED,
     answered,
     is_consumer,
     refused_as_a_whole,
@@ -33,6 +31,7 @@ from quorum_node.server.broker.fetch_answers import (
 )
 from quorum_node.server.broker.fetch_waiting import MAX_BYTES, Part, Waiting
 from quorum_node.server.broker.hosted_replica import FetchAnswer, HostedReplica
+from quorum_node.server.broker.isolation_levels import READ_COMMITTED, is_isolation_level
 from quorum_node.server.broker.produce_api import EndpointTo
 from quorum_node.server.broker.topic_lookup import Found, May, anything, look_up
 from quorum_node.server.listener.port import InboundRequest
@@ -69,8 +68,7 @@ class FetchApi:
                 FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND, responses=())
             )
             return
-        if body.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
-            # A stock broker does not expect it, either: a client that wants something else must not get uncommitted records.
+        if not is_isolation_level(body.isolation_level):
             error, version = ErrorCode.UNKNOWN_SERVER_ERROR, inbound.request.version
             inbound.reply_made(lambda: refused_as_a_whole(body, version, error))
             return

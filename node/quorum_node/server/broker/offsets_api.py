@@ -33,13 +33,13 @@ from quorum_node.protocol.offset_for_leader_epoch import (
 )
 from quorum_node.server.broker.assigned_replicas import AssignedReplicas
 from quorum_node.server.broker.hosted_replica import HostedReplica
+from quorum_node.server.broker.isolation_levels import READ_COMMITTED, is_isolation_level
 from quorum_node.server.broker.topic_lookup import May, anything, look_up
 from quorum_node.server.broker.wire_errors import code_of
 from quorum_node.server.listener.port import InboundRequest
 
 _CONSUMER, _DEBUGGING = -1, -2
 """Replica ids. A debugging consumer gets offsets like a replica, and also from followers."""
-_READ_UNCOMMITTED, _READ_COMMITTED = 0, 1
 _NONE_KNOWN = -1
 _BEFORE_OFFSET_NOT_AVAILABLE = 5
 _SPECIAL_SINCE = {
@@ -67,8 +67,8 @@ class OffsetsApi:
         is_replica = body.replica_id != _CONSUMER
         only_leader = body.replica_id != _DEBUGGING
         version = inbound.request.version
-        is_committed = body.isolation_level == _READ_COMMITTED
-        is_wrong = body.isolation_level not in (_READ_UNCOMMITTED, _READ_COMMITTED)
+        is_committed = body.isolation_level == READ_COMMITTED
+        is_wrong = not is_isolation_level(body.isolation_level)
         counts: Counter[tuple[str, int]] = Counter()
         for topic in body.topics:
             yield
@@ -113,7 +113,6 @@ class OffsetsApi:
             name, asked.partition_index, asked.current_leader_epoch, may, only_leader=only_leader
         )
         if is_wrong and replica != ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-            # An isolation level that does not exist; a stock broker does not expect it, either.
             replica = ErrorCode.UNKNOWN_SERVER_ERROR
         elif is_repeated and replica != ErrorCode.TOPIC_AUTHORIZATION_FAILED:
             # Each search reads the disk: repeated partitions in a small request could block the loop for minutes.
