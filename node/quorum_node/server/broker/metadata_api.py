@@ -60,6 +60,8 @@ from quorum_node.server.listener.port import InboundRequest
 _NO_LEADER = _NO_CONTROLLER = -1
 _TOPIC_IDS_SINCE = 12
 """First version in which a topic may be named by its id, and a name may be null, as in a stock broker."""
+_LISTENER_ERRORS_SINCE = 6
+"""First version in which a client understands LISTENER_NOT_FOUND."""
 _SOFTWARE_SINCE = 3
 """First version of ApiVersions in which a client names its software."""
 _SOFTWARE = re.compile("[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")
@@ -75,17 +77,26 @@ MayLead = Callable[[UUID, int], bool]
 
 @dataclass(frozen=True, slots=True)
 class _Leaders:
-    """Which leaders a client can use. `live`: the brokers on its listener that are not fenced. The others as of `MetadataApi`."""
+    """Which leaders a client can use. `live`: the brokers on its listener that are not fenced. The others as of `MetadataApi`.
+
+    `elsewhere`: the brokers that are not fenced and lack its listener; empty for a client too old for LISTENER_NOT_FOUND.
+    """
 
     live: set[int]
+    elsewhere: set[int]
     broker_id: int
     may_lead: MayLead
 
-    def can_be_used(self, topic: Topic, number: int) -> bool:
+    def refusal(self, topic: Topic, number: int) -> ErrorCode:
+        """Why the leader of this partition can't be used, or NONE."""
         leader = topic.partitions[number].leader
+        if leader in self.elsewhere:
+            return ErrorCode.LISTENER_NOT_FOUND
         if leader not in self.live:
-            return False
-        return leader != self.broker_id or self.may_lead(topic.topic_id, number)
+            return ErrorCode.LEADER_NOT_AVAILABLE
+        if leader == self.broker_id and not self.may_lead(topic.topic_id, number):
+            return ErrorCode.LEADER_NOT_AVAILABLE
+        return ErrorCode.NONE
 
 
 class MetadataApi:
@@ -215,7 +226,9 @@ class MetadataApi:
                 for broker_id, (host, port, rack), is_fenced in _brokers(image, listener)
                 if not is_fenced
             )
-            leaders = _Leaders({each.node_id for each in brokers}, self._broker_id, self._may_lead)
+            elsewhere = _without(image, listener) if version >= _LISTENER_ERRORS_SINCE else set()
+            live = {each.node_id for each in brokers}
+            leaders = _Leaders(live, elsewhere, self._broker_id, self._may_lead)
             may = on_topics(rights, AclOperation.DESCRIBE)
             topics = _topics(image, body, version, leaders, may)
             return MetadataResponse(
@@ -263,6 +276,15 @@ def _brokers(image: ClusterImage, listener: str) -> Iterator[tuple[int, Endpoint
         for each in broker.end_points:
             if each.name == listener:
                 yield broker_id, (each.host, each.port, broker.rack), broker.fenced
+
+
+def _without(image: ClusterImage, listener: str) -> set[int]:
+    """The brokers that are not fenced and lack this listener."""
+    return {
+        broker_id
+        for broker_id, broker in image.brokers.by_id.items()
+        if not broker.fenced and all(each.name != listener for each in broker.end_points)
+    }
 
 
 def _is_much(image: ClusterImage, asked: tuple[MetadataRequestTopic, ...] | None) -> bool:
@@ -350,12 +372,12 @@ def _described(image: ClusterImage, topic: Topic, leaders: _Leaders) -> Metadata
     partitions = []
     for number in sorted(topic.partitions):
         partition = topic.partitions[number]
-        is_led = leaders.can_be_used(topic, number)
+        error = leaders.refusal(topic, number)
         partitions.append(
             MetadataPartition(
-                error_code=ErrorCode.NONE if is_led else ErrorCode.LEADER_NOT_AVAILABLE,
+                error_code=error,
                 partition_index=number,
-                leader_id=partition.leader if is_led else _NO_LEADER,
+                leader_id=partition.leader if error == ErrorCode.NONE else _NO_LEADER,
                 leader_epoch=partition.leader_epoch,
                 replica_nodes=partition.replicas,
                 isr_nodes=partition.isr,
