@@ -7,6 +7,7 @@ import base64
 import io
 import zipfile
 from pathlib import Path
+from typing import Self
 
 from support import stock_kafka
 from support.client_properties import by_password
@@ -55,7 +56,7 @@ class KafkaBrokers:
         self._clients: Clients | None = None
         self.image = kafka_image.ensure(stock_kafka.jars)
 
-    def __enter__(self) -> "KafkaBrokers":
+    def __enter__(self) -> Self:
         lifecycle.load(self._cluster.name, [self.image])
         self._make_secret()
         self._make_program()

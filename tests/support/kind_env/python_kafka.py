@@ -3,9 +3,15 @@
 Must not know the tests.
 """
 
+import json
+from pathlib import Path
+
 from support.envtest.kube_api import Json
-from support.kind_env import kube
-from support.kind_env.kafka import KafkaBrokers, documents
+from support.kind_env import installation, kube
+from support.kind_env.kafka import NAME, KafkaBrokers, documents
+from support.kind_env.operator_cluster import OperatorCluster
+from support.kind_env.quorum import Quorum
+from support.kind_env.testbed import programs, run
 from support.kind_env.waiting import wait_for
 
 STOCK = "kafka-stock"
@@ -18,10 +24,13 @@ class PythonKafkaBrokers(KafkaBrokers):
 
     file = "python-brokers.yaml"
 
-    def _documents(self) -> list[Json]:
+    def _node_image(self) -> str:
         path = kube.quorums(self._quorum.namespace, self._quorum.name)
-        node_image = self._cluster.api.get(path)["spec"]["image"]
-        return python_documents(self._quorum.name, node_image, self.image, self.file)
+        image: str = self._cluster.api.get(path)["spec"]["image"]
+        return image
+
+    def _documents(self) -> list[Json]:
+        return python_documents(self._quorum.name, self._node_image(), self.image, self.file)
 
     def _client_properties(self) -> str:
         return "security.protocol=PLAINTEXT\n"
@@ -58,6 +67,31 @@ class MixedKafkaBrokers(PythonKafkaBrokers):
             timeout_s=_READY_TIMEOUT_S,
             seen=status,
         )
+
+
+class CombinedKafkaBrokers(PythonKafkaBrokers):
+    """Three pods with both roles, as the example with a founder applies them: there is no MetadataQuorum of this name."""
+
+    file = "combined-founder.yaml"
+
+    def __init__(self, cluster: OperatorCluster, namespace: str, folder: Path) -> None:
+        super().__init__(cluster, Quorum(cluster.api, namespace, NAME), folder)
+
+    def _node_image(self) -> str:
+        image: str = installation.example()["spec"]["image"]
+        return image
+
+    def forget_formation(self) -> None:
+        """Remove the keys of the formation, so that a pod with an empty disk can only join."""
+        path = kube.core(self._quorum.namespace, "configmaps", NAME)
+        self._cluster.api.merge(path, {"data": {"formation.properties": None}})
+
+    def quorumctl(self, pod: str, *arguments: str) -> Json:
+        """The document that `quorumctl` prints in a pod. Raises TestbedError if it is refused."""
+        kubectl = [str(programs.kubectl()), "--kubeconfig", str(self._cluster.kubeconfig)]
+        command = [*kubectl, "-n", self._quorum.namespace, "exec", pod, "--", "quorumctl", "--json"]
+        printed: Json = json.loads(run([*command, *arguments], timeout_s=60).stdout)
+        return printed
 
 
 def python_documents(
