@@ -19,9 +19,9 @@ Numbers = npt.NDArray[np.int64]
 
 
 class Table(NamedTuple):
-    """A hash table. `places`: row numbers by hash. `rows`: one row of numbers per entry."""
+    """A hash table. `slots`: row numbers by hash. `rows`: one row of numbers per entry."""
 
-    places: npt.NDArray[np.int32]
+    slots: npt.NDArray[np.int32]
     rows: Any
 
 

@@ -32,7 +32,7 @@ def run(arguments: argparse.Namespace) -> int:
     if file is None:
         raise PipelineError("Spark needs Java 17: put `java` on the path, or set JAVA_HOME")
     # The loops of the `state` command, here and on executors, are compiled at import.
-    import_module("quorum_pipeline.state.squeezed")
+    import_module("quorum_pipeline.state.compacted")
     with TemporaryDirectory(prefix="quorum-pipeline-") as scratch:
         _write_log(Path(scratch) / "log")
         with session_that_keeps_classes(

@@ -55,7 +55,7 @@ class DeltaTask:
         """Name of the file in its archive: other files, or records, say the same."""
         return "/".join(self.path.parts[-_DEPTH:])
 
-    def squeezed(self) -> tuple[Any, Summary]:
+    def compacted(self) -> tuple[Any, Summary]:
         """Read the delta. Raises PipelineError, OSError."""
         from quorum_pipeline.files.delta_file import read_delta
 
@@ -97,24 +97,24 @@ class RecordsTask:
         """See ArchiveTask."""
         return replace(self, directory=root / self.directory)
 
-    def squeezed(self) -> tuple[Any, Summary]:
-        """Reduce with compiled loops. Raises Unusual, PipelineError, OSError."""
-        from quorum_pipeline.compaction.compaction import known_run
-        from quorum_pipeline.plain_form import Unusual
+    def compacted(self) -> tuple[Any, Summary]:
+        """Reduce with compiled loops. Raises Unsupported, PipelineError, OSError."""
+        from quorum_pipeline.canonical_encoding import Unsupported
+        from quorum_pipeline.compaction.record_run import known_run
         from quorum_pipeline.state.compiled_span import CompiledSpan
 
         found, at = CompiledSpan(), Summary(self.start, self.start)
         for columns, late in self._columns():
             if columns.first_wrong(at.end_offset) is not None:
-                raise Unusual
+                raise Unsupported
             try:
                 at = replace(_at(columns, at), stop=late)
             except MalformedRecord:
-                raise Unusual from None
+                raise Unsupported from None
             some = columns.some(~columns.control)
             found.add(known_run(some.data.copy(), some.begins, some.ends), some.offsets)
         if self._lacks(at):
-            raise Unusual
+            raise Unsupported
         return found, at
 
     def reduced(self) -> tuple[Span, Summary]:

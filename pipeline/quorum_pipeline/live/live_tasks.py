@@ -72,10 +72,10 @@ class LiveSnapshotTask:
     controllers: Controllers
     id: SnapshotId
 
-    def squeezed(self) -> "tuple[CompiledSpan, Summary]":
-        """See SnapshotTask. Raises Unusual, PipelineError, OSError."""
+    def compacted(self) -> "tuple[CompiledSpan, Summary]":
+        """See SnapshotTask. Raises Unsupported, PipelineError, OSError."""
         with self._fetched() as file:
-            return SnapshotTask(file).squeezed()
+            return SnapshotTask(file).compacted()
 
     def reduced(self) -> Reduced:
         """See SnapshotTask. Raises PipelineError, OSError."""

@@ -1,4 +1,4 @@
-"""Collects batches into blocks of rows: usual batches are decoded type by type, others record by record. PURE.
+"""Collects batches into blocks of rows: canonical batches are decoded type by type, others record by record. PURE.
 
 The reader decides when a block is large enough, so memory is bounded.
 """

@@ -1,6 +1,6 @@
-"""Rows of many batches in the usual form, decoded type by type: the hot path of reading. PURE.
+"""Rows of many canonical batches, decoded type by type: the hot path of reading. PURE.
 
-Owns which records are decoded together. A usual batch is not compressed, has no control records and no gap between
+Owns which records are decoded together. A canonical batch is not compressed, has no control records and no gap between
 offsets; its records have no keys, no headers, and the batch's timestamp. `runs.py` and `plain_blocks` detect anything
 else, and the caller then uses the reference path (`table.py`). Source: Kafka's documentation, "Record Batch".
 """
@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from quorum_node.records.metadata import FRAME_VERSION, RECORDS_BY_TYPE, MetadataMessage
+from quorum_pipeline.canonical_encoding import Unsupported
 from quorum_pipeline.compiled import Bytes, Numbers
-from quorum_pipeline.plain_form import Unusual
 from quorum_pipeline.rows import loops
 from quorum_pipeline.rows.column_arrays import bytes_array, field_array
 from quorum_pipeline.rows.columnar import Indexes, fields_of
@@ -118,7 +118,7 @@ class PlainRows:
         if cls is not None and version <= cls.HIGHEST_VERSION:
             try:
                 return OneType(indexes, cls, version, self._columns(cls, version, indexes))
-            except Unusual:
+            except Unsupported:
                 pass
         begins, ends = self.begins[indexes], self.ends[indexes]
         values = bytes_array(self.data, begins, ends).to_pylist()
@@ -133,7 +133,7 @@ class PlainRows:
 
 
 def plain_blocks(source: str, run: BatchRun) -> Iterator[PlainRows | Placed]:
-    """Yield the batches of a run in order: contiguous usual ones as one block, others as batches."""
+    """Yield the batches of a run in order: contiguous canonical ones as one block, others as batches."""
     counts = run.headers[:, loops.COUNT]
     firsts = np.concatenate([[0], np.cumsum(counts)])
     begins, ends = np.empty(firsts[-1], np.int64), np.empty(firsts[-1], np.int64)

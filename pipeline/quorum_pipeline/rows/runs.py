@@ -66,7 +66,7 @@ class BatchRun:
 
 
 def may_be_plain(batch: Batch) -> bool:
-    """Return whether a batch's header has the usual form. Memory is allocated for its record count, so that has to be plausible."""
+    """Return whether a batch's header has the canonical form. Memory is allocated for its record count, so that has to be plausible."""
     header = batch.header
     return not header.attributes & _OTHER_FORMS and (
         header.record_count == header.last_offset_delta + 1 < header.size_bytes
@@ -89,7 +89,7 @@ def run_of(batches: Sequence[Placed]) -> BatchRun:
 
 
 def first_run(data: Bytes, size: int, position: int, offset: int) -> BatchRun | None:
-    """Return the run of usual batches from `offset` on at the begin of `data`, within its first `size` bytes; None if there is none.
+    """Return the run of canonical batches from `offset` on at the begin of `data`, within its first `size` bytes; None if there is none.
 
     `position`: position of `data` in its file. READ_AHEAD_BYTES must follow those bytes.
     """

@@ -3,7 +3,7 @@
 Tasks reduce spans of the log to deltas, partitioned by key; buckets are merged independently, and rows are made on the
 bucket's executor. The driver decodes no record: it schedules, joins summaries, and determines the first error. This
 module does the three steps record by record, for short logs and for records that compiled loops don't support
-(`squeezed_job.py`).
+(`compacted_job.py`).
 """
 
 from __future__ import annotations

@@ -222,7 +222,7 @@ def _compose(borders: Set[int], merged: Path, numbered: tuple[int, Any]) -> Iter
     """Compose deltas, on an executor; yield numbers of rows. Deltas are not composed across a gap or one of the `borders`, nor if
     they contain boundaries of transactions.
     """
-    from quorum_pipeline.compaction.offset_runs import joined, squeezed
+    from quorum_pipeline.compaction.offset_runs import compacted, joined
     from quorum_pipeline.deltas.pieces import HEAD
     from quorum_pipeline.files.delta_file import DeltaHead, write_delta
     from quorum_pipeline.files.delta_tap import part_stem
@@ -232,7 +232,7 @@ def _compose(borders: Set[int], merged: Path, numbered: tuple[int, Any]) -> Iter
 
     def written() -> Iterator[int]:
         if waiting:
-            run = squeezed([joined([run for _, run in span.parts]) for span, _ in waiting])
+            run = compacted([joined([run for _, run in span.parts]) for span, _ in waiting])
             at = waiting[0][1]
             for _, each in waiting[1:]:
                 at = at.then(each)

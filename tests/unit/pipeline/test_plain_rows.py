@@ -21,10 +21,10 @@ from quorum_node.records.batches import (
     encode_values,
     read_header,
 )
+from quorum_pipeline.canonical_encoding import UNSUPPORTED, canonical_uvarint
 from quorum_pipeline.compiled import compiled_when_called
 from quorum_pipeline.files.log_directory import open_log
 from quorum_pipeline.files.log_rows import span_rows
-from quorum_pipeline.plain_form import UNUSUAL, plain_uvarint
 from quorum_pipeline.rows import loops
 from quorum_pipeline.rows.arrow import record_batch
 from quorum_pipeline.rows.column_types import arrow_schema
@@ -267,13 +267,17 @@ def twice(number: int) -> int:
     ("number", "plain"),
     [
         *[(b"\x05", 5), (b"\x85\x01", 133), (b"\xff\xff\x7f", 0x1FFFFF)],
-        *[(b"\x85\x00", UNUSUAL), (b"\x80\x80\x00", UNUSUAL), (b"\x80\x80\x80\x01", UNUSUAL)],
-        *[(b"\x80", UNUSUAL), (b"", UNUSUAL)],
+        *[
+            (b"\x85\x00", UNSUPPORTED),
+            (b"\x80\x80\x00", UNSUPPORTED),
+            (b"\x80\x80\x80\x01", UNSUPPORTED),
+        ],
+        *[(b"\x80", UNSUPPORTED), (b"", UNSUPPORTED)],
     ],
 )
 def test_overlong_or_truncated_number_is_left_to_the_reference(number: bytes, plain: int) -> None:
     """One that is longer than it needs, or cut off, is for the reference path, in every loop."""
     data = np.frombuffer(number + b"\x01", np.uint8)
-    found, behind = plain_uvarint(data, 0, len(number))
+    found, behind = canonical_uvarint(data, 0, len(number))
     assert found == plain
     assert behind == (len(number) if plain >= 0 else 0)

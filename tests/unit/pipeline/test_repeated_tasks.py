@@ -78,7 +78,7 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
 
 @pytest.mark.parametrize("lost", [False, True])
-@pytest.mark.parametrize(("name", "worth_bytes"), [("squeezed", 0), ("reduced", 1 << 30)])
+@pytest.mark.parametrize(("name", "worth_bytes"), [("compacted", 0), ("reduced", 1 << 30)])
 def test_span_of_a_state(
     writer: LogWriter, failing: Callable[..., None], name: str, worth_bytes: int, lost: bool
 ) -> None:
