@@ -62,6 +62,8 @@ _CONFIG, _CLEAR_ELR = md.ConfigRecord.RECORD_TYPE, md.ClearElrRecord.RECORD_TYPE
 _NO_OP = md.NoOpRecord.RECORD_TYPE
 _BEGIN, _END = md.BeginTransactionRecord.RECORD_TYPE, md.EndTransactionRecord.RECORD_TYPE
 _ABORT = md.AbortTransactionRecord.RECORD_TYPE
+_OPEN_CHANGE = c.EXISTS
+"""Column of a partition here: the row of the combined change to which later changes can be added, or NONE."""
 _LEADER_UNCHANGED, _RECOVERY_UNCHANGED = md.LEADER_UNCHANGED, md.RECOVERY_UNCHANGED
 
 FIRST, KEY_AT, COUNT, LEADERS, LEADER, RECOVERY = range(6)
@@ -251,7 +253,7 @@ def _close_topic(data: Bytes, id_at: int, end: int, topics: Table, partitions: T
     if topic:
         row = topics.rows[topic, c.FIRST_PARTITION]
         while row:
-            partitions.rows[row, c.EXISTS] = NONE
+            partitions.rows[row, _OPEN_CHANGE] = NONE
             row = partitions.rows[row, c.NEXT_PARTITION]
 
 
@@ -279,12 +281,12 @@ def compact(
     topics: Table,
     partitions: Table,
     configs: Table,
-    combined_changes: Table,
-    elr_updates: Table,
+    combined: Table,
+    updates: Table,
     kept: Bytes,
 ) -> int:
-    """Fill in `kept` and the rows of `combined_changes` and `elr_updates`. Without room in `elr_updates` there are none. The
-    return value has no meaning (`prefetching.py`). Raises Unsupported.
+    """Fill in `kept` and the rows of `combined` and `updates`. Without room in `updates` there are none. The return value
+    has no meaning (`prefetching.py`). Raises Unsupported.
     """
     change = np.zeros(COMBINED_CHANGE_COLUMNS, np.int64)
     boundaries, clears, count, seen = int64(1), int64(0), int64(0), int64(0)
@@ -303,35 +305,26 @@ def compact(
                 simple = _read_change(data, begin, end, change)
             row = _row_of_partition(data, begin, topics, partitions)
             if not simple:
-                partitions.rows[row, c.EXISTS] = NONE
+                partitions.rows[row, _OPEN_CHANGE] = NONE
                 continue
-            known = partitions.rows[row, c.EXISTS]
-            if known and _continues(
-                combined_changes.rows[known], change, boundaries, clears, elr_updates
-            ):
+            known = partitions.rows[row, _OPEN_CHANGE]
+            if known and _continues(combined.rows[known], change, boundaries, clears, updates):
                 kept[index] = REMOVED
             else:
                 count += 1
                 known = count
-                partitions.rows[row, c.EXISTS] = count
-                _begin_combined_change(
-                    combined_changes.rows[known], index, begin, boundaries, clears
-                )
+                partitions.rows[row, _OPEN_CHANGE] = count
+                _begin_combined_change(combined.rows[known], index, begin, boundaries, clears)
                 kept[index] = COMBINED
-            _add_elr_updates(
-                data,
-                change,
-                clears - combined_changes.rows[known, CLEARS],
-                elr_updates,
-                combined_changes.rows[known],
-            )
-            _add(combined_changes.rows[known], change)
+            passed = clears - combined.rows[known, CLEARS]
+            _add_elr_updates(data, change, passed, updates, combined.rows[known])
+            _add(combined.rows[known], change)
         elif kind == _PARTITION:
             if begin + PARTITION_KEY_BYTES > end:
                 raise Unsupported
             row = partition_row(partitions, data, begin, False)
             if row:
-                partitions.rows[row, c.EXISTS] = NONE
+                partitions.rows[row, _OPEN_CHANGE] = NONE
         elif kind == _CONFIG:
             _compact_config(data, begin, end, index, boundaries, configs, kept)
         elif kind == _NO_OP:

@@ -29,7 +29,7 @@ BREAKS = (
     ("log_compaction", "            _add_elr_update(elr_updates, combined, 0, before)\n", "            pass\n"),
     ("log_compaction", "    if not change[ELR_UPDATES]:\n        _add_elr_update(elr_updates, combined, passed, flags)\n", ""),
     ("log_compaction", "        passed += step\n", ""),
-    ("log_compaction", "clears - combined_changes.rows[known, CLEARS]", "clears"),
+    ("log_compaction", "clears - combined.rows[known, CLEARS]", "clears"),
     ("elr_updates", "replaced = (then & _SET) * 3", "replaced = 0"),
     ("elr_updates", "put_uvarint(to, at, elr_updates.rows[row, INTERVAL] - before)", "put_uvarint(to, at, elr_updates.rows[row, INTERVAL])"),
     ("elr_updates", "        if array_count(data, elr) > 0:\n            flags |= ELR_ANY\n", "        flags |= ELR_ANY\n"),
