@@ -87,7 +87,7 @@ def _place(data: Bytes, fields: Numbers) -> None:
 
 
 @inner
-def _plain_fields(data: Bytes, at: int, end: int, version: int, fields: Numbers) -> int:
+def _fixed_fields(data: Bytes, at: int, end: int, version: int, fields: Numbers) -> int:
     for column in (c.REPLICAS, c.ISR, c.REMOVING, c.ADDING):
         fields[column] = at
         at = required_array_end(data, at, end, INT32_BYTES)
@@ -146,7 +146,7 @@ def _partition(data: Bytes, begin: int, end: int, topics: Table, partitions: Tab
         topics.rows[topic, c.FIRST_PARTITION] = row
     fields[c.ELR_UPDATES_UNTIL] = 0
     version = data[begin - 1]
-    at = _plain_fields(data, begin + PARTITION_KEY_BYTES, end, version, fields)
+    at = _fixed_fields(data, begin + PARTITION_KEY_BYTES, end, version, fields)
     _tagged_fields(data, at, end, version, fields)
     _place(data, fields)
 

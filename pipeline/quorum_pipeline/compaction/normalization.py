@@ -1,7 +1,7 @@
 """Normalizes records to the encoding that compiled loops support. PURE.
 
 Owns what is done with records in another encoding, or with fields of a newer version: each is decoded and encoded
-again. Fields that an image can't contain are dropped, and a record of an internal type says so, as only a state without
+again. Fields that an image can't contain are dropped, and a record of an internal type names them, as only a state without
 them can be a snapshot. Source: KIP-482 (tagged fields); KIP-631, "Record format".
 """
 

@@ -52,7 +52,7 @@ class DeltaTask:
 
     @property
     def file(self) -> str:
-        """Name of the file in its archive: other files, or records, say the same."""
+        """Name of the file in its archive: other files, or records, have the same content."""
         return "/".join(self.path.parts[-_DEPTH:])
 
     def compacted(self) -> tuple[Any, Summary]:
@@ -211,7 +211,7 @@ class ArchiveSource:
     damaged: frozenset[str] = frozenset()
 
     def without(self, damaged: Set[str]) -> "ArchiveSource":
-        """See `spark.spark_history.SpareSource`."""
+        """See `spark.spark_history.DerivedFilesSource`."""
         return replace(self, damaged=self.damaged | damaged)
 
     def is_replaced(self, file: str) -> bool:
@@ -302,7 +302,7 @@ class ArchiveSource:
         return head_of(self.reader.footer(delta)).latest_ms
 
     def _parts(self, ranges: Sequence[OffsetRange], *, compiled: bool) -> Iterator[_Part]:
-        from quorum_pipeline.files.delta_tap import parsed_part
+        from quorum_pipeline.files.delta_builder import parsed_part
 
         for each in ranges:
             directory, at = f"{DELTAS}/{each.directory}", each.start

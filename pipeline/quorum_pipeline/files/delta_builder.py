@@ -18,14 +18,14 @@ from quorum_pipeline.deltas.summary import Summary
 from quorum_pipeline.files.delta_file import DeltaHead, write_delta
 from quorum_pipeline.files.sealed_file import stem_of
 from quorum_pipeline.rows.gathering import AnyRows
-from quorum_pipeline.rows.plain_rows import PlainRows
 from quorum_pipeline.rows.table import Rows
+from quorum_pipeline.rows.vectorized_rows import VectorizedRows
 from quorum_pipeline.state.compiled_span import CompiledSpan
 
 _OFFSETS_DIGITS = 20
 
 
-class DeltaTap:
+class DeltaBuilder:
     """The delta of one part of an archive."""
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class DeltaTap:
             offsets, np.arange(self._at.end_offset, self._at.end_offset + len(rows))
         ):
             raise Unsupported
-        if isinstance(rows, PlainRows):
+        if isinstance(rows, VectorizedRows):
             span.add(known_run(rows.data.copy(), rows.begins, rows.ends), offsets)
         else:
             self._at = _one_by_one(span, rows, self._at)

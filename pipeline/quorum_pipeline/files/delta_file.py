@@ -33,7 +33,7 @@ _WITHOUT_ELR_UPDATES, _WITH_ELR_UPDATES = FORMATS = 1, 2
 _SCHEMA = pa.schema(
     {"kind": pa.uint8(), "piece": pa.uint8(), "offset": pa.int64(), "value": pa.binary()}
 )
-_PLAIN = [each.name for each in fields(Summary) if each.name not in ("voters", "wrong")]
+_SUMMARY_FIELDS = [each.name for each in fields(Summary) if each.name not in ("voters", "wrong")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ def _run(table: pa.Table, mine: Any) -> OffsetRun:
 def _document(head: DeltaHead, form: int) -> dict[str, Any]:
     summary, voters = head.summary, head.summary.voters
     document: dict[str, Any] = {"form": form, "latest_ms": head.latest_ms, "is_open": head.is_open}
-    document["summary"] = {name: getattr(summary, name) for name in _PLAIN}
+    document["summary"] = {name: getattr(summary, name) for name in _SUMMARY_FIELDS}
     if head.boundary is not None:
         document["boundary"] = [head.boundary.offset, head.boundary.ends]
     if voters is not None:

@@ -34,7 +34,7 @@ from quorum_pipeline.state.moment import Moment
 if TYPE_CHECKING:
     from quorum_pipeline.state.compiled_span import CompiledSpan
 
-LEAST_OFFSETS, MOST_OFFSETS = 20_000, 200_000
+MIN_OFFSETS, MAX_OFFSETS = 20_000, 200_000
 """Offsets of a task."""
 TASKS_PER_SLOT = 3
 WORTH_RECORDS = 65_536
@@ -165,7 +165,7 @@ class LiveSource:
 
     def ranges(self, start: int, end: int, slots: int) -> Iterator[tuple[int, int]]:
         """Divide offsets for tasks, `slots` of which run at a time."""
-        step = min(max((end - start) // (slots * TASKS_PER_SLOT), LEAST_OFFSETS), MOST_OFFSETS)
+        step = min(max((end - start) // (slots * TASKS_PER_SLOT), MIN_OFFSETS), MAX_OFFSETS)
         for begin in range(start, end, step):
             yield begin, min(begin + step, end)
 

@@ -77,8 +77,8 @@ def frames(
     Batch i is `data[borders[i]:borders[i + 1]]`, and its records have the numbers from `firsts[i]` on. The canonical form has no
     keys, no headers, the timestamp of the batch, and no gap between offsets.
     """
-    plain = np.zeros(len(borders) - 1, np.bool_)
-    for batch in range(len(plain)):
+    canonical = np.zeros(len(borders) - 1, np.bool_)
+    for batch in range(len(canonical)):
         at, limit = borders[batch] + HEADER_BYTES, borders[batch + 1]
         count = firsts[batch + 1] - firsts[batch]
         delta = 0
@@ -89,8 +89,8 @@ def frames(
             begins[firsts[batch] + delta], ends[firsts[batch] + delta] = begin, end
             delta += 1
             at = end + 1
-        plain[batch] = delta == count and at == limit
-    return plain
+        canonical[batch] = delta == count and at == limit
+    return canonical
 
 
 @compiled_when_called

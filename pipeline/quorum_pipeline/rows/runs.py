@@ -1,7 +1,7 @@
 """Contiguous batches with their headers as columns, without an object per batch. PURE.
 
 A run consists of complete batches with correct checksums, without a gap, whose headers allow the fast path
-(`plain_rows.py`). `quorum_node.records.batches` reads everything else and reports errors. Source: Kafka's
+(`vectorized_rows.py`). `quorum_node.records.batches` reads everything else and reports errors. Source: Kafka's
 documentation, "Record Batch".
 """
 
@@ -65,7 +65,7 @@ class BatchRun:
         return Batch(read_header(data), data), int(self.positions[number])
 
 
-def may_be_plain(batch: Batch) -> bool:
+def may_be_canonical(batch: Batch) -> bool:
     """Return whether a batch's header has the canonical form. Memory is allocated for its record count, so that has to be plausible."""
     header = batch.header
     return not header.attributes & _OTHER_FORMS and (
@@ -74,7 +74,7 @@ def may_be_plain(batch: Batch) -> bool:
 
 
 def run_of(batches: Sequence[Placed]) -> BatchRun:
-    """Join batches that may be plain into a run."""
+    """Join batches that may be canonical into a run."""
     parts = [batch.data for batch, _ in batches]
     headers = [
         (h.base_offset, h.record_count, h.leader_epoch, h.base_timestamp_ms, h.crc)

@@ -58,11 +58,11 @@ class CompactedLog:
 
     def __init__(self, stages: Stages, plan: LogPlan, buckets: int) -> None:
         self._stages, self._plan, self._buckets = stages, plan, buckets
-        self._kept: list[Rows] = []
+        self._persisted: list[Rows] = []
         numbered: list[Numbered] = list(enumerate(plan.tasks))
         stages.describe(f"reduce {len(numbered)} spans of {plan.name}")
-        found = stages.rows(numbered).flatMap(partial(_compact, buckets))
-        self._reduced = self._keep(found)
+        found = stages.parallelize(numbered).flatMap(partial(_compact, buckets))
+        self._reduced = self._persist(found)
         self.done: list[CompactedDone] = results_of(self._reduced)
         self._shards = homes_of_ids((each.large for each in self.done), buckets)
 
@@ -70,7 +70,7 @@ class CompactedLog:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for each in self._kept:
+        for each in self._persisted:
             each.unpersist()
 
     def state(self, cut: int = -1) -> SparkState:
@@ -85,17 +85,17 @@ class CompactedLog:
             if any(aborted.map(_undecodable).collect()):
                 raise Unsupported
         self._stages.describe(f"merge deltas up to offset {last.end_offset} of {self._plan.name}")
-        mine = parts_of(self._stages.fewer(self._reduced), read).filter(partial(_counts, order))
+        mine = parts_of(self._stages.coalesce(self._reduced), read).filter(partial(_counts, order))
         of_topics = mine.filter(partial(_is, TOPICS))
         if self._shards:
             of_topics = of_topics.flatMap(partial(_split, self._shards, self._buckets))
         placed = of_topics.map(partial(_placed, order))
         grouped = placed.groupByKey(self._buckets, partial(place_of, self._buckets))
-        topics = self._keep(grouped.mapValues(partial(_merge_topics, self._buckets)))
+        topics = self._persist(grouped.mapValues(partial(_merge_topics, self._buckets)))
         of_names = mine.filter(partial(_is, NAMES)).map(partial(_placed, order))
         reported = topics.flatMap(_report_names)
         both = of_names.union(reported).groupByKey(self._buckets, same)
-        names = self._keep(both.mapValues(_merge_names))
+        names = self._persist(both.mapValues(_merge_names))
         # In one job, as the start of another one would take longer than its tasks.
         both_figures = names.map(_figures_of_names).union(topics.map(_figures_of_topics))
         figures: list[Figures | None] = both_figures.collect()
@@ -112,10 +112,10 @@ class CompactedLog:
         stops = [each.number for each in found if each.summary.stop]
         return found[: stops[0] + 1] if stops else found
 
-    def _keep(self, found: Rows) -> Rows:
-        kept = self._stages.keep(found)
-        self._kept.append(kept)
-        return kept
+    def _persist(self, found: Rows) -> Rows:
+        persisted = self._stages.persist(found)
+        self._persisted.append(persisted)
+        return persisted
 
 
 def _order(done: list[CompactedDone]) -> tuple[dict[Piece, int], frozenset[Piece], bool]:

@@ -45,8 +45,8 @@ class MergedSource(Source, Protocol):
         """Return a value that changes when files are replaced. Raises PipelineError, OSError."""
 
 
-class SpareSource(Source, Protocol):
-    """A source with files that only save work: what they say is in others as well."""
+class DerivedFilesSource(Source, Protocol):
+    """A source with files that only save work: their content is in others as well."""
 
     def without(self, damaged: Set[str]) -> Source:
         """Return the same source without these files."""
@@ -178,9 +178,9 @@ class JobHistory:
                 if before == version:
                     return None
                 continue  # files that were planned to be read may be missing
-            spare: Any = source  # only such sources have these files
-            self.damaged |= {each for each in damaged if not spare.is_replaced(each)}
-            source = spare.without(damaged)
+            derived: Any = source  # only such sources have these files
+            self.damaged |= {each for each in damaged if not derived.is_replaced(each)}
+            source = derived.without(damaged)
         return None
 
     @property

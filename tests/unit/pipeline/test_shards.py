@@ -157,9 +157,9 @@ def test_differences_of_sharded_topics_equal_those_of_two_nodes(
         mine = [each for each in found if each.table == table.name]
         assert len(mine) == len(changed)
         for each in mine:
-            told = each.after or each.before
-            assert told is not None
-            key = tuple(told[name] for name in table.key)
+            row = each.after or each.before
+            assert row is not None
+            key = tuple(row[name] for name in table.key)
             assert (each.before, each.after) == (keyed[0].get(key), keyed[1].get(key))
 
 
