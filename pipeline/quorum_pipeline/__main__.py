@@ -13,7 +13,7 @@ from quorum_node.command_line import Parser
 from quorum_node.core_dumps import forbid_core_dumps
 from quorum_node.missing_extra import brought_by
 from quorum_pipeline.errors import PipelineError
-from quorum_pipeline.files.kept_loops import use_kept_loops
+from quorum_pipeline.files.loop_cache import use_loop_cache
 from quorum_pipeline.output_encoding import escape_unencodable
 from quorum_pipeline.redaction import redacted, remember_secrets
 
@@ -63,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         epilog="exit codes: " + "; ".join(f"{code} {text}" for code, text in EXIT_CODES.items()),
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    use_kept_loops()
+    use_loop_cache()
     for name, text in _COMMANDS.items():
         found = commands.add_parser(name, help=text, description=text)
         if given[:1] == [name]:

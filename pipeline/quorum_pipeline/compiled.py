@@ -19,9 +19,9 @@ Numbers = npt.NDArray[np.int64]
 
 
 class Table(NamedTuple):
-    """A hash table. `places`: row numbers by hash. `rows`: one row of numbers per entry."""
+    """A hash table. `slots`: row numbers by hash. `rows`: one row of numbers per entry."""
 
-    places: npt.NDArray[np.int32]
+    slots: npt.NDArray[np.int32]
     rows: Any
 
 
@@ -55,7 +55,7 @@ def inner(function: _Function) -> _Function:
 
 def compiled_when_called(function: _Function) -> _Function:
     """Compile a function at its first call, for the types of that call; arrays may be of any type."""
-    return _kept(function, ())
+    return _cached(function, ())
 
 
 def _made(function: _Function, **options: Any) -> _Function:
@@ -63,10 +63,10 @@ def _made(function: _Function, **options: Any) -> _Function:
     hints.pop("return")
     types = tuple(_TYPES[each] for each in hints.values())
     options |= {"nogil": True, "no_cfunc_wrapper": True, "error_model": "numpy"}
-    return _kept(function, (types,), **options)
+    return _cached(function, (types,), **options)
 
 
-def _kept(function: _Function, types: tuple[Any, ...], **options: Any) -> _Function:
+def _cached(function: _Function, types: tuple[Any, ...], **options: Any) -> _Function:
     function.__qualname__ += f".{_VERSION}"  # part of the cache file's name
     njit: Callable[..., Callable[[_Function], _Function]] = numba.njit
     try:

@@ -32,7 +32,7 @@ from quorum_node.records.control import VotersRecord
 from quorum_node.records.identity import Endpoint, ReplicaKey
 from quorum_node.records.plain_records import record_values
 from quorum_pipeline.__main__ import main
-from quorum_pipeline.audit.one_order import in_one_order
+from quorum_pipeline.audit.normalized_order import with_sorted_lists
 from quorum_pipeline.files.log_directory import open_log
 from quorum_pipeline.files.snapshot_file import SnapshotFile
 from quorum_pipeline.spark.archive import Archive
@@ -218,11 +218,11 @@ def states_are_those_of_stock_kafka(
         state = archived_state(history_result.archive, Moment(offset=each.end_offset))
         assert state.id == each
         batches = [batch for _, batch in file.batches() if not batch.header.is_control]
-        theirs = [in_one_order(value) for batch in batches for value in record_values(batch)]
+        theirs = [with_sorted_lists(value) for batch in batches for value in record_values(batch)]
         found, _ = split_batches(b"".join(state.snapshot()))
         metadata = [batch for batch in found if not batch.header.is_control]
         ours = [value for batch in metadata for value in record_values(batch)]
-        assert sorted(theirs) == sorted(map(in_one_order, ours))
+        assert sorted(theirs) == sorted(map(with_sorted_lists, ours))
         bounds = file.bounds()
         assert bounds.last_contained_log_timestamp_ms == state.timestamp_ms
         assert voters_of(bounds.voters) == voters_of(state.voters)

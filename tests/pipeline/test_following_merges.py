@@ -98,7 +98,7 @@ def test_of_two_archivers_without_a_lock_the_first_one_stops(
         before = first.contents()
         with second.only_writer():
             with pytest.raises(PipelineError, match="another process has begun to write"):
-                first.merge_behind(1_000, 0, print)
+                first.merge_next(1_000, 0, print)
             assert second.contents() == before
-            assert second.merge_behind(1_000, 0, print)
+            assert second.merge_next(1_000, 0, print)
     assert [len(each) for each in second.contents().ranges] == [before.end]

@@ -15,7 +15,7 @@ from quorum_pipeline.archive.layout import OffsetRange
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.archive_reader import ArchiveReader
 from quorum_pipeline.files.archive_tasks import ArchiveSource, states
-from quorum_pipeline.files.delta_tap import parsed_part
+from quorum_pipeline.files.delta_builder import parsed_part
 from quorum_pipeline.files.local_files import LocalFiles
 from quorum_pipeline.files.log_directory import open_log
 from quorum_pipeline.files.version_files import VersionStore
@@ -481,6 +481,6 @@ def test_audit_equals_that_of_a_mounted_archive(
     assert findings == [*expected.findings]
     assert (found.batches, found.replayed) == (expected.batches, expected.replayed)
     assert found.matching.compared == expected.matching.compared
-    told = " ".join(map(str, findings))
-    assert damaged.name in told
-    assert missing.parent.name in told
+    reported = " ".join(map(str, findings))
+    assert damaged.name in reported
+    assert missing.parent.name in reported

@@ -214,10 +214,12 @@ def test_running_step_of_spark_is_told(spark: SparkSession, tmp_path: Path) -> N
         return [item]
 
     found: list[list[int]] = []
-    running = Thread(target=lambda: found.append(stages.rows([0, 1, 2]).flatMap(work).collect()))
+    running = Thread(
+        target=lambda: found.append(stages.parallelize([0, 1, 2]).flatMap(work).collect())
+    )
     running.start()
     told = wait_until(
-        lambda: (text := stages.doing()) and " 2 of 3 tasks" in text and text, "two are done", 60
+        lambda: (text := stages.progress()) and " 2 of 3 tasks" in text and text, "two are done", 60
     )
     assert str(told).startswith("reduce 3 spans: 2 of 3 tasks, about ")
     (tmp_path / "go").touch()

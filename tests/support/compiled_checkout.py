@@ -24,18 +24,18 @@ from _pytest.assertion import rewrite
 from support.source_tree import ROOT
 
 LOOPS = (
+    "quorum_pipeline.canonical_encoding",
+    "quorum_pipeline.compaction.broker_compaction",
+    "quorum_pipeline.compaction.bucketing",
     "quorum_pipeline.compaction.columns",
-    "quorum_pipeline.compaction.cutting",
+    "quorum_pipeline.compaction.elr_updates",
     "quorum_pipeline.compaction.frames",
-    "quorum_pipeline.compaction.looking_ahead",
-    "quorum_pipeline.compaction.marks",
+    "quorum_pipeline.compaction.internal_records",
+    "quorum_pipeline.compaction.log_compaction",
     "quorum_pipeline.compaction.merging",
-    "quorum_pipeline.compaction.squeezing",
-    "quorum_pipeline.compaction.sums",
-    "quorum_pipeline.compaction.thinning",
+    "quorum_pipeline.compaction.prefetching",
     "quorum_pipeline.compaction.values",
     "quorum_pipeline.compaction.writing",
-    "quorum_pipeline.plain_form",
     "quorum_pipeline.rows.loops",
 )
 """Modules with compiled loops. Most are compiled when they are imported."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from quorum_node.fresh_uuid import fresh_uuid
 from quorum_node.records.identity import uuid_text
-from quorum_pipeline.spark.kept_classes import options_to_make
+from quorum_pipeline.spark.class_data_sharing import options_to_make
 from support import stock_kafka
 from support.java_clients import Clients
 from support.ports import free_ports

@@ -39,7 +39,7 @@ NEEDED: dict[str, Callable[[], object]] = {
     "the linearizability checker": checker.program,
 }
 NEEDED_LAST: dict[str, Callable[[], object]] = {
-    "the archive of Spark's classes": quick_spark.keep_classes,
+    "the archive of Spark's classes": quick_spark.write_class_archive,
 }
 """Made with the compiled loops of the checkout."""
 

@@ -23,9 +23,9 @@ from pyspark.sql import SparkSession
 from quorum_pipeline.files.log_directory import open_log
 from quorum_pipeline.spark.archive import Archive
 from quorum_pipeline.spark.archive_job import ArchiveJob
-from quorum_pipeline.spark.class_keeper import session_that_keeps_classes
+from quorum_pipeline.spark.class_archive_session import session_writing_class_archive
+from quorum_pipeline.spark.class_data_sharing import cache_directory, classes_file
 from quorum_pipeline.spark.frames import state_frame
-from quorum_pipeline.spark.kept_classes import cache_directory, classes_file
 from quorum_pipeline.spark.session import SPARK_HOME, open_session
 from support.hadoop_archive import hadoop_uri
 from support.source_tree import ROOT
@@ -99,7 +99,7 @@ def _link(source: str, target: str) -> None:
         shutil.copy2(source, target)
 
 
-def keep_classes() -> None:
+def write_class_archive() -> None:
     """Make the archive unless it exists, in a process of its own. Raises RuntimeError, OSError, SubprocessError."""
     home = home_for(SPARK_HOME)
     if home is None or classes_file(home / "jars") is None or kept_home() is not None:
@@ -124,13 +124,13 @@ def keep_classes() -> None:
 
 def _keep() -> None:
     home = home_for(SPARK_HOME)
-    assert home is not None, "keep_classes has linked it"
+    assert home is not None, "write_class_archive has linked it"
     file = classes_file(home / "jars")
-    assert file is not None, "keep_classes has found Java"
+    assert file is not None, "write_class_archive has found Java"
     few = {"spark.sql.shuffle.partitions": QUICK["spark.sql.shuffle.partitions"]}
     with (
         TemporaryDirectory() as scratch,
-        session_that_keeps_classes("keep classes", MASTER, file, few, home) as session,
+        session_writing_class_archive("keep classes", MASTER, file, few, home) as session,
     ):
         _use(session, Path(scratch))
 

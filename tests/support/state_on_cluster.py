@@ -19,9 +19,9 @@ from typing import Any
 from quorum_pipeline.files.reduced_span import SpanTask
 from quorum_pipeline.files.span_tasks import LogTasks
 from quorum_pipeline.spark.audit_job import audit_logs, log_replica
+from quorum_pipeline.spark.compacted_job import CompactedLog
 from quorum_pipeline.spark.session import end_session, open_session
 from quorum_pipeline.spark.spark_history import DirectorySource, JobHistory
-from quorum_pipeline.spark.squeezed_job import SqueezedLog
 from quorum_pipeline.spark.stages import SparkStages
 from quorum_pipeline.spark.timeline_job import log_source, read_timeline
 from quorum_pipeline.state.moment import Moment
@@ -57,11 +57,11 @@ class KillingTask(SpanTask):
 
     marker: str = field()
 
-    def squeezed(self) -> Any:
+    def compacted(self) -> Any:
         try:
             os.close(os.open(self.marker, os.O_CREAT | os.O_EXCL))
         except FileExistsError:
-            return SpanTask(self.span, self.start_offset, self.end_offset).squeezed()
+            return SpanTask(self.span, self.start_offset, self.end_offset).compacted()
         os.kill(parent_of(os.getppid()), signal.SIGKILL)
         signal.pause()
         raise AssertionError("its process ends with the executor")
@@ -173,7 +173,7 @@ def _state_with_a_kill(
         return snapshot
     plan = source.plan((Moment(),), stages.slots, compiled=True)
     assert plan is not None
-    with SqueezedLog(stages, plan, source.buckets(stages.slots)) as reduced:
+    with CompactedLog(stages, plan, source.buckets(stages.slots)) as reduced:
         victim, *_ = executors_of(context._gateway.proc.pid)
         os.kill(victim, signal.SIGKILL)
         return b"".join(reduced.state().snapshot())

@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 
 from quorum_node.fresh_uuid import fresh_uuid
-from quorum_pipeline.spark.kept_classes import classes_file, options_to_use
+from quorum_pipeline.spark.class_data_sharing import classes_file, options_to_use
 
 HERE = Path(__file__).resolve().parent
 SOURCES = HERE.parent / "interop" / "kafka"

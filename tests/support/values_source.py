@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from quorum_pipeline.compaction.compaction import run_of_values
+from quorum_pipeline.compaction.record_run import run_of_values
 from quorum_pipeline.deltas.contradiction import Contradiction
 from quorum_pipeline.deltas.span import Span
 from quorum_pipeline.deltas.summary import Summary
@@ -23,7 +23,7 @@ class ValuesTask:
     values: Sequence[bytes]
     block: int
 
-    def squeezed(self) -> tuple[CompiledSpan, Summary]:
+    def compacted(self) -> tuple[CompiledSpan, Summary]:
         """As a task of a log does it."""
         found = CompiledSpan()
         for begin in range(0, len(self.values), self.block):

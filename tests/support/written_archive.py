@@ -11,7 +11,7 @@ from quorum_pipeline.archive.layout import DELTAS, MARKER, QUARANTINE, RECORDS, 
 from quorum_pipeline.files.archive_part import write_part
 from quorum_pipeline.files.archive_reader import ArchiveReader
 from quorum_pipeline.files.archive_tasks import ArchiveSource
-from quorum_pipeline.files.delta_tap import DeltaTap
+from quorum_pipeline.files.delta_builder import DeltaBuilder
 from quorum_pipeline.files.local_files import LocalFiles
 from quorum_pipeline.files.log_directory import open_log
 from quorum_pipeline.files.log_rows import span_rows
@@ -39,7 +39,7 @@ def _write_range(root: Path, log: Path, wanted: OffsetRange, *, deltas: bool) ->
     parts, delta_rows = [], 0
     for number, span in enumerate(open_log(log).spans(wanted.start, 1 << 30)):
         rows = span_rows(span, wanted.start, wanted.end, keep_problems=True)
-        tap = DeltaTap()
+        tap = DeltaBuilder()
         rows = tap.through(rows)
         parts.append(write_part(rows, _COLUMNS, f"part-{number}", records, apart))
         delta_rows += tap.write(reported)[1] if deltas else 0

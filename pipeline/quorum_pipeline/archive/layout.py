@@ -142,7 +142,7 @@ def tiles(complete: Iterable[OffsetRange]) -> tuple[list[OffsetRange], list[Offs
     return counting, [each for each in every if each not in counted]
 
 
-def thinned(states: Iterable[tuple[int, int]], keep_days: int) -> list[int]:
+def expired_states(states: Iterable[tuple[int, int]], keep_days: int) -> list[int]:
     """Return the offsets of states that are no longer kept, of states with their offset and the time of their last record (ms).
 
     All states of the last `keep_days` days up to the newest one are kept, of earlier ones the last of each day (UTC).

@@ -15,7 +15,7 @@ AT_ONCE = 16
 _BITS = AT_ONCE.bit_length() - 1
 
 
-def merge_behind(counting: Sequence[OffsetRange], target_rows: int) -> list[OffsetRange]:
+def next_merge(counting: Sequence[OffsetRange], target_rows: int) -> list[OffsetRange]:
     """Return the adjacent ranges that are to be merged now: none, or at least two with at most `target_rows` offsets together.
 
     `counting`: all valid ranges, in order. The ranges to be merged are the last ones, or are before smaller ones.

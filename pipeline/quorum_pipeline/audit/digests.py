@@ -2,7 +2,7 @@
 
 A digest covers first offset, end offset, epoch and checksum of each batch. The digest of a block is the sum of a hash
 of each batch, so partial results of several tasks can be added. Different blocks have the same digest with a
-probability of 1 in 2^64. A table of marks has a row per batch, a table of blocks a row per block of BLOCK_OFFSETS in
+probability of 1 in 2^64. A table of batches has a row per batch, a table of blocks a row per block of BLOCK_OFFSETS in
 which a batch begins.
 """
 
@@ -14,27 +14,27 @@ import numpy.typing as npt
 Table = npt.NDArray[np.int64]
 BLOCK_OFFSETS = 1 << 16
 """Size of a block; limits the work for a block that differs, whose batches are compared one by one."""
-BASE, END, EPOCH, CRC, POSITION, AFTER = MARK_COLUMNS = range(6)
+BASE, END, EPOCH, CRC, POSITION, AFTER = BATCH_COLUMNS = range(6)
 """Columns of a batch: base offset, end offset, epoch, checksum, position in its file, end position."""
 BLOCK, COUNT, DIGEST, FROM, TO, BEGIN, FINISH = BLOCK_COLUMNS = range(7)
 """Columns of a block: number, count of batches that begin in it, their digest, first and end offset, first and end position."""
-NO_MARKS: Table = np.empty((0, len(MARK_COLUMNS)), np.int64)
+NO_BATCHES: Table = np.empty((0, len(BATCH_COLUMNS)), np.int64)
 NO_BLOCKS: Table = np.empty((0, len(BLOCK_COLUMNS)), np.int64)
 
 
-def blocks_of(marks: Table) -> Table:
-    """Return the blocks of ordered marks."""
-    if not len(marks):
+def blocks_of(batches: Table) -> Table:
+    """Return the blocks of a table of ordered batches."""
+    if not len(batches):
         return NO_BLOCKS
-    digests = np.zeros(len(marks), np.uint64)
+    digests = np.zeros(len(batches), np.uint64)
     for column in (BASE, END, EPOCH, CRC):
-        digests = _mixed(digests ^ marks[:, column].astype(np.uint64))
-    each = np.empty((len(marks), len(BLOCK_COLUMNS)), np.int64)
-    each[:, BLOCK] = marks[:, BASE] // BLOCK_OFFSETS
+        digests = _mixed(digests ^ batches[:, column].astype(np.uint64))
+    each = np.empty((len(batches), len(BLOCK_COLUMNS)), np.int64)
+    each[:, BLOCK] = batches[:, BASE] // BLOCK_OFFSETS
     each[:, COUNT] = 1
     each[:, DIGEST] = digests.view(np.int64)
-    each[:, FROM], each[:, TO] = marks[:, BASE], marks[:, END]
-    each[:, BEGIN], each[:, FINISH] = marks[:, POSITION], marks[:, AFTER]
+    each[:, FROM], each[:, TO] = batches[:, BASE], batches[:, END]
+    each[:, BEGIN], each[:, FINISH] = batches[:, POSITION], batches[:, AFTER]
     return joined([each])
 
 

@@ -4,7 +4,7 @@ Owns the comparison by (first offset, end offset, epoch, CRC), and the decision 
 differs from more replicas than it agrees with. Offset and epoch are compared separately because the CRC does not
 cover them. First the digests of blocks are compared, then the batches of different blocks, each block independently.
 Batches after the last one on which a majority agrees were never committed: they may differ and are no finding. Nor is the
-end of the log of a replica that was left behind (`left_behind.py`).
+end of the log of a diverged replica (`divergence.py`).
 Source: KIP-595, "Log"; the log matching property of Raft.
 """
 
@@ -17,14 +17,14 @@ import numpy as np
 
 from quorum_node.quorum_arithmetic import majority
 from quorum_pipeline.audit.digests import BLOCK, BLOCK_OFFSETS, COUNT, DIGEST, TO, Table
+from quorum_pipeline.audit.divergence import Divergence, diverged_replicas
 from quorum_pipeline.audit.findings import Finding
-from quorum_pipeline.audit.left_behind import Side, left_behind
 
-MOST_IN_A_BLOCK = 1000
+MAX_PER_BLOCK = 1000
 """Maximum number of reported batches of one block; of further ones only the number."""
 
 
-class BatchMark(NamedTuple):
+class BatchFingerprint(NamedTuple):
     """A batch in a replica's log with a verified checksum. `position`: None if its file does not have it."""
 
     base_offset: int
@@ -48,7 +48,7 @@ class ReplicaRange:
     start_offset: int
     end_offset: int
     damaged: tuple[tuple[int, int], ...] = ()
-    backs: tuple[tuple[BatchMark, int], ...] = ()
+    backs: tuple[tuple[BatchFingerprint, int], ...] = ()
     """Batches of an earlier epoch than the one before them, with that epoch."""
     is_cut: bool = False
     last_epoch: int = 0
@@ -75,15 +75,15 @@ class Comparison:
     that more than one replica has.
 
     `differing`: by first offset, the batches there by the replica's number. `lacking`: offset and number of replicas without
-    one. `more`: number of further ones, by the replicas that have another batch than a majority, or none. `sides`: see Side.
+    one. `more`: number of further ones, by the replicas that have another batch than a majority, or none. `divergences`: see Divergence.
     """
 
     committed_end: int
     compared: int
-    differing: tuple[tuple[int, tuple[tuple[int, BatchMark], ...]], ...] = ()
+    differing: tuple[tuple[int, tuple[tuple[int, BatchFingerprint], ...]], ...] = ()
     lacking: tuple[tuple[int, int], ...] = ()
     more: tuple[tuple[frozenset[int], int], ...] = ()
-    sides: tuple[tuple[int, Side], ...] = ()
+    divergences: tuple[tuple[int, Divergence], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,64 +129,64 @@ def agreement(replicas: Sequence[ReplicaRange], tables: Sequence[Table]) -> Agre
 
 
 def compare(
-    replicas: Sequence[ReplicaRange], marks: Iterable[tuple[int, Iterable[BatchMark]]]
+    replicas: Sequence[ReplicaRange], batches: Iterable[tuple[int, Iterable[BatchFingerprint]]]
 ) -> Comparison:
-    """Compare the batches of one block; `marks`: by the replica's number."""
-    by_offset: dict[int, list[tuple[int, BatchMark]]] = {}
-    for number, some in marks:
-        for mark in some:
-            by_offset.setdefault(mark.base_offset, []).append((number, mark))
+    """Compare the batches of one block; `batches`: by the replica's number."""
+    by_offset: dict[int, list[tuple[int, BatchFingerprint]]] = {}
+    for number, some in batches:
+        for batch in some:
+            by_offset.setdefault(batch.base_offset, []).append((number, batch))
     needed = majority(len(replicas))
     committed_end, compared, more = 0, 0, Counter[frozenset[int]]()
-    sides = [Side() for _ in replicas]
-    differing: list[tuple[int, tuple[tuple[int, BatchMark], ...]]] = []
+    divergences = [Divergence() for _ in replicas]
+    differing: list[tuple[int, tuple[tuple[int, BatchFingerprint], ...]]] = []
     lacking: list[tuple[int, int]] = []
     for offset in sorted(by_offset):
         found = _cut_to_others(replicas, sorted(by_offset[offset]))
-        counts = Counter(mark.identity for _, mark in found)
+        counts = Counter(batch.identity for _, batch in found)
         identity, most = counts.most_common(1)[0]
         if most >= needed:
             committed_end = max(committed_end, identity[0])
         compared += len(found) > 1
         wanting = [*_wanting(replicas, offset, found)] if len(found) >= needed else []
         if most >= needed:
-            right = next(mark for _, mark in found if mark.identity == identity)
-            for number, mark in found:
-                sides[number].take(offset, mark, right)
+            right = next(batch for _, batch in found if batch.identity == identity)
+            for number, batch in found:
+                divergences[number].compare(offset, batch, right)
             for _, number in wanting:
-                sides[number].lack(offset)
+                divergences[number].add_missing(offset)
         if len(counts) > 1 or wanting:
-            if len(differing) + len(lacking) >= MOST_IN_A_BLOCK:
-                others = {number for number, mark in found if mark.identity != identity}
+            if len(differing) + len(lacking) >= MAX_PER_BLOCK:
+                others = {number for number, batch in found if batch.identity != identity}
                 more[frozenset(others | {number for _, number in wanting})] += 1
                 continue
             differing += [(offset, tuple(found))] if len(counts) > 1 else []
             lacking += wanting
-    known = tuple((number, each) for number, each in enumerate(sides) if each.is_known)
+    known = tuple((number, each) for number, each in enumerate(divergences) if each.is_known)
     return Comparison(
         committed_end, compared, tuple(differing), tuple(lacking), tuple(more.items()), known
     )
 
 
 def _cut_to_others(
-    replicas: Sequence[ReplicaRange], found: list[tuple[int, BatchMark]]
-) -> list[tuple[int, BatchMark]]:
+    replicas: Sequence[ReplicaRange], found: list[tuple[int, BatchFingerprint]]
+) -> list[tuple[int, BatchFingerprint]]:
     """Cut an archive's last batch, which may be incomplete, to the end of the same batch of others."""
-    ends = {(mark.epoch, mark.crc): mark.end_offset for _, mark in sorted(found, key=_end)}
+    ends = {(batch.epoch, batch.crc): batch.end_offset for _, batch in sorted(found, key=_end)}
     return [
-        (number, mark._replace(end_offset=ends[mark.epoch, mark.crc]))
-        if replicas[number].is_cut and mark.end_offset == replicas[number].end_offset
-        else (number, mark)
-        for number, mark in found
+        (number, batch._replace(end_offset=ends[batch.epoch, batch.crc]))
+        if replicas[number].is_cut and batch.end_offset == replicas[number].end_offset
+        else (number, batch)
+        for number, batch in found
     ]
 
 
-def _end(numbered: tuple[int, BatchMark]) -> int:
+def _end(numbered: tuple[int, BatchFingerprint]) -> int:
     return numbered[1].end_offset
 
 
 def _wanting(
-    replicas: Sequence[ReplicaRange], offset: int, found: Sequence[tuple[int, BatchMark]]
+    replicas: Sequence[ReplicaRange], offset: int, found: Sequence[tuple[int, BatchFingerprint]]
 ) -> Iterator[tuple[int, int]]:
     """Replicas that lack a batch in the middle of their log; damage was reported before."""
     have = {number for number, _ in found}
@@ -202,33 +202,33 @@ def matching(
 ) -> Matching:
     """Return the overall result. `compared`: in order of offsets."""
     committed_end = max([agreed.committed_end, *(each.committed_end for each in compared)])
-    behind = left_behind(replicas, agreed.same_to, [each.sides for each in compared])
-    findings = [*_differences(replicas, compared, committed_end, behind)]
+    diverged = diverged_replicas(replicas, agreed.same_to, [each.divergences for each in compared])
+    findings = [*_differences(replicas, compared, committed_end, diverged)]
     findings += [
         Finding(replicas[number].name, "", None, offset, "the batch is missing")
         for each in compared
         for offset, number in each.lacking
-        if offset < committed_end and number not in behind
+        if offset < committed_end and number not in diverged
     ]
     # A differing epoch makes the next epoch decrease, which would be reported a second time.
     named = {each.replica for each in findings}
     for replica in replicas:
         if replica.name not in named:
             findings += [
-                _finding(replica, mark, f"epoch {mark.epoch} after epoch {before}")
-                for mark, before in replica.backs
+                _finding(replica, batch, f"epoch {batch.epoch} after epoch {before}")
+                for batch, before in replica.backs
             ]
     tails = [
         f"{replica.name} has offsets {committed_end} to {replica.end_offset}, which no majority has"
         for number, replica in enumerate(replicas)
-        if replica.end_offset > committed_end and len(replicas) > 1 and number not in behind
+        if replica.end_offset > committed_end and len(replicas) > 1 and number not in diverged
     ]
     tails += [
         f"{replicas[number].name} has offsets {offset} to {replicas[number].end_offset}, where a majority has records of later epochs"
-        for number, offset in behind.items()
+        for number, offset in diverged.items()
     ]
     count = agreed.compared + sum(each.compared for each in compared)
-    ends = tuple(behind.get(n, each.end_offset) for n, each in enumerate(replicas))
+    ends = tuple(diverged.get(n, each.end_offset) for n, each in enumerate(replicas))
     return Matching(committed_end, count, tuple(findings), tuple(tails), ends)
 
 
@@ -236,39 +236,39 @@ def _differences(
     replicas: Sequence[ReplicaRange],
     compared: Sequence[Comparison],
     committed_end: int,
-    behind: Mapping[int, int],
+    diverged: Mapping[int, int],
 ) -> Iterator[Finding]:
-    """Yield findings. `behind`: replicas that were left behind, which have no more than the end of an old log that is different."""
+    """Yield findings. `diverged`: diverged replicas, which have no more than the end of an old log that is different."""
     for each in compared:
         for offset, found in each.differing:
             if offset >= committed_end:
                 continue
-            ranked = Counter(mark.identity for _, mark in found).most_common()
+            ranked = Counter(batch.identity for _, batch in found).most_common()
             right = ranked[0][0] if ranked[0][1] > ranked[1][1] else None
-            for number, mark in found:
-                if mark.identity != right and number not in behind:
-                    others = [replicas[n].name for n, e in found if e.identity != mark.identity]
-                    what = f"{_words(mark, found)} than on {', '.join(others)}"
-                    yield _finding(replicas[number], mark, what)
+            for number, batch in found:
+                if batch.identity != right and number not in diverged:
+                    others = [replicas[n].name for n, e in found if e.identity != batch.identity]
+                    what = f"{_words(batch, found)} than on {', '.join(others)}"
+                    yield _finding(replicas[number], batch, what)
         last = max([offset for offset, _ in (*each.differing, *each.lacking)], default=0)
-        more = sum(count for numbers, count in each.more if not numbers <= behind.keys())
+        more = sum(count for numbers, count in each.more if not numbers <= diverged.keys())
         if more and last < committed_end:
             what = f"{more:,} more batches of its block differ after this one"
             yield Finding("several replicas", "", None, last, what)
 
 
-def _words(mark: BatchMark, found: Sequence[tuple[int, BatchMark]]) -> str:
+def _words(batch: BatchFingerprint, found: Sequence[tuple[int, BatchFingerprint]]) -> str:
     """Description of the difference."""
-    other = next(each for _, each in found if each.identity != mark.identity)
+    other = next(each for _, each in found if each.identity != batch.identity)
     parts = []
-    if mark.epoch != other.epoch:
-        parts.append(f"epoch {mark.epoch}, not {other.epoch}")
-    if mark.crc != other.crc:
-        parts.append(f"CRC {mark.crc:08x}, not {other.crc:08x}")
-    if mark.end_offset != other.end_offset:
-        parts.append(f"end offset {mark.end_offset}, not {other.end_offset}")
+    if batch.epoch != other.epoch:
+        parts.append(f"epoch {batch.epoch}, not {other.epoch}")
+    if batch.crc != other.crc:
+        parts.append(f"CRC {batch.crc:08x}, not {other.crc:08x}")
+    if batch.end_offset != other.end_offset:
+        parts.append(f"end offset {batch.end_offset}, not {other.end_offset}")
     return f"a different batch ({'; '.join(parts)})"
 
 
-def _finding(replica: ReplicaRange, mark: BatchMark, what: str) -> Finding:
-    return Finding(replica.name, mark.file, mark.position, mark.base_offset, what)
+def _finding(replica: ReplicaRange, batch: BatchFingerprint, what: str) -> Finding:
+    return Finding(replica.name, batch.file, batch.position, batch.base_offset, what)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from quorum_pipeline.spark.archive_job import Merging
 
 _SWITCH_SECONDS = 0.0005
-_MOST_PLACES = 5
+_MAX_PLACES = 5
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -121,7 +121,7 @@ def _run(arguments: argparse.Namespace, stopped: Event) -> int:
     progress = Progress("archiving", "offsets")
     if isinstance(source, LogDirectory):
         print_uncommitted(source, progress)
-    progress.say("starting Spark")
+    progress.report("starting Spark")
     with _opened_session(arguments, reads=source is not None) as session:
         from quorum_pipeline.spark.archive import Archive
 
@@ -137,7 +137,7 @@ def _run(arguments: argparse.Namespace, stopped: Event) -> int:
                 _compact(archive, arguments.compact_rows, progress)
             after = archive.contents()
         if after.quarantined:
-            for place in archive.quarantined_places(_MOST_PLACES):
+            for place in archive.quarantined_places(_MAX_PLACES):
                 print(f"quarantine: {redacted(place)}")
     added = after.end - max(before.end, after.start)
     print(
@@ -156,8 +156,8 @@ def _opened_session(arguments: argparse.Namespace, *, reads: bool) -> Iterator["
     # Imports while Java starts cost no time, provided that they release the interpreter often
     # enough for the thread that starts it.
     sys.setswitchinterval(_SWITCH_SECONDS)
-    with ThreadPoolExecutor(max_workers=1) as beside:
-        beside.submit(import_module, "quorum_pipeline.spark.archive_job")
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        pool.submit(import_module, "quorum_pipeline.spark.archive_job")
         session = open_session(
             "quorum-pipeline archive",
             arguments.master,
@@ -189,16 +189,16 @@ def _write(
         _merging(arguments),
     )
     progress.measure(lambda: archive.written_bytes)
-    with stop_signal(signal.SIGINT, stopped), progress.watching(archive.doing):
-        job.run(progress, progress.say, stopped.wait, progress.expect)
+    with stop_signal(signal.SIGINT, stopped), progress.watching(archive.progress):
+        job.run(progress, progress.report, stopped.wait, progress.expect)
 
 
 def _compact(archive: "Archive", rows: int, progress: Progress) -> None:
     """Merge directories up to this number of rows, and delete whole states that need not be kept."""
-    left = archive.compact(rows, progress.say)
+    left = archive.compact(rows, progress.report)
     print(f"merged: {left} directories remain")
-    if thinned := archive.thin_states():
-        print(f"deleted: {thinned} whole states, older than {archive.keep_days} days")
+    if expired := archive.expire_states():
+        print(f"deleted: {expired} whole states, older than {archive.keep_days} days")
 
 
 def _merging(arguments: argparse.Namespace) -> "Merging | None":

@@ -17,7 +17,7 @@ from quorum_pipeline.commands.histories import (
 from quorum_pipeline.commands.progress import Progress
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.local_files import size_of
-from quorum_pipeline.files.merged_meanwhile import with_all_ranges
+from quorum_pipeline.files.merge_retries import retry_on_merge
 from quorum_pipeline.redaction import redacted
 from quorum_pipeline.spark.audit_job import (
     LogAudit,
@@ -60,18 +60,18 @@ def run(arguments: argparse.Namespace) -> int:
             replicas = [log_replica(each, stages.slots) for each in arguments.log]
             replicas += map(archive_replica, arguments.archive, readers)
             _check_different(replicas)
-            progress.say(f"reading {len(replicas)} logs {stages.place}")
+            progress.report(f"reading {len(replicas)} logs {stages.place}")
             logs = audit_logs(stages, replicas)
-            progress.say("reading their snapshots")
+            progress.report("reading their snapshots")
             return replicas, logs, audit_snapshots(stages, replicas, logs, Path(scratch))
 
-        replicas, logs, snapshots = with_all_ranges(readers, audited)
+        replicas, logs, snapshots = retry_on_merge(readers, audited)
         place = stages.place
     findings = (*logs.findings, *snapshots.findings)
     for found in findings:
         print(redacted(json.dumps(asdict(found)) if arguments.json else f"FOUND {found}"))
     if not arguments.json:
-        _tell(replicas, logs, snapshots)
+        _print_result(replicas, logs, snapshots)
         print(f"  {how(logs, place)}; {progress.seconds:.1f} s")
         print("no problems found" if not findings else f"{len(findings)} findings")
     return 1 if findings else 0
@@ -90,7 +90,7 @@ def _check_different(replicas: list[Replica]) -> None:
         places[place] = each.name
 
 
-def _tell(replicas: list[Replica], logs: LogAudit, snapshots: SnapshotAudit) -> None:
+def _print_result(replicas: list[Replica], logs: LogAudit, snapshots: SnapshotAudit) -> None:
     for tail in logs.matching.tails:
         print(f"note: {redacted(tail)}; it was not committed there")
     size_bytes = sum(each.size_bytes for each in replicas)

@@ -33,7 +33,7 @@ def run(arguments: argparse.Namespace) -> int:
             print(
                 f"from offset {arguments.start} to {arguments.end}: {summary or 'nothing changed'}"
             )
-        progress.say(history.how())
+        progress.report(history.how())
     return 0
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 _NO_MASTER = "none"
-_MOST_SECONDS = 86_400.0
+_MAX_SECONDS = 86_400.0
 SCRATCH = "quorum-pipeline-"
 WORTH_SPARK_BYTES = 512 << 20
 """Inputs below this size are read faster than Spark starts."""
@@ -169,7 +169,7 @@ def seconds(text: str) -> float:
         found = float(text)
     except ValueError:
         found = -1.0
-    if not 0 <= found <= _MOST_SECONDS:
+    if not 0 <= found <= _MAX_SECONDS:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
     return found
 
@@ -270,7 +270,7 @@ def print_uncommitted(log: LogDirectory, progress: Progress) -> None:
     """Print the note on records at the end of the log that may not be committed."""
     note = log.uncommitted_end()
     if note is not None:
-        progress.say(f"note: {note}")
+        progress.report(f"note: {note}")
 
 
 def mounted(archive: str) -> Path | None:
@@ -304,7 +304,7 @@ def opened_stages(
 
 
 def _check_place(arguments: argparse.Namespace, *, elsewhere: bool, delta: bool) -> None:
-    """Raise PipelineError if the work can't be done where the arguments say."""
+    """Raise PipelineError if the work can't be done where the arguments request it."""
     if elsewhere and arguments.remote is not None:
         raise PipelineError(
             "a directory that is not in a mounted file system needs --master, and not --remote"
@@ -324,7 +324,7 @@ def _stages_here(arguments: argparse.Namespace, progress: Progress) -> Iterator[
     from quorum_pipeline.spark.stages import StagesHere
 
     here = StagesHere(arguments.partitions)
-    with progress.watching(here.doing):
+    with progress.watching(here.progress):
         yield here
 
 
@@ -334,7 +334,7 @@ def _remote_stages(arguments: argparse.Namespace, progress: Progress) -> Iterato
         from quorum_pipeline.spark.remote_stages import RemoteStages, open_remote, shown_url
 
         shown = shown_url(arguments.remote)
-        progress.say(f"connecting to Spark at {shown}")
+        progress.report(f"connecting to Spark at {shown}")
         session = open_remote(arguments.remote)
     try:
         with _spark_errors(shown):
@@ -350,11 +350,11 @@ def _spark_stages(
     from quorum_pipeline.spark.session import open_session, stop_session
     from quorum_pipeline.spark.stages import SparkStages
 
-    progress.say("starting Spark")
+    progress.report("starting Spark")
     session = open_session("quorum-pipeline", arguments.master, rows_in_jvm=False, delta=delta)
     try:
         stages = SparkStages(session.sparkContext)
-        with _spark_errors(str(session.sparkContext.master)), progress.watching(stages.doing):
+        with _spark_errors(str(session.sparkContext.master)), progress.watching(stages.progress):
             yield stages
     finally:
         stop_session(session)

@@ -58,8 +58,8 @@ def run(arguments: argparse.Namespace) -> int:
         state = history.at(moment_of(arguments))
         brokers = _brokers(state, arguments.drain)
         partitions = list(_partitions(state, sizes))
-        progress.say(history.how())
-    progress.say(f"planning {len(partitions):,} partitions on {len(brokers)} brokers")
+        progress.report(history.how())
+    progress.report(f"planning {len(partitions):,} partitions on {len(brokers)} brokers")
     try:
         plan = make_plan(brokers, partitions, leaders=not arguments.keep_leaders)
     except (NoRoom, ValueError) as error:

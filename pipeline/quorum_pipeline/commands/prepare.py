@@ -23,8 +23,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Archive a log of one record, and let the JVM write its class archive. Raises PipelineError, OSError."""
     from quorum_pipeline.spark.archive import Archive
     from quorum_pipeline.spark.archive_job import ArchiveJob
-    from quorum_pipeline.spark.class_keeper import session_that_keeps_classes
-    from quorum_pipeline.spark.kept_classes import classes_file
+    from quorum_pipeline.spark.class_archive_session import session_writing_class_archive
+    from quorum_pipeline.spark.class_data_sharing import classes_file
     from quorum_pipeline.spark.session import SPARK_HOME
 
     progress = Progress("preparing", "offsets")
@@ -32,15 +32,15 @@ def run(arguments: argparse.Namespace) -> int:
     if file is None:
         raise PipelineError("Spark needs Java 17: put `java` on the path, or set JAVA_HOME")
     # The loops of the `state` command, here and on executors, are compiled at import.
-    import_module("quorum_pipeline.state.squeezed")
+    import_module("quorum_pipeline.state.compacted")
     with TemporaryDirectory(prefix="quorum-pipeline-") as scratch:
         _write_log(Path(scratch) / "log")
-        with session_that_keeps_classes(
+        with session_writing_class_archive(
             "quorum-pipeline prepare", arguments.master, file
         ) as session:
             archive = Archive(session, str(Path(scratch) / "archive"))
             job = ArchiveJob(archive, open_log(Path(scratch) / "log"), 1, None)
-            job.run(progress, progress.say)
+            job.run(progress, progress.report)
     print(f"Spark's classes are in {file}; {progress.seconds:.1f} s")
     return 0
 

@@ -47,23 +47,23 @@ class Progress:
             self._reported_at = now
             size_bytes = self._bytes()
             written = f", {megabytes(size_bytes)} written" if size_bytes else ""
-            self.say(f"{self._what}: {count:,} {self._unit}{written}{self._rate(now, count)}")
+            self.report(f"{self._what}: {count:,} {self._unit}{written}{self._rate(now, count)}")
 
-    def say(self, text: str) -> None:
+    def report(self, text: str) -> None:
         """Print a line with the elapsed time, without credentials."""
         print(f"[{self.seconds:6.1f} s] {redacted(text)}", file=sys.stderr, flush=True)
 
     @contextmanager
     def watching(self, look: Callable[[], str | None]) -> Iterator[None]:
-        """Print what `look` returns every few seconds, on another thread; None: there is nothing to tell."""
+        """Print what `look` returns every few seconds, on another thread; None: there is nothing to report."""
         ended = Event()
 
-        def tell() -> None:
+        def report_repeatedly() -> None:
             while not ended.wait(_EVERY_SECONDS):
                 if (text := look()) is not None:
-                    self.say(text)
+                    self.report(text)
 
-        thread = Thread(target=tell, daemon=True)
+        thread = Thread(target=report_repeatedly, daemon=True)
         thread.start()
         try:
             yield

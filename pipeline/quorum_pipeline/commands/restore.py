@@ -40,9 +40,9 @@ def run(arguments: argparse.Namespace) -> int:
         moment = f"offset {state.end_offset}, epoch {state.epoch}, {shown_time(state.timestamp_ms)}"
         if state.voters is None or state.voters.cluster_id != cluster_id:
             state.reset_epochs()
-        progress.say(f"writing {arguments.output}, and reading it back")
+        progress.report(f"writing {arguments.output}, and reading it back")
         path = write_directory(arguments.output, state, voter, cluster_id)
-        progress.say(history.how())
+        progress.report(history.how())
     print(f"restored {moment}: {path}")
     print(
         f"  node.id={voter.id}, replica {uuid_text(voter.uuid)}, cluster.id={cluster_id}; a node with "

@@ -37,16 +37,16 @@ def run(arguments: argparse.Namespace) -> int:
     check_outside(arguments, arguments.output, arguments.snapshot)
     progress = Progress("replaying", "offsets")
     with opened_tables(arguments, progress) as history:
-        return _tell(arguments, progress, history, history.at(moment_of(arguments)))
+        return _print_result(arguments, progress, history, history.at(moment_of(arguments)))
 
 
-def _tell(
+def _print_result(
     arguments: argparse.Namespace, progress: Progress, history: TableHistory, state: AnyState
 ) -> int:
     if arguments.output is not None:
         from quorum_pipeline.files.table_files import write_tables
 
-        progress.say(f"writing tables to {arguments.output}")
+        progress.report(f"writing tables to {arguments.output}")
         write_tables(arguments.output, state)
     snapshot = write_snapshot(arguments.snapshot, state) if arguments.snapshot else None
     if arguments.show is not None:

@@ -18,7 +18,7 @@ from quorum_pipeline.commands.progress import Progress
 from quorum_pipeline.files.events_file import write_events
 from quorum_pipeline.files.local_files import size_of
 from quorum_pipeline.files.log_directory import open_log
-from quorum_pipeline.files.merged_meanwhile import with_all_ranges
+from quorum_pipeline.files.merge_retries import retry_on_merge
 from quorum_pipeline.spark.stages import Stages
 from quorum_pipeline.spark.timeline_job import (
     ReadTimeline,
@@ -66,7 +66,7 @@ def _read(arguments: argparse.Namespace, progress: Progress) -> tuple[str, str, 
     """Return the name of the source, where it was read, and the timeline. Raises PipelineError."""
 
     def of(stages: Stages, source: TimelineSource) -> tuple[str, str, ReadTimeline]:
-        progress.say(f"reading {source.name} {stages.place}")
+        progress.report(f"reading {source.name} {stages.place}")
         return source.name, stages.place, read_timeline(stages, source)
 
     controllers = controllers_in(arguments)
@@ -88,4 +88,4 @@ def _read(arguments: argparse.Namespace, progress: Progress) -> tuple[str, str, 
         opened_archive(arguments, progress, arguments.archive, size_bytes) as (stages, reader),
         TemporaryDirectory(prefix=SCRATCH) as scratch,
     ):
-        return with_all_ranges([reader], lambda: of(stages, archive_source(reader, Path(scratch))))
+        return retry_on_merge([reader], lambda: of(stages, archive_source(reader, Path(scratch))))

@@ -95,7 +95,7 @@ def run(arguments: argparse.Namespace) -> int:
                     arguments.every,
                     keep_delta,
                 )
-            progress.say("stopping: what is missing is added by the next run")
+            progress.report("stopping: what is missing is added by the next run")
         else:
             added = add_versions(
                 stages, source, store, arguments.max_rows, progress, stored_more=keep_delta

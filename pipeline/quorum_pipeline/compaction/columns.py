@@ -7,9 +7,9 @@ its first column holds the number of rows, and row number 0 means none. Independ
 
 import numpy as np
 
+from quorum_pipeline.canonical_encoding import int32, int64
 from quorum_pipeline.compaction.values import hash_of, mixed, same, word
 from quorum_pipeline.compiled import Bytes, Table, inner
-from quorum_pipeline.plain_form import int32, int64
 
 UUID_BYTES, PARTITION_KEY_BYTES = 16, 20
 NONE = 0
@@ -31,16 +31,16 @@ VALUE, NEXT_CONFIG, CONFIG_COLUMNS = 2, 3, 4
 """Columns of a config: number of the record with its value + 1, or NONE. The key is type and name of the resource and name of the config,
 which are adjacent in records."""
 
-PARTITION_ID, THERE, ISR, LEADER, LEADER_EPOCH, PARTITION_EPOCH = range(2, 8)
+PARTITION_ID, EXISTS, ISR, LEADER, LEADER_EPOCH, PARTITION_EPOCH = range(2, 8)
 REPLICAS, REMOVING, ADDING, DIRECTORIES, ELR, LAST_KNOWN_ELR = range(8, 14)
 KEY_AT, NEXT_PARTITION, RECOVERY, TAGS, TAGS_END, TAG_COUNT = range(14, 20)
-MARKS_AT, MARKS_FROM, MARKS_UNTIL, KNOWN, PARTITION_COLUMNS = range(20, 25)
+ELR_UPDATES_AT, ELR_UPDATES_FROM, ELR_UPDATES_UNTIL, ELR_STATE, PARTITION_COLUMNS = range(20, 25)
 """Columns of a partition; arrays are positions. DIRECTORIES is ABSENT if unknown, ELR and LAST_KNOWN_ELR if empty.
 TAGS are unknown tagged fields. The two halves of the topic's id and the most used columns are adjacent, so that they
 share a cache line; a row occupies three lines. KEY_AT is the position of partition and topic id. The columns from
-MARKS_AT on are of the last combined changes with marks (`marks.py`): position of the marks, number of ClearElr records
-before these changes, and before the last one that has a mark; then the first stretch that is not taken into account yet
-(above the bits of a mark), and what was set before it.
+ELR_UPDATES_AT on are of the last combined changes with ELR updates (`elr_updates.py`): position of the updates, number of
+ClearElr records before these changes, and before the last one that has an update; then the first interval that is not taken
+into account yet (above the flags of an update), and the flags of what was set before it.
 """
 _LINE = 8
 """Numbers per cache line."""
@@ -48,40 +48,40 @@ _LINE = 8
 
 def table(rows: int, columns: int) -> Table:
     """Create a table with room for `rows` rows."""
-    places = np.zeros(1 << max(4, (2 * rows).bit_length()), np.int32)
+    slots = np.zeros(1 << max(4, (2 * rows).bit_length()), np.int32)
     size = (rows + 1) * columns
     memory = np.empty(size + _LINE, np.int64)
     begin = -(memory.ctypes.data // memory.itemsize) % _LINE
     found = memory[begin : begin + size].reshape(rows + 1, columns)
     found[0, 0] = 0
-    return Table(places, found)
+    return Table(slots, found)
 
 
 @inner
-def _new_row(table: Table, place: int) -> int:
-    """Allocate the next row at a free place of the hash table."""
+def _new_row(table: Table, slot: int) -> int:
+    """Allocate the next row at a free slot of the hash table."""
     table.rows[0, 0] += 1
     row = int64(table.rows[0, 0])
-    table.places[place] = row
+    table.slots[slot] = row
     return row
 
 
 @inner
 def row_of(table: Table, data: Bytes, at: int, size: int, make: bool) -> int:
     """Return the row of a key; if it is missing, NONE, or with `make` a new one in which only the key is set."""
-    places, rows = table.places, table.rows
-    mask = len(places) - 1
-    place = hash_of(data, at, at + size) & mask
+    slots, rows = table.slots, table.rows
+    mask = len(slots) - 1
+    slot = hash_of(data, at, at + size) & mask
     while True:
-        row = int64(places[place])
+        row = int64(slots[slot])
         if row == 0:
             break
         if rows[row, KEY_BYTES] == size and same(data, rows[row, KEY], at, size):
             return row
-        place = (place + 1) & mask
+        slot = (slot + 1) & mask
     if not make:
         return NONE
-    row = _new_row(table, place)
+    row = _new_row(table, slot)
     rows[row, KEY], rows[row, KEY_BYTES] = at, size
     for column in range(2, rows.shape[1]):
         rows[row, column] = 0
@@ -89,34 +89,34 @@ def row_of(table: Table, data: Bytes, at: int, size: int, make: bool) -> int:
 
 
 @inner
-def _partition_place(table: Table, data: Bytes, at: int) -> int:
-    """First place in the hash table for a partition."""
+def _partition_slot(table: Table, data: Bytes, at: int) -> int:
+    """First slot in the hash table for a partition."""
     mixed_id = mixed(word(data, at + 4) ^ mixed(word(data, at + 12)))
-    return (mixed_id + int32(data, at)) & (len(table.places) - 1)
+    return (mixed_id + int32(data, at)) & (len(table.slots) - 1)
 
 
 @inner
 def partition_row(table: Table, data: Bytes, at: int, make: bool) -> int:
     """Return the row of a partition whose id, followed by the topic's, is at `at`; if it is missing, NONE, or with `make` a new one."""
-    places, rows = table.places, table.rows
+    slots, rows = table.slots, table.rows
     partition_id = int32(data, at)
     first, second = word(data, at + 4), word(data, at + 12)
-    mask = len(places) - 1
-    place = _partition_place(table, data, at)
+    mask = len(slots) - 1
+    slot = _partition_slot(table, data, at)
     while True:
-        row = int64(places[place])
+        row = int64(slots[slot])
         if row == 0:
             break
         fields = rows[row]
         if fields[0] == first and fields[1] == second and fields[PARTITION_ID] == partition_id:
             return row
-        place = (place + 1) & mask
+        slot = (slot + 1) & mask
     if not make:
         return NONE
-    row = _new_row(table, place)
+    row = _new_row(table, slot)
     fields = rows[row]
     fields[0], fields[1], fields[PARTITION_ID] = first, second, partition_id
-    fields[THERE] = 0
+    fields[EXISTS] = 0
     fields[KEY_AT] = at
     return row
 
@@ -124,5 +124,5 @@ def partition_row(table: Table, data: Bytes, at: int, make: bool) -> int:
 @inner
 def prefetch_row(table: Table, data: Bytes, at: int) -> int:
     """Prefetch the row that `partition_row` will probably find, so that the later access does not wait for memory."""
-    row = int64(table.places[_partition_place(table, data, at)])
+    row = int64(table.slots[_partition_slot(table, data, at)])
     return int64(table.rows[row, PARTITION_ID])

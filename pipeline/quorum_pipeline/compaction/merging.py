@@ -2,14 +2,16 @@
 objects. PURE, compiled.
 
 Owns which field of which record supersedes what. The state before the first record is known, so a partition of an
-unknown topic, a change of an unknown partition, and every contradictory or unusual record raises Unusual. Source:
+unknown topic, a change of an unknown partition, and every contradictory or unsupported record raises Unsupported. Source:
 KIP-631, "Topic records"; KIP-858 (directories); KIP-966 (eligible leader replicas), as a stock 4.x controller replays
 them.
 """
 
 from quorum_node.image.resource_types import TOPIC as TOPIC_RESOURCE
 from quorum_node.records import metadata as md
+from quorum_pipeline.canonical_encoding import Unsupported, int32, int64
 from quorum_pipeline.compaction import columns as c
+from quorum_pipeline.compaction import tags
 from quorum_pipeline.compaction.columns import (
     NONE,
     PARTITION_KEY_BYTES,
@@ -17,22 +19,27 @@ from quorum_pipeline.compaction.columns import (
     partition_row,
     row_of,
 )
+from quorum_pipeline.compaction.elr_updates import clear_earlier_elr, set_elr_updates
 from quorum_pipeline.compaction.frames import HEAD_BYTES
-from quorum_pipeline.compaction.looking_ahead import AHEAD, look_ahead
-from quorum_pipeline.compaction.marks import clear_marked, take_marks
-from quorum_pipeline.compaction.sums import (
+from quorum_pipeline.compaction.internal_records import (
+    COMBINED_ARRAYS,
+    COMBINED_CHANGE,
+    COMBINED_NUMBERS_BYTES,
+    DIRECTORIES_ARRAY,
+    ELR_ARRAY,
+    LEADER_AT,
+    LEADERS_AT,
+    RECOVERY_AT,
     REMOVED_NAME,
-    SUM,
-    SUM_ARRAYS,
-    SUM_DIRECTORIES,
-    SUM_ELR,
-    SUM_NUMBERS_BYTES,
-    sum_arrays_end,
-    sum_element_bytes,
+    array_element_bytes,
+    combined_arrays_end,
 )
+from quorum_pipeline.compaction.prefetching import PREFETCH_RECORDS, prefetch_rows
 from quorum_pipeline.compaction.values import (
     ABSENT,
-    MOST_BYTES,
+    INT8_BYTES,
+    INT32_BYTES,
+    MAX_BYTES,
     array_count,
     array_end,
     check_tags,
@@ -44,7 +51,6 @@ from quorum_pipeline.compaction.values import (
     uvarint,
 )
 from quorum_pipeline.compiled import Bytes, Numbers, Table, compiled, inner
-from quorum_pipeline.plain_form import Unusual, int32, int64
 
 TOPIC = md.TopicRecord.RECORD_TYPE
 REMOVE_TOPIC = md.RemoveTopicRecord.RECORD_TYPE
@@ -54,14 +60,14 @@ CONFIG = md.ConfigRecord.RECORD_TYPE
 CLEAR_ELR = md.ClearElrRecord.RECORD_TYPE
 _RECOVERED = md.RECOVERED
 _LEADER_UNCHANGED, _RECOVERY_UNCHANGED = md.LEADER_UNCHANGED, md.RECOVERY_UNCHANGED
-_MOST_INT32 = (1 << 31) - 1
+_MAX_INT32 = (1 << 31) - 1
 
 
 @inner
 def _elements(data: Bytes, at: int, stop: int) -> int:
     """Position of an array; ABSENT if it is empty."""
-    if array_end(data, at, stop, 4) != stop:
-        raise Unusual
+    if array_end(data, at, stop, INT32_BYTES) != stop:
+        raise Unsupported
     return at if array_count(data, at) > 0 else ABSENT
 
 
@@ -76,23 +82,22 @@ def _place(data: Bytes, fields: Numbers) -> None:
         return
     for index in range(at + 1, at + 1 + count * UUID_BYTES):
         if data[index]:
-            raise Unusual  # too few or too many elements
+            raise Unsupported  # too few or too many elements
     fields[c.DIRECTORIES] = ABSENT
 
 
 @inner
-def _plain_fields(data: Bytes, at: int, end: int, version: int, fields: Numbers) -> int:
+def _fixed_fields(data: Bytes, at: int, end: int, version: int, fields: Numbers) -> int:
     for column in (c.REPLICAS, c.ISR, c.REMOVING, c.ADDING):
         fields[column] = at
-        at = required_array_end(data, at, end, 4)
-    if at + 12 > end:
-        raise Unusual
-    fields[c.LEADER] = int32(data, at)
-    fields[c.LEADER_EPOCH] = int32(data, at + 4)
-    fields[c.PARTITION_EPOCH] = int32(data, at + 8)
-    at += 12
+        at = required_array_end(data, at, end, INT32_BYTES)
+    if at + 3 * INT32_BYTES > end:
+        raise Unsupported
+    for column in (c.LEADER, c.LEADER_EPOCH, c.PARTITION_EPOCH):
+        fields[column] = int32(data, at)
+        at += INT32_BYTES
     fields[c.DIRECTORIES] = ABSENT
-    if version >= 1:
+    if version >= tags.PARTITION_DIRECTORIES_SINCE:
         fields[c.DIRECTORIES] = at
         at = required_array_end(data, at, end, UUID_BYTES)
     return at
@@ -108,49 +113,49 @@ def _tagged_fields(data: Bytes, at: int, end: int, version: int, fields: Numbers
     for done in range(count):
         tag_at = at
         last, at, stop = tag(data, at, end, last)
-        if last == 0:
-            if stop != at + 1:
-                raise Unusual
+        if last == tags.PARTITION_RECOVERY:
+            if stop != at + INT8_BYTES:
+                raise Unsupported
             fields[c.RECOVERY] = int8(data, at)
-        elif version < 2:
+        elif version < tags.PARTITION_ELR_SINCE:
             # not expressible in the newest version, where these values have another meaning
-            raise Unusual
-        elif last <= 2:
-            fields[c.ELR + last - 1] = _elements(data, at, stop)
+            raise Unsupported
+        elif last <= tags.PARTITION_LAST_KNOWN_ELR:
+            fields[c.ELR + last - tags.PARTITION_ELR] = _elements(data, at, stop)
         elif not fields[c.TAG_COUNT]:
             fields[c.TAGS], fields[c.TAGS_END], fields[c.TAG_COUNT] = tag_at, end, count - done
         at = stop
     if at != end:
-        raise Unusual
+        raise Unsupported
 
 
 @inner
 def _partition(data: Bytes, begin: int, end: int, topics: Table, partitions: Table) -> None:
     """Replay a PartitionRecord: all columns are set."""
     if begin + PARTITION_KEY_BYTES > end:
-        raise Unusual
+        raise Unsupported
     row = partition_row(partitions, data, begin, True)
     fields = partitions.rows[row]
-    if not fields[c.THERE]:
+    if not fields[c.EXISTS]:
         id_at = begin + PARTITION_KEY_BYTES - UUID_BYTES
         topic = row_of(topics, data, id_at, UUID_BYTES, False)
         if not topic or not topics.rows[topic, c.RECORD]:
-            raise Unusual
-        fields[c.THERE] = 1
+            raise Unsupported
+        fields[c.EXISTS] = 1
         fields[c.NEXT_PARTITION] = topics.rows[topic, c.FIRST_PARTITION]
         topics.rows[topic, c.FIRST_PARTITION] = row
-    fields[c.MARKS_UNTIL] = 0
+    fields[c.ELR_UPDATES_UNTIL] = 0
     version = data[begin - 1]
-    at = _plain_fields(data, begin + PARTITION_KEY_BYTES, end, version, fields)
+    at = _fixed_fields(data, begin + PARTITION_KEY_BYTES, end, version, fields)
     _tagged_fields(data, at, end, version, fields)
     _place(data, fields)
 
 
 @inner
 def _set_number(data: Bytes, at: int, stop: int, number: int, fields: Numbers) -> None:
-    if stop != at + (4 if number == 1 else 1):
-        raise Unusual
-    if number == 5:
+    if stop != at + (INT32_BYTES if number == tags.CHANGE_LEADER else INT8_BYTES):
+        raise Unsupported
+    if number == tags.CHANGE_RECOVERY:
         if int8(data, at) != _RECOVERY_UNCHANGED:
             fields[c.RECOVERY] = int8(data, at)
     elif int32(data, at) != _LEADER_UNCHANGED:
@@ -162,74 +167,79 @@ def _set_number(data: Bytes, at: int, stop: int, number: int, fields: Numbers) -
 def _change(data: Bytes, begin: int, end: int, partitions: Table) -> None:
     at = begin + PARTITION_KEY_BYTES
     if at > end:
-        raise Unusual
+        raise Unsupported
     row = partition_row(partitions, data, begin, False)
     fields = partitions.rows[row]
-    if not row or not fields[c.THERE]:
-        raise Unusual
+    if not row or not fields[c.EXISTS]:
+        raise Unsupported
     version = data[begin - 1]
     count, at = uvarint(data, at, end)
     last, moves = -1, False
     for _ in range(count):
         last, at, stop = tag(data, at, end, last)
-        if last == 1 or last == 5:
+        if last == tags.CHANGE_LEADER or last == tags.CHANGE_RECOVERY:
             _set_number(data, at, stop, last, fields)
-        elif last == 8:
-            if version < 1 or array_end(data, at, stop, UUID_BYTES) != stop:
-                raise Unusual
+        elif last == tags.CHANGE_DIRECTORIES:
+            is_known = version >= tags.CHANGE_DIRECTORIES_SINCE
+            if not is_known or array_end(data, at, stop, UUID_BYTES) != stop:
+                raise Unsupported
             if data[at]:
                 fields[c.DIRECTORIES], moves = at, True
-        elif last > 8 or (last > 5 and version < 2) or array_end(data, at, stop, 4) != stop:
-            raise Unusual
+        elif (
+            last > tags.CHANGE_DIRECTORIES
+            or array_end(data, at, stop, INT32_BYTES) != stop
+            or (last >= tags.CHANGE_ELR and version < tags.CHANGE_ELR_SINCE)
+        ):
+            raise Unsupported
         elif not data[at]:
             pass  # null: unchanged
-        elif last == 0:
+        elif last == tags.CHANGE_ISR:
             fields[c.ISR] = at
-        elif last == 2:
+        elif last == tags.CHANGE_REPLICAS:
             fields[c.REPLICAS], moves = at, True
-        elif last <= 4:
-            fields[c.REMOVING + last - 3] = at
+        elif last <= tags.CHANGE_ADDING:
+            fields[c.REMOVING + last - tags.CHANGE_REMOVING] = at
         else:
-            fields[c.ELR + last - 6] = _elements(data, at, stop)
+            fields[c.ELR + last - tags.CHANGE_ELR] = _elements(data, at, stop)
         at = stop
     fields[c.PARTITION_EPOCH] += 1
-    if at != end or max(fields[c.PARTITION_EPOCH], fields[c.LEADER_EPOCH]) > _MOST_INT32:
-        raise Unusual
+    if at != end or max(fields[c.PARTITION_EPOCH], fields[c.LEADER_EPOCH]) > _MAX_INT32:
+        raise Unsupported
     if moves:
         _place(data, fields)
 
 
 @inner
-def _sum(data: Bytes, begin: int, end: int, clears: int, partitions: Table) -> None:
-    """Apply combined changes (`sums.py`). `clears`: number of earlier ClearElr records."""
+def _combined_change(data: Bytes, begin: int, end: int, clears: int, partitions: Table) -> None:
+    """Apply combined changes (`internal_records.py`). `clears`: number of earlier ClearElr records."""
     row = partition_row(partitions, data, begin, False)
     fields = partitions.rows[row]
-    if not row or not fields[c.THERE]:
-        raise Unusual
+    if not row or not fields[c.EXISTS]:
+        raise Unsupported
     at = begin + PARTITION_KEY_BYTES
-    leaders = int32(data, at + 4)
+    leaders = int32(data, at + LEADERS_AT)
     fields[c.PARTITION_EPOCH] += int32(data, at)
     if leaders:
-        fields[c.LEADER] = int32(data, at + 8)
+        fields[c.LEADER] = int32(data, at + LEADER_AT)
         fields[c.LEADER_EPOCH] += leaders
-    if int8(data, at + 12) != _RECOVERY_UNCHANGED:
-        fields[c.RECOVERY] = int8(data, at + 12)
-    if max(fields[c.PARTITION_EPOCH], fields[c.LEADER_EPOCH]) > _MOST_INT32:
-        raise Unusual
-    at += SUM_NUMBERS_BYTES
+    if int8(data, at + RECOVERY_AT) != _RECOVERY_UNCHANGED:
+        fields[c.RECOVERY] = int8(data, at + RECOVERY_AT)
+    if max(fields[c.PARTITION_EPOCH], fields[c.LEADER_EPOCH]) > _MAX_INT32:
+        raise Unsupported
+    at += COMBINED_NUMBERS_BYTES
     if data[begin - 1]:
-        take_marks(data, sum_arrays_end(data, at, end), data[begin - 1], clears, fields)
+        set_elr_updates(data, combined_arrays_end(data, at, end), data[begin - 1], clears, fields)
     moves = False
-    for index in range(SUM_ARRAYS):
-        stop = array_end(data, at, end, sum_element_bytes(index))
+    for index in range(COMBINED_ARRAYS):
+        stop = array_end(data, at, end, array_element_bytes(index))
         if data[at]:
             if index == 0:
                 fields[c.ISR] = at
-            elif index >= SUM_ELR:
+            elif index >= ELR_ARRAY:
                 fields[c.REPLICAS + index - 1] = _elements(data, at, stop)
             else:
                 fields[c.REPLICAS + index - 1] = at
-            moves = moves or index == SUM_DIRECTORIES
+            moves = moves or index == DIRECTORIES_ARRAY
         at = stop
     if moves:
         _place(data, fields)
@@ -239,12 +249,12 @@ def _sum(data: Bytes, begin: int, end: int, clears: int, partitions: Table) -> N
 def _topic(data: Bytes, begin: int, end: int, index: int, topics: Table, names: Table) -> None:
     id_at = text_end(data, begin, end, False)
     if id_at + UUID_BYTES > end:
-        raise Unusual
+        raise Unsupported
     check_tags(data, id_at + UUID_BYTES, end)
     topic = row_of(topics, data, id_at, UUID_BYTES, True)
     name = row_of(names, data, begin, id_at - begin, True)
     if topics.rows[topic, c.RECORD] or names.rows[name, c.TOPIC]:
-        raise Unusual  # a duplicate, or one name of two topics
+        raise Unsupported  # a duplicate, or one name of two topics
     names.rows[name, c.TOPIC] = topic
     topics.rows[topic, c.RECORD] = index + 1
     topics.rows[topic, c.NAME] = name
@@ -272,7 +282,7 @@ def _remove(
 ) -> None:
     """Remove a topic with its partitions and its configs."""
     if begin + UUID_BYTES > end:
-        raise Unusual
+        raise Unsupported
     no_tags(data, begin + UUID_BYTES, end)
     topic = row_of(topics, data, begin, UUID_BYTES, False)
     if not topic or not topics.rows[topic, c.RECORD]:
@@ -280,7 +290,7 @@ def _remove(
     topics.rows[topic, c.RECORD] = NONE
     partition = topics.rows[topic, c.FIRST_PARTITION]
     while partition:
-        partitions.rows[partition, c.THERE] = 0
+        partitions.rows[partition, c.EXISTS] = 0
         partition = partitions.rows[partition, c.NEXT_PARTITION]
     name = topics.rows[topic, c.NAME]
     names.rows[name, c.TOPIC] = NONE
@@ -291,7 +301,7 @@ def _remove(
 @inner
 def _config(data: Bytes, begin: int, end: int, index: int, names: Table, configs: Table) -> None:
     if begin >= end:
-        raise Unusual
+        raise Unsupported
     name_at = text_end(data, begin + 1, end, False)
     value_at = text_end(data, name_at, end, False)
     no_tags(data, text_end(data, value_at, end, True), end)
@@ -307,8 +317,8 @@ def _config(data: Bytes, begin: int, end: int, index: int, names: Table, configs
 @inner
 def _clear_partition(data: Bytes, clears: int, fields: Numbers) -> bool:
     """Clear the eligible leader replicas of a partition; return whether it had any."""
-    if clears < fields[c.MARKS_UNTIL]:
-        return clear_marked(data, clears, fields)
+    if clears < fields[c.ELR_UPDATES_UNTIL]:
+        return clear_earlier_elr(data, clears, fields)
     if fields[c.ELR] < 0 and fields[c.LAST_KNOWN_ELR] < 0:
         return False
     fields[c.ELR] = fields[c.LAST_KNOWN_ELR] = ABSENT
@@ -322,8 +332,8 @@ def _clear_topic(data: Bytes, clears: int, topics: Table, partitions: Table, top
         fields = partitions.rows[row]
         if _clear_partition(data, clears, fields):
             fields[c.PARTITION_EPOCH] += 1
-            if fields[c.PARTITION_EPOCH] > _MOST_INT32:
-                raise Unusual
+            if fields[c.PARTITION_EPOCH] > _MAX_INT32:
+                raise Unsupported
         row = fields[c.NEXT_PARTITION]
 
 
@@ -363,20 +373,20 @@ def merge(
     partitions: Table,
     configs: Table,
 ) -> int:
-    """Apply all records of these types in order and skip others. Raises Unusual. The return value has no meaning (see
-    `looking_ahead.py`).
+    """Apply all records of these types in order and skip others. Raises Unsupported. The return value has no meaning (see
+    `prefetching.py`).
     """
     seen, clears = int64(0), int64(0)
     for index in range(len(begins)):
-        if index % AHEAD == 0:
-            seen += look_ahead(data, begins, ends, kinds, index, partitions)
+        if index % PREFETCH_RECORDS == 0:
+            seen += prefetch_rows(data, begins, ends, kinds, index, partitions)
         kind, begin, end = kinds[index], begins[index] + HEAD_BYTES, ends[index]
-        if end - begin > MOST_BYTES and kind != CONFIG and kind != SUM:
-            raise Unusual
+        if end - begin > MAX_BYTES and kind != CONFIG and kind != COMBINED_CHANGE:
+            raise Unsupported
         if kind == PARTITION_CHANGE:
             _change(data, begin, end, partitions)
-        elif kind == SUM:
-            _sum(data, begin, end, clears, partitions)
+        elif kind == COMBINED_CHANGE:
+            _combined_change(data, begin, end, clears, partitions)
         elif kind == PARTITION:
             _partition(data, begin, end, topics, partitions)
         elif kind == CONFIG:

@@ -1,6 +1,6 @@
 """The remaining records of a run with their offsets: combined, partitioned by key, and merged to a state. PURE.
 
-All operations work on bytes without an object per record. Each one succeeds or raises Unusual; then the same is done
+All operations work on bytes without an object per record. Each one succeeds or raises Unsupported; then the same is done
 record by record, which identifies the problem.
 """
 
@@ -14,30 +14,32 @@ import numpy as np
 import pyarrow as pa
 
 from quorum_node.records import metadata as md
+from quorum_pipeline.canonical_encoding import Unsupported
 from quorum_pipeline.compaction import columns as c
-from quorum_pipeline.compaction import squeezing as s
-from quorum_pipeline.compaction.compaction import MERGED_KINDS, RecordRun, tables_for
-from quorum_pipeline.compaction.cutting import (
-    EVERYWHERE,
+from quorum_pipeline.compaction import log_compaction as s
+from quorum_pipeline.compaction.broker_compaction import compact_broker_records
+from quorum_pipeline.compaction.bucketing import (
+    ALL_BUCKETS,
     bucket_numbers,
+    compacted_size,
     gather,
-    size_left,
-    write_left,
+    write_compacted,
 )
+from quorum_pipeline.compaction.elr_updates import ELR_UPDATE_COLUMNS
 from quorum_pipeline.compaction.frames import HEAD_BYTES
-from quorum_pipeline.compaction.marks import MARK_COLUMNS
+from quorum_pipeline.compaction.internal_records import COMBINED_CHANGE, LEFT_OUT_NAME, REMOVED_NAME
+from quorum_pipeline.compaction.log_compaction import compact
 from quorum_pipeline.compaction.merging import CLEAR_ELR, merge
-from quorum_pipeline.compaction.squeezing import squeeze
-from quorum_pipeline.compaction.sums import LEFT_OUT_NAME, REMOVED_NAME, SUM
-from quorum_pipeline.compaction.thinning import thin_out
-from quorum_pipeline.compaction.usual import left_out_name, left_out_value, usual
+from quorum_pipeline.compaction.normalization import left_out_name, left_out_value, normalized
+from quorum_pipeline.compaction.record_run import MERGED_KINDS, RecordRun, tables_for
 from quorum_pipeline.compaction.writing import size_of, write
 from quorum_pipeline.compiled import Numbers, Table
-from quorum_pipeline.plain_form import Unusual
 
 _CHANGE, _CONFIG = md.PartitionChangeRecord.RECORD_TYPE, md.ConfigRecord.RECORD_TYPE
 _TOPIC = md.TopicRecord.RECORD_TYPE
-_KNOWN_KINDS = np.append(MERGED_KINDS, (SUM, REMOVED_NAME, LEFT_OUT_NAME)).astype(np.uint8)
+_KNOWN_KINDS = np.append(MERGED_KINDS, (COMBINED_CHANGE, REMOVED_NAME, LEFT_OUT_NAME)).astype(
+    np.uint8
+)
 _CODEC = "zstd"
 
 
@@ -121,7 +123,7 @@ NO_RECORDS = offset_run(
 
 
 def left_out_run(names: Iterable[str]) -> OffsetRun:
-    """Create a run that tells what an image can't contain."""
+    """Create a run of the names of what an image can't contain."""
     values = [left_out_value(each) for each in sorted(names)]
     return offset_run(
         np.frombuffer(bytearray().join(values), np.uint8),
@@ -147,70 +149,82 @@ def joined(parts: Sequence[OffsetRun]) -> OffsetRun:
     return OffsetRun(run, np.concatenate([each.offsets for each in parts]))
 
 
-def squeezed(parts: Sequence[OffsetRun]) -> OffsetRun:
-    """Remove superseded records without the earlier state. The records contain no transaction boundaries. Records in an
-    unusual form are brought into the usual one first, which takes as long as reading them one by one. Raises Unusual.
+def compacted(parts: Sequence[OffsetRun]) -> OffsetRun:
+    """Remove superseded records without the earlier state. The records contain no transaction boundaries. Records in
+    another encoding are normalized first, which takes as long as reading them one by one. Raises Unsupported.
     """
     whole = joined(parts)
     try:
-        return _squeezed(whole)
-    except Unusual:
-        run, origins = usual(whole.run)
-        return _squeezed(OffsetRun(run, whole.offsets[np.array(origins, np.int64)]))
+        return _compacted(whole)
+    except Unsupported:
+        run, origins = normalized(whole.run)
+        return _compacted(OffsetRun(run, whole.offsets[np.array(origins, np.int64)]))
 
 
-def _squeezed(whole: OffsetRun) -> OffsetRun:
+def _compacted(whole: OffsetRun) -> OffsetRun:
     run = whole.run
     counts = np.bincount(run.kinds, minlength=0x100)
-    changes = int(counts[_CHANGE] + counts[SUM])
-    sums = c.table(changes, s.SUM_COLUMNS)
+    changes = int(counts[_CHANGE] + counts[COMBINED_CHANGE])
+    combined_changes = c.table(changes, s.COMBINED_CHANGE_COLUMNS)
     kept = np.empty(len(run), np.uint8)
     topics, partitions = c.table(changes, c.TOPIC_COLUMNS), c.table(changes, c.PARTITION_COLUMNS)
     configs = c.table(int(counts[_CONFIG]), c.CONFIG_COLUMNS)
-    marks = c.table(_most_marks(run, counts, changes), MARK_COLUMNS)
-    squeeze(
-        run.data, run.begins, run.ends, run.kinds, topics, partitions, configs, sums, marks, kept
+    elr_updates = c.table(_max_elr_updates(run, counts, changes), ELR_UPDATE_COLUMNS)
+    compact(
+        run.data,
+        run.begins,
+        run.ends,
+        run.kinds,
+        topics,
+        partitions,
+        configs,
+        combined_changes,
+        elr_updates,
+        kept,
     )
-    _thin(run, kept)
-    count = int(np.count_nonzero(kept != s.LEFT_OUT))
-    data = np.empty(size_left(run.data, run.begins, run.ends, kept, sums, marks), np.uint8)
+    _compact_broker_records(run, kept)
+    count = int(np.count_nonzero(kept != s.REMOVED))
+    data = np.empty(
+        compacted_size(run.data, run.begins, run.ends, kept, combined_changes, elr_updates),
+        np.uint8,
+    )
     begins, ends, indexes = (np.empty(count, np.int64) for _ in range(3))
     kinds = np.empty(count, np.uint8)
-    write_left(
-        run.data, run.begins, run.ends, run.kinds, kept, sums, marks, data, begins, ends, kinds, indexes,
+    write_compacted(
+        run.data, run.begins, run.ends, run.kinds, kept, combined_changes, elr_updates, data, begins, ends, kinds, indexes,
     )  # fmt: skip
     return OffsetRun(RecordRun(data, begins, ends, kinds), whole.offsets[indexes])
 
 
-def mark_counts(run: RecordRun) -> Numbers:
-    """Return the number of marks of each record with combined changes."""
-    sums = run.begins[run.kinds == SUM]
-    counts: Numbers = run.data[sums + HEAD_BYTES - 1].astype(np.int64)
+def elr_update_counts(run: RecordRun) -> Numbers:
+    """Return the number of ELR updates of each record with combined changes."""
+    combined_changes = run.begins[run.kinds == COMBINED_CHANGE]
+    counts: Numbers = run.data[combined_changes + HEAD_BYTES - 1].astype(np.int64)
     return counts
 
 
-def _most_marks(run: RecordRun, counts: Any, changes: int) -> int:
-    """Return the maximum number of marks: two more for each record than there are. None can be needed without ClearElr."""
-    return 2 * changes + int(mark_counts(run).sum()) if counts[CLEAR_ELR] else 0
+def _max_elr_updates(run: RecordRun, counts: Any, changes: int) -> int:
+    """Return the maximum number of ELR updates: two more for each record than there are. None can be needed without ClearElr."""
+    return 2 * changes + int(elr_update_counts(run).sum()) if counts[CLEAR_ELR] else 0
 
 
-def _thin(run: RecordRun, kept: Any) -> None:
-    left = kept != s.LEFT_OUT
+def _compact_broker_records(run: RecordRun, kept: Any) -> None:
+    left = kept != s.REMOVED
     indexes = np.flatnonzero(left & ~np.isin(run.kinds, _KNOWN_KINDS))
     if len(indexes):
         some = run.some(indexes)
         stays = np.ones(len(some), np.uint8)
-        thin_out(some.data, some.begins, some.ends, some.kinds, stays)
-        kept[indexes[stays == 0]] = s.LEFT_OUT
+        compact_broker_records(some.data, some.begins, some.ends, some.kinds, stays)
+        kept[indexes[stays == 0]] = s.REMOVED
 
 
-def cut(whole: OffsetRun, count: int) -> tuple[list[OffsetRun], list[OffsetRun]]:
-    """Split a run into `count` runs about topics and `count` runs of all other records. Raises Unusual."""
+def by_bucket(whole: OffsetRun, count: int) -> tuple[list[OffsetRun], list[OffsetRun]]:
+    """Split a run into `count` runs about topics and `count` runs of all other records. Raises Unsupported."""
     run = whole.run
     numbers = np.empty(len(run), np.int64)
     bucket_numbers(run.data, run.begins, run.ends, run.kinds, count, numbers)
     order = np.argsort(numbers, kind="stable")
-    borders = np.searchsorted(numbers[order], np.arange(EVERYWHERE + 1, 2 * count))
+    borders = np.searchsorted(numbers[order], np.arange(ALL_BUCKETS + 1, 2 * count))
     everywhere, *found = np.split(order, borders)
     if len(everywhere):
         found[:count] = [np.sort(np.concatenate([everywhere, each])) for each in found[:count]]
@@ -235,7 +249,7 @@ class MergedTopics:
 
 
 def merged_topics(parts: Sequence[OffsetRun]) -> MergedTopics:
-    """Merge the state of one bucket, starting from an empty state. Raises Unusual."""
+    """Merge the state of one bucket, starting from an empty state. Raises Unsupported."""
     whole = joined(parts)
     run = whole.run
     topics, names, partitions, configs = tables_for(run)
@@ -252,7 +266,7 @@ def merged_topics(parts: Sequence[OffsetRun]) -> MergedTopics:
 
 
 def merged_configs(parts: Sequence[OffsetRun], removed: Sequence[OffsetRun]) -> OffsetRun:
-    """Merge configs, without those of removed topic names. Raises Unusual."""
+    """Merge configs, without those of removed topic names. Raises Unsupported."""
     configs = joined([each.of_kind(_CONFIG) for each in parts])
     whole = joined([configs, *removed])
     if len(whole) > len(configs):

@@ -11,22 +11,22 @@ import numpy as np
 
 from quorum_node.records import metadata as md
 from quorum_node.records.identity import uuid_text
+from quorum_pipeline.compaction.bucketing import NO_TOPIC_ID, topic_id_positions
 from quorum_pipeline.compaction.columns import PARTITION_KEY_BYTES, UUID_BYTES
-from quorum_pipeline.compaction.cutting import NOWHERE, topic_places
 from quorum_pipeline.compaction.frames import HEAD_BYTES
+from quorum_pipeline.compaction.internal_records import COMBINED_CHANGE
 from quorum_pipeline.compaction.offset_runs import OffsetRun
-from quorum_pipeline.compaction.sums import SUM
 from quorum_pipeline.deltas import shards as s
 
 _PARTITION, _CHANGE = md.PartitionRecord.RECORD_TYPE, md.PartitionChangeRecord.RECORD_TYPE
-_OF_PARTITIONS = np.array((_PARTITION, _CHANGE, SUM), np.uint8)
+_OF_PARTITIONS = np.array((_PARTITION, _CHANGE, COMBINED_CHANGE), np.uint8)
 _ID_AT = HEAD_BYTES + PARTITION_KEY_BYTES - UUID_BYTES
 
 
 def large_topics(whole: OffsetRun, known: Mapping[int, int]) -> dict[int, int]:
     """Return the highest range of partitions of each large topic, by topic id; `known`: of earlier records.
 
-    The records passed `offset_runs.cut`.
+    The records passed `offset_runs.by_bucket`.
     """
     found = dict(known)
     begins = whole.run.begins[np.isin(whole.run.kinds, _OF_PARTITIONS)]
@@ -44,12 +44,12 @@ def by_shard(whole: OffsetRun, shards: Mapping[int, int]) -> list[OffsetRun]:
     """Split a bucket of topics by shard, the home first. `shards`: number of shards of its large topics, by topic id."""
     run = whole.run
     places = np.empty(len(run), np.int64)
-    topic_places(run.data, run.begins, run.ends, run.kinds, places)
+    topic_id_positions(run.data, run.begins, run.ends, run.kinds, places)
     of_partition = np.isin(run.kinds, _OF_PARTITIONS)
     # The number of shards that need the record, or the one shard of a partition.
-    counts = np.where(places == NOWHERE, max(shards.values()), 1)
-    ids = _ids(run.data, places[places != NOWHERE])
-    counts[places != NOWHERE] = _counts(ids, shards)
+    counts = np.where(places == NO_TOPIC_ID, max(shards.values()), 1)
+    ids = _ids(run.data, places[places != NO_TOPIC_ID])
+    counts[places != NO_TOPIC_ID] = _counts(ids, shards)
     shard = _ranges(run.data, run.begins[of_partition]) % counts[of_partition]
     parts = []
     for number in range(max(shards.values())):

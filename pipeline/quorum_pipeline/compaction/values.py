@@ -1,18 +1,19 @@
 """Reads values from the bytes of a record. PURE, compiled.
 
-Every function takes `(data, position, end)` and reads nothing from `end` on. Anything but the usual form of metadata
-records raises Unusual; then the node's decoders interpret the record or report its error. Source: KIP-482 (compact
+Every function takes `(data, position, end)` and reads nothing from `end` on. Anything but the canonical encoding of metadata
+records raises Unsupported; then the node's decoders interpret the record or report its error. Source: KIP-482 (compact
 forms, tagged fields); KIP-631, "Record format".
 """
 
 import numpy as np
 
+from quorum_pipeline.canonical_encoding import Unsupported, canonical_uvarint, int64, uint64
 from quorum_pipeline.compiled import Bytes, inner
-from quorum_pipeline.plain_form import Unusual, int64, plain_uvarint, uint64
 
-MOST_BYTES = 1 << 14
+MAX_BYTES = 1 << 14
 """Maximum number of bytes of a record with more than one value. The arrays of several such records still make a decodable partition, which has a
 limit of elements."""
+INT8_BYTES, INT32_BYTES, INT64_BYTES = 1, 4, 8
 ABSENT = -1
 """Replaces a position: null or missing."""
 _HIGH_BITS = -0x7F7F7F7F7F7F7F80
@@ -23,9 +24,9 @@ _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 @inner
 def uvarint(data: Bytes, at: int, end: int) -> tuple[int, int]:
     """Read a number in the shortest form; return it and its end."""
-    value, at = plain_uvarint(data, at, end)
+    value, at = canonical_uvarint(data, at, end)
     if value < 0:
-        raise Unusual
+        raise Unsupported
     return value, at
 
 
@@ -72,7 +73,7 @@ def array_end(data: Bytes, at: int, end: int, element_bytes: int) -> int:
     if count:
         at += (count - 1) * element_bytes
         if at > end:
-            raise Unusual
+            raise Unsupported
     return at
 
 
@@ -86,12 +87,12 @@ def array_count(data: Bytes, at: int) -> int:
 def required_array_end(data: Bytes, at: int, end: int, element_bytes: int) -> int:
     """Return the end of an array that must not be null."""
     if at >= end or data[at] == 0:
-        raise Unusual
+        raise Unsupported
     return array_end(data, at, end, element_bytes)
 
 
 @inner
-def _letter_end(data: Bytes, at: int, stop: int) -> int:
+def _character_end(data: Bytes, at: int, stop: int) -> int:
     """Return the end of a multi-byte character, by the rules of UTF-8: shortest form, no surrogates, nothing above 10FFFF."""
     byte = int64(data[at])
     least, most = 0x80, 0xBF
@@ -110,12 +111,12 @@ def _letter_end(data: Bytes, at: int, stop: int) -> int:
         elif byte == 0xF4:
             most = 0x8F
     else:
-        raise Unusual
+        raise Unsupported
     if at + more >= stop or not least <= data[at + 1] <= most:
-        raise Unusual
+        raise Unsupported
     for index in range(at + 2, at + more + 1):
         if data[index] & 0xC0 != 0x80:
-            raise Unusual
+            raise Unsupported
     return at + more + 1
 
 
@@ -125,16 +126,16 @@ def text_end(data: Bytes, at: int, end: int, nullable: bool) -> int:
     size, at = uvarint(data, at, end)
     if size == 0:
         if not nullable:
-            raise Unusual
+            raise Unsupported
         return at
     stop = at + size - 1
     if stop > end:
-        raise Unusual
+        raise Unsupported
     while at + 8 <= stop and not word(data, at) & _HIGH_BITS:
         at += 8
     while at < stop:
         byte = data[uint64(at)]
-        at = at + 1 if byte < 0x80 else _letter_end(data, at, stop)
+        at = at + 1 if byte < 0x80 else _character_end(data, at, stop)
     return stop
 
 
@@ -142,7 +143,7 @@ def text_end(data: Bytes, at: int, end: int, nullable: bool) -> int:
 def no_tags(data: Bytes, at: int, end: int) -> None:
     """Check that the record ends here, without tagged fields."""
     if at != end - 1 or data[at] != 0:
-        raise Unusual
+        raise Unsupported
 
 
 @inner
@@ -151,7 +152,7 @@ def tag(data: Bytes, at: int, end: int, last: int) -> tuple[int, int, int]:
     number, at = uvarint(data, at, end)
     size, at = uvarint(data, at, end)
     if number <= last or at + size > end:
-        raise Unusual
+        raise Unsupported
     return number, at, at + size
 
 
@@ -163,7 +164,7 @@ def check_tags(data: Bytes, at: int, end: int) -> None:
     for _ in range(count):
         last, _, at = tag(data, at, end, last)
     if at != end:
-        raise Unusual
+        raise Unsupported
 
 
 @inner

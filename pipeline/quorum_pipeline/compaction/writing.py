@@ -7,10 +7,17 @@ KIP-631, "PartitionRecord".
 from quorum_node.records import metadata as md
 from quorum_node.records.metadata import FRAME_VERSION
 from quorum_pipeline.compaction import columns as c
+from quorum_pipeline.compaction import tags
 from quorum_pipeline.compaction.columns import PARTITION_KEY_BYTES, UUID_BYTES
 from quorum_pipeline.compaction.frames import HEAD_BYTES
-from quorum_pipeline.compaction.sums import copied
-from quorum_pipeline.compaction.values import array_end, put_int32, put_uvarint
+from quorum_pipeline.compaction.internal_records import copied
+from quorum_pipeline.compaction.values import (
+    INT8_BYTES,
+    INT32_BYTES,
+    array_end,
+    put_int32,
+    put_uvarint,
+)
 from quorum_pipeline.compiled import Bytes, Numbers, Table, compiled, inner
 
 _PARTITION = md.PartitionRecord.RECORD_TYPE
@@ -26,10 +33,10 @@ def _array_bytes(data: Bytes, at: int, element_bytes: int) -> int:
 
 
 @inner
-def _most_bytes(data: Bytes, fields: Numbers) -> int:
+def _max_bytes(data: Bytes, fields: Numbers) -> int:
     size = HEAD_BYTES + PARTITION_KEY_BYTES + _OTHER_BYTES
     for column in (c.REPLICAS, c.ISR, c.REMOVING, c.ADDING, c.ELR, c.LAST_KNOWN_ELR):
-        size += _array_bytes(data, fields[column], 4)
+        size += _array_bytes(data, fields[column], INT32_BYTES)
     size += _array_bytes(data, fields[c.DIRECTORIES], UUID_BYTES)
     return size + (fields[c.TAGS_END] - fields[c.TAGS] if fields[c.TAG_COUNT] else 0)
 
@@ -41,15 +48,15 @@ def _write_tags(data: Bytes, fields: Numbers, to: Bytes, at: int) -> int:
         electable += fields[column] >= 0
     at = put_uvarint(to, at, (recovery != 0) + electable + fields[c.TAG_COUNT])
     if recovery != 0:
-        at = put_uvarint(to, at, 0)
-        at = put_uvarint(to, at, 1)
+        at = put_uvarint(to, at, tags.PARTITION_RECOVERY)
+        at = put_uvarint(to, at, INT8_BYTES)
         to[at] = recovery & 0xFF
         at += 1
     for column in (c.ELR, c.LAST_KNOWN_ELR):
         array = fields[column]
         if array >= 0:
-            size = _array_bytes(data, array, 4)
-            at = put_uvarint(to, at, column - c.ELR + 1)
+            size = _array_bytes(data, array, INT32_BYTES)
+            at = put_uvarint(to, at, tags.PARTITION_ELR + column - c.ELR)
             at = put_uvarint(to, at, size)
             at = copied(data, array, array + size, to, at)
     if fields[c.TAG_COUNT]:
@@ -63,7 +70,7 @@ def _write_partition(data: Bytes, fields: Numbers, to: Bytes, at: int) -> int:
     at = copied(data, fields[c.KEY_AT], fields[c.KEY_AT] + PARTITION_KEY_BYTES, to, at + HEAD_BYTES)
     for column in (c.REPLICAS, c.ISR, c.REMOVING, c.ADDING):
         array = fields[column]
-        at = copied(data, array, array + _array_bytes(data, array, 4), to, at)
+        at = copied(data, array, array + _array_bytes(data, array, INT32_BYTES), to, at)
     for column in (c.LEADER, c.LEADER_EPOCH, c.PARTITION_EPOCH):
         at = put_int32(to, at, fields[column])
     directories = fields[c.DIRECTORIES]
@@ -88,9 +95,9 @@ def size_of(
                 count += 1
                 size += ends[record - 1] - begins[record - 1]
     for row in range(1, partitions.rows[0, 0] + 1):
-        if partitions.rows[row, c.THERE]:
+        if partitions.rows[row, c.EXISTS]:
             count += 1
-            size += _most_bytes(data, partitions.rows[row])
+            size += _max_bytes(data, partitions.rows[row])
     return count, size
 
 
@@ -117,7 +124,7 @@ def write(
                 to_ends[count] = at
                 count += 1
     for row in range(1, partitions.rows[0, 0] + 1):
-        if partitions.rows[row, c.THERE]:
+        if partitions.rows[row, c.EXISTS]:
             to_begins[count] = at
             at = _write_partition(data, partitions.rows[row], to, at)
             to_ends[count] = at

@@ -120,7 +120,9 @@ def _topics(delta: Delta, number: int, count: int) -> Delta:
             for key, offset in delta.needs_partitions.items()
             if key[0] % count == number
         },
-        asked={key: asked for key, asked in delta.asked.items() if key[0] % count == number},
+        required={
+            key: required for key, required in delta.required.items() if key[0] % count == number
+        },
         wrong=delta.wrong if number == 0 else None,
     )
 
@@ -131,7 +133,7 @@ def _partitions_of(delta: Delta) -> Iterator[tuple[int, int]]:
         for partition_id in ops:
             yield number, partition_id
     yield from delta.needs_partitions
-    yield from delta.asked
+    yield from delta.required
 
 
 def _shard_of(number: int, shards: Mapping[int, int], chain: Chain) -> Chain:
@@ -159,7 +161,7 @@ def _shard(delta: Delta, shard: int, shards: Mapping[int, int]) -> Delta:
         all_cleared=delta.all_cleared,
         needs_topics={number: at for number, at in delta.needs_topics.items() if here(number)},
         needs_partitions={key: at for key, at in delta.needs_partitions.items() if mine(*key)},
-        asked={key: asked for key, asked in delta.asked.items() if mine(*key)},
+        required={key: required for key, required in delta.required.items() if mine(*key)},
         wrong=None if shard else delta.wrong,
     )
 

@@ -78,7 +78,7 @@ class Delta:
     needs_topics: dict[int, int] = field(default_factory=dict)
     """Topics that must exist before the delta, with the offset of the first record that requires it."""
     needs_partitions: dict[tuple[int, int], int] = field(default_factory=dict)
-    asked: dict[tuple[int, int], Change] = field(default_factory=dict)
+    required: dict[tuple[int, int], Change] = field(default_factory=dict)
     """Requirements of changes on earlier partitions that were removed or written again since."""
     wrong: Contradiction | None = None
     """The first contradiction that is certain for any earlier state."""
@@ -189,7 +189,9 @@ class Delta:
             for partition_id, op in ops.items():
                 if isinstance(op, Change):
                     ops[partition_id] = change_reported_at(op, offset)
-        self.asked = {key: change_reported_at(each, offset) for key, each in self.asked.items()}
+        self.required = {
+            key: change_reported_at(each, offset) for key, each in self.required.items()
+        }
         return self
 
     def finish(self) -> None:
@@ -214,8 +216,8 @@ class Delta:
                 self.fail(offset, _no_partition(number, partition_id))
             else:
                 self.needs_partitions.setdefault(key, offset)
-        for (number, partition_id), asked in other.asked.items():
-            self._ask(number, partition_id, asked)
+        for (number, partition_id), required in other.required.items():
+            self._require(number, partition_id, required)
 
     def _replace_topic(self, number: int, topic: TopicDelta) -> None:
         before = self.topics.get(number)
@@ -274,23 +276,23 @@ class Delta:
         self._keep_requirements(number, partition_id, ops.get(partition_id))
         ops[partition_id] = partition
 
-    def _ask(self, number: int, partition_id: int, asked: Change) -> None:
+    def _require(self, number: int, partition_id: int, required: Change) -> None:
         """Keep the requirements on a partition that is removed or written again afterwards."""
         before = self.partitions.get(number, {}).get(partition_id)
         if isinstance(before, Partition):
-            self.fail(applied(asked, before)[1], _WRONG_COUNT)
+            self.fail(applied(required, before)[1], _WRONG_COUNT)
         elif before is not None:
-            self.partitions[number][partition_id], wrong = composed(before, asked)
+            self.partitions[number][partition_id], wrong = composed(before, required)
             self.fail(wrong, _WRONG_COUNT)
         elif number not in self.topics:
-            self.asked[number, partition_id] = asked
+            self.required[number, partition_id] = required
 
     def _keep_requirements(
         self, number: int, partition_id: int, op: Partition | Change | None
     ) -> None:
-        asked = op.asked() if isinstance(op, Change) else None
-        if asked is not None:
-            self.asked[number, partition_id] = asked
+        required = op.required() if isinstance(op, Change) else None
+        if required is not None:
+            self.required[number, partition_id] = required
 
     def _drop_partitions(self, number: int) -> None:
         for partition_id, op in self.partitions.pop(number, {}).items():

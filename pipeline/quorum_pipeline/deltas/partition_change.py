@@ -47,7 +47,7 @@ class Change:
     replica_count: Lengths | None = None
     directory_count: Lengths | None = None
 
-    def asked(self) -> "Change | None":
+    def required(self) -> "Change | None":
         """Return only its requirements on the earlier partition, which have to hold even if the change itself is superseded."""
         if self.replica_count is None and self.directory_count is None:
             return None
@@ -174,10 +174,10 @@ def _cleared(first: Change, then: Change) -> tuple[int, int]:
     """Return 1 if clearing after `first` is a change (else 0), and the kinds whose presence in the earlier partition makes it one."""
     if not then.cleared_if:
         return 0, first.cleared_if
-    asked = then.cleared_if
-    if (asked & ELR and first.elr) or (asked & LAST_KNOWN_ELR and first.last_known):
+    conditions = then.cleared_if
+    if (conditions & ELR and first.elr) or (conditions & LAST_KNOWN_ELR and first.last_known):
         return 1, first.cleared_if
-    return 0, first.cleared_if | (asked & ~first.sets)
+    return 0, first.cleared_if | (conditions & ~first.sets)
 
 
 def _placed(change: Change, partition: Partition, count: int) -> tuple[UUID, ...]:

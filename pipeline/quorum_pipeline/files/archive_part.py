@@ -19,8 +19,8 @@ from quorum_pipeline.files.sealed_file import seal
 from quorum_pipeline.files.written_parts import Part
 from quorum_pipeline.rows.arrow import record_batch
 from quorum_pipeline.rows.gathering import ROWS_AT_ONCE, AnyRows
-from quorum_pipeline.rows.plain_arrow import type_schema
-from quorum_pipeline.rows.plain_rows import PlainRows
+from quorum_pipeline.rows.vectorized_arrow import type_schema
+from quorum_pipeline.rows.vectorized_rows import VectorizedRows
 
 _CODEC = "snappy"
 """Fast compression; merged files are compressed more strongly (`spark/session.py`)."""
@@ -99,7 +99,7 @@ def write_part(
 
 
 def _batches(rows: AnyRows, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    if isinstance(rows, PlainRows) and len(rows) >= WORTH_FILES_ROWS:
+    if isinstance(rows, VectorizedRows) and len(rows) >= WORTH_FILES_ROWS:
         for some in rows.by_group():
             yield record_batch(some, type_schema(some, schema) or schema)
     else:

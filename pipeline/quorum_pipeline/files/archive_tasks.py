@@ -52,10 +52,10 @@ class DeltaTask:
 
     @property
     def file(self) -> str:
-        """Name of the file in its archive: other files, or records, say the same."""
+        """Name of the file in its archive: other files, or records, have the same content."""
         return "/".join(self.path.parts[-_DEPTH:])
 
-    def squeezed(self) -> tuple[Any, Summary]:
+    def compacted(self) -> tuple[Any, Summary]:
         """Read the delta. Raises PipelineError, OSError."""
         from quorum_pipeline.files.delta_file import read_delta
 
@@ -97,24 +97,24 @@ class RecordsTask:
         """See ArchiveTask."""
         return replace(self, directory=root / self.directory)
 
-    def squeezed(self) -> tuple[Any, Summary]:
-        """Reduce with compiled loops. Raises Unusual, PipelineError, OSError."""
-        from quorum_pipeline.compaction.compaction import known_run
-        from quorum_pipeline.plain_form import Unusual
+    def compacted(self) -> tuple[Any, Summary]:
+        """Reduce with compiled loops. Raises Unsupported, PipelineError, OSError."""
+        from quorum_pipeline.canonical_encoding import Unsupported
+        from quorum_pipeline.compaction.record_run import known_run
         from quorum_pipeline.state.compiled_span import CompiledSpan
 
         found, at = CompiledSpan(), Summary(self.start, self.start)
         for columns, late in self._columns():
             if columns.first_wrong(at.end_offset) is not None:
-                raise Unusual
+                raise Unsupported
             try:
                 at = replace(_at(columns, at), stop=late)
             except MalformedRecord:
-                raise Unusual from None
+                raise Unsupported from None
             some = columns.some(~columns.control)
             found.add(known_run(some.data.copy(), some.begins, some.ends), some.offsets)
         if self._lacks(at):
-            raise Unusual
+            raise Unsupported
         return found, at
 
     def reduced(self) -> tuple[Span, Summary]:
@@ -211,7 +211,7 @@ class ArchiveSource:
     damaged: frozenset[str] = frozenset()
 
     def without(self, damaged: Set[str]) -> "ArchiveSource":
-        """See `spark.spark_history.SpareSource`."""
+        """See `spark.spark_history.DerivedFilesSource`."""
         return replace(self, damaged=self.damaged | damaged)
 
     def is_replaced(self, file: str) -> bool:
@@ -302,7 +302,7 @@ class ArchiveSource:
         return head_of(self.reader.footer(delta)).latest_ms
 
     def _parts(self, ranges: Sequence[OffsetRange], *, compiled: bool) -> Iterator[_Part]:
-        from quorum_pipeline.files.delta_tap import parsed_part
+        from quorum_pipeline.files.delta_builder import parsed_part
 
         for each in ranges:
             directory, at = f"{DELTAS}/{each.directory}", each.start

@@ -28,7 +28,7 @@ from quorum_pipeline.files.merged_parts import current
 from quorum_pipeline.files.sealed_file import opened, parquet_files
 from quorum_pipeline.state.log_columns import LogColumns
 
-_MOST_OFFSET = (1 << 63) - 1
+_MAX_OFFSET = (1 << 63) - 1
 COLUMNS = ("offset", "epoch", "timestamp", "control", "record_key", "value")
 
 
@@ -42,11 +42,11 @@ class _File(NamedTuple):
 
     @property
     def is_bounded(self) -> bool:
-        return self.most < _MOST_OFFSET
+        return self.most < _MAX_OFFSET
 
 
 def read_records(
-    directory: Path, parallel_stages: int, start: int = 0, end: int = _MOST_OFFSET
+    directory: Path, parallel_stages: int, start: int = 0, end: int = _MAX_OFFSET
 ) -> Iterator[LogColumns]:
     """Read all records in a directory in order. Files whose offsets overlap, those of one task, are read together.
 
@@ -167,7 +167,7 @@ def _bounds(path: Path, footer: pq.FileMetaData) -> _File:
     bounds = [(each.min, each.max) for each in statistics if each is not None]
     known = all(isinstance(bound, int) for each in bounds for bound in each)
     if not bounds or len(bounds) < len(statistics) or not known:
-        return _File(0, _MOST_OFFSET, path, rows)
+        return _File(0, _MAX_OFFSET, path, rows)
     return _File(min(least for least, _ in bounds), max(most for _, most in bounds), path, rows)
 
 

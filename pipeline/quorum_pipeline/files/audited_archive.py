@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from quorum_pipeline.archive.layout import MARKER, QUARANTINE, RECORDS, OffsetRange
-from quorum_pipeline.audit.digests import BASE, CRC, END, EPOCH, MARK_COLUMNS, NO_MARKS, Table
+from quorum_pipeline.audit.digests import BASE, BATCH_COLUMNS, CRC, END, EPOCH, NO_BATCHES, Table
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.archived_records import file_groups
 from quorum_pipeline.files.audited_span import Audited
@@ -47,19 +47,19 @@ class AuditRange:
             self._check_there()
             for offset, problem in self._quarantine():
                 found.damaged(None, offset, f"in quarantine: {problem}")
-            for marks in self._marks(self.ranges[0].start, self.ranges[0].end, whole=True):
-                found.add(marks, placed=False)
+            for batches in self._batches(self.ranges[0].start, self.ranges[0].end, whole=True):
+                found.add(batches, placed=False)
         except PipelineError as error:
             found.damaged(None, found.end_offset or self.ranges[0].start, str(error))
         return found
 
     def block(self, begin: int, end: int) -> Table:
-        """Return the marks of batches whose first offset is in this range, up to damage, which was reported. Raises
+        """Return the batches of batches whose first offset is in this range, up to damage, which was reported. Raises
         OSError.
         """
-        found = [NO_MARKS]
+        found = [NO_BATCHES]
         with suppress(PipelineError):
-            found.extend(self._marks(begin, end, whole=False))
+            found.extend(self._batches(begin, end, whole=False))
         return np.concatenate(found)
 
     def _check_there(self) -> None:
@@ -70,17 +70,17 @@ class AuditRange:
                 f"there is no {marker}: the directory was removed, or is not mounted where this task ran"
             )
 
-    def _marks(self, begin: int, end: int, *, whole: bool) -> Iterator[Table]:
-        """Yield marks. `whole`: read all columns, so that damage in any of them is found."""
+    def _batches(self, begin: int, end: int, *, whole: bool) -> Iterator[Table]:
+        """Yield batches. `whole`: read all columns, so that damage in any of them is found."""
         open_row: Table | None = None
         for rows in self._rows(begin, end, whole=whole):
-            marks = _marks_of(rows)
-            if open_row is not None and len(marks) and marks[0, BASE] == open_row[BASE]:
-                marks[0, EPOCH], marks[0, CRC] = open_row[EPOCH], open_row[CRC]
+            batches = _batches_of(rows)
+            if open_row is not None and len(batches) and batches[0, BASE] == open_row[BASE]:
+                batches[0, EPOCH], batches[0, CRC] = open_row[EPOCH], open_row[CRC]
             elif open_row is not None:
-                marks = np.concatenate([open_row[np.newaxis], marks])
-            behind = marks[:, BASE] >= end
-            mine = marks[(marks[:, BASE] >= begin) & ~behind]
+                batches = np.concatenate([open_row[np.newaxis], batches])
+            behind = batches[:, BASE] >= end
+            mine = batches[(batches[:, BASE] >= begin) & ~behind]
             if behind.any():
                 yield mine
                 return
@@ -126,13 +126,13 @@ def _read(group: Sequence[Path], *, whole: bool) -> Table:
     return rows[np.argsort(rows[:, _OFFSET], kind="stable")]
 
 
-def _marks_of(rows: Table) -> Table:
-    """Return a mark for each batch, without its size in bytes."""
+def _batches_of(rows: Table) -> Table:
+    """Return a batch for each batch, without its size in bytes."""
     if not len(rows):
-        return NO_MARKS
+        return NO_BATCHES
     firsts = np.flatnonzero(np.diff(rows[:, _BATCH], prepend=-1))
     lasts = np.append(firsts[1:], len(rows)) - 1
-    found: Table = np.zeros((len(firsts), len(MARK_COLUMNS)), np.int64)
+    found: Table = np.zeros((len(firsts), len(BATCH_COLUMNS)), np.int64)
     found[:, BASE], found[:, END] = rows[firsts, _BATCH], rows[lasts, _OFFSET] + 1
     found[:, EPOCH], found[:, CRC] = rows[firsts, _EPOCH], rows[firsts, _CRC]
     return found

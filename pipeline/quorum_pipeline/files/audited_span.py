@@ -13,23 +13,23 @@ import numpy as np
 from quorum_pipeline.audit.digests import (
     AFTER,
     BASE,
+    BATCH_COLUMNS,
     CRC,
     END,
     EPOCH,
-    MARK_COLUMNS,
+    NO_BATCHES,
     NO_BLOCKS,
-    NO_MARKS,
     POSITION,
     Table,
     blocks_of,
     joined,
 )
-from quorum_pipeline.audit.log_matching import BatchMark
+from quorum_pipeline.audit.log_matching import BatchFingerprint
 from quorum_pipeline.files.log_directory import LogSpan
 from quorum_pipeline.files.log_span import Damage, PlacedBatch, read_span
 from quorum_pipeline.files.reduced_span import WORTH_BYTES
 
-MOST_LISTED = 100
+MAX_LISTED = 100
 """Maximum number of damaged places, or of decreasing epochs, listed for one task; the others are only counted."""
 _AT_ONCE = 10_000
 _NO_END = (1 << 63) - 1
@@ -46,41 +46,41 @@ class Audited:
     blocks: Table = field(default_factory=NO_BLOCKS.copy)
     batches: int = 0
     size_bytes: int = 0
-    first: BatchMark | None = None
+    first: BatchFingerprint | None = None
     last_epoch: int = 0
     end_offset: int | None = None
     damages: list[tuple[int | None, int, str]] = field(default_factory=list)
     unread: list[tuple[int, int | None]] = field(default_factory=list)
-    backs: list[tuple[BatchMark, int]] = field(default_factory=list)
+    backs: list[tuple[BatchFingerprint, int]] = field(default_factory=list)
     more: int = 0
 
     def damaged(self, position: int | None, offset: int, reason: str) -> None:
         """Record damage from this offset to the next batch."""
-        if len(self.damages) >= MOST_LISTED:
+        if len(self.damages) >= MAX_LISTED:
             self.more += 1
             return
         self.damages.append((position, offset, reason))
         self.unread.append((offset, None))
 
-    def add(self, marks: Table, *, placed: bool = True) -> None:
+    def add(self, batches: Table, *, placed: bool = True) -> None:
         """Add batches in order. `placed`: whether their positions in the file are known."""
-        if not len(marks):
+        if not len(batches):
             return
         if self.first is None:
-            self.first = mark_of(self.place, marks[0], placed=placed)
+            self.first = fingerprint_of(self.place, batches[0], placed=placed)
             self.last_epoch = self.first.epoch
         self.unread = [
-            (start, _until(marks, start) if end is None else end) for start, end in self.unread
+            (start, _until(batches, start) if end is None else end) for start, end in self.unread
         ]
-        before = np.concatenate([[self.last_epoch], marks[:-1, EPOCH]])
-        for row in np.flatnonzero(marks[:, EPOCH] < before).tolist():
-            if len(self.backs) < MOST_LISTED:
-                mark = mark_of(self.place, marks[row], placed=placed)
-                self.backs.append((mark, int(before[row])))
-        self.last_epoch, self.end_offset = int(marks[-1, EPOCH]), int(marks[-1, END])
-        self.batches += len(marks)
-        self.size_bytes += int((marks[:, AFTER] - marks[:, POSITION]).sum())
-        self.blocks = joined([self.blocks, blocks_of(marks)])
+        before = np.concatenate([[self.last_epoch], batches[:-1, EPOCH]])
+        for row in np.flatnonzero(batches[:, EPOCH] < before).tolist():
+            if len(self.backs) < MAX_LISTED:
+                batch = fingerprint_of(self.place, batches[row], placed=placed)
+                self.backs.append((batch, int(before[row])))
+        self.last_epoch, self.end_offset = int(batches[-1, EPOCH]), int(batches[-1, END])
+        self.batches += len(batches)
+        self.size_bytes += int((batches[:, AFTER] - batches[:, POSITION]).sum())
+        self.blocks = joined([self.blocks, blocks_of(batches)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,31 +100,31 @@ class AuditSpan:
         return found
 
     def block(self, begin: int, finish: int, offset: int) -> Table:
-        """Return the marks of complete batches between two positions of the file. Raises OSError."""
+        """Return the batches of complete batches between two positions of the file. Raises OSError."""
         span = LogSpan(self.span.path, begin, finish, offset, None, is_last=True)
-        found = [each for each in _marks(read_span(span)) if not isinstance(each, Damage)]
-        return np.concatenate([NO_MARKS, *found])
+        found = [each for each in _batches(read_span(span)) if not isinstance(each, Damage)]
+        return np.concatenate([NO_BATCHES, *found])
 
     def _read(self) -> Iterator[Table | Damage]:
         if self.span.end_position - self.span.position < WORTH_BYTES:
-            return _marks(read_span(self.span))
-        return _marks_of_runs(self.span)
+            return _batches(read_span(self.span))
+        return _batches_of_runs(self.span)
 
 
-def _until(marks: Table, start: int) -> int | None:
+def _until(batches: Table, start: int) -> int | None:
     """Return the base offset of the first batch from `start` on; None if there is none."""
-    row = int(np.searchsorted(marks[:, BASE], start))
-    return int(marks[row, BASE]) if row < len(marks) else None
+    row = int(np.searchsorted(batches[:, BASE], start))
+    return int(batches[row, BASE]) if row < len(batches) else None
 
 
-def mark_of(place: str, row: Table, *, placed: bool = True) -> BatchMark:
-    """Convert a row of a table of marks."""
+def fingerprint_of(place: str, row: Table, *, placed: bool = True) -> BatchFingerprint:
+    """Convert a row of a table of batches."""
     base, end, epoch, crc, position, _ = row.tolist()
-    return BatchMark(base, end, epoch, crc, place, position if placed else None)
+    return BatchFingerprint(base, end, epoch, crc, place, position if placed else None)
 
 
-def _marks(found: Iterable[PlacedBatch | Damage]) -> Iterator[Table | Damage]:
-    """Yield tables of marks, with damage at its place in the order."""
+def _batches(found: Iterable[PlacedBatch | Damage]) -> Iterator[Table | Damage]:
+    """Yield tables of batches, with damage at its place in the order."""
     rows: list[tuple[int, ...]] = []
     for each in found:
         if isinstance(each, Damage):
@@ -146,19 +146,19 @@ def _marks(found: Iterable[PlacedBatch | Damage]) -> Iterator[Table | Damage]:
 
 
 def _table(rows: list[tuple[int, ...]]) -> Table:
-    return np.array(rows, np.int64).reshape(len(rows), len(MARK_COLUMNS))
+    return np.array(rows, np.int64).reshape(len(rows), len(BATCH_COLUMNS))
 
 
-def _marks_of_runs(span: LogSpan) -> Iterator[Table | Damage]:
+def _batches_of_runs(span: LogSpan) -> Iterator[Table | Damage]:
     from quorum_pipeline.files.log_runs import read_runs
     from quorum_pipeline.rows import loops
     from quorum_pipeline.rows.runs import BatchRun
 
     for each in read_runs(span, 0, _NO_END):
         if not isinstance(each, BatchRun):
-            yield from _marks([each])
+            yield from _batches([each])
             continue
-        found = np.empty((len(each), len(MARK_COLUMNS)), np.int64)
+        found = np.empty((len(each), len(BATCH_COLUMNS)), np.int64)
         found[:, BASE] = each.headers[:, loops.BASE_OFFSET]
         found[:, END] = found[:, BASE] + each.headers[:, loops.COUNT]
         found[:, EPOCH] = each.headers[:, loops.EPOCH]

@@ -2,8 +2,8 @@
 
     kind, piece, offset, value    remaining records of a run (`compaction/offset_runs.py`), by its pieces (`state/compiled_span.py`)
 
-Data without keys (`deltas/summary.py`) is JSON in the file's metadata. Owns this format. A file of form 1 has no marks (`compaction/marks.py`),
-so that versions without them can read it; they refuse form 2. Pages have checksums. A file is synced before it gets its name. Must not know
+Data without keys (`deltas/summary.py`) is JSON in the file's metadata. Owns this format. A file of format 1 has no ELR updates (`compaction/elr_updates.py`),
+so that versions without them can read it; they refuse format 2. Pages have checksums. A file is synced before it gets its name. Must not know
 Spark.
 """
 
@@ -22,18 +22,18 @@ from quorum_node.json_text import read_json
 from quorum_node.records.batches import DecodedRecord
 from quorum_node.records.control import encode_control
 from quorum_node.schema.primitives import MalformedRecord
-from quorum_pipeline.compaction.offset_runs import OffsetRun, mark_counts, offset_run
+from quorum_pipeline.compaction.offset_runs import OffsetRun, elr_update_counts, offset_run
 from quorum_pipeline.deltas.span import Boundary
 from quorum_pipeline.deltas.summary import Summary
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.sealed_file import opened, seal
 
 _META = b"quorum_pipeline"
-_PLAIN_FORM, _MARKED_FORM = FORMS = 1, 2
+_WITHOUT_ELR_UPDATES, _WITH_ELR_UPDATES = FORMATS = 1, 2
 _SCHEMA = pa.schema(
     {"kind": pa.uint8(), "piece": pa.uint8(), "offset": pa.int64(), "value": pa.binary()}
 )
-_PLAIN = [each.name for each in fields(Summary) if each.name not in ("voters", "wrong")]
+_SUMMARY_FIELDS = [each.name for each in fields(Summary) if each.name not in ("voters", "wrong")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +67,8 @@ def write_delta(
     """Write a file; return its name, which begins with `stem`, and its number of rows. Raises OSError."""
     tables = [_table(piece, run) for piece, run in pieces]
     table = pa.concat_tables(tables) if tables else _SCHEMA.empty_table()
-    marked = any(mark_counts(run.run).any() for _, run in pieces)
-    document = _document(head, _MARKED_FORM if marked else _PLAIN_FORM)
+    has_updates = any(elr_update_counts(run.run).any() for _, run in pieces)
+    document = _document(head, _WITH_ELR_UPDATES if has_updates else _WITHOUT_ELR_UPDATES)
     table = table.replace_schema_metadata({_META: json.dumps(document).encode()})
     directory.mkdir(parents=True, exist_ok=True)
     unfinished = directory / f".{stem}.parquet"
@@ -129,7 +129,7 @@ def _run(table: pa.Table, mine: Any) -> OffsetRun:
 def _document(head: DeltaHead, form: int) -> dict[str, Any]:
     summary, voters = head.summary, head.summary.voters
     document: dict[str, Any] = {"form": form, "latest_ms": head.latest_ms, "is_open": head.is_open}
-    document["summary"] = {name: getattr(summary, name) for name in _PLAIN}
+    document["summary"] = {name: getattr(summary, name) for name in _SUMMARY_FIELDS}
     if head.boundary is not None:
         document["boundary"] = [head.boundary.offset, head.boundary.ends]
     if voters is not None:
@@ -143,7 +143,7 @@ def _document(head: DeltaHead, form: int) -> dict[str, Any]:
 def _head(metadata: Any) -> DeltaHead:
     try:
         document = read_json((metadata or {})[_META])
-        if document["form"] not in FORMS:
+        if document["form"] not in FORMATS:
             raise PipelineError("it was written by a newer version of this program")
         summary = Summary(**document["summary"])
         if "voters" in document:

@@ -47,10 +47,10 @@ class Fetched:
             path.write_text(text, encoding="utf-8")
         return replace(self, directory=directory)
 
-    def squeezed(self) -> Any:
+    def compacted(self) -> Any:
         """See `reduced_span.SpanTask`."""
         with self._named():
-            return self._here().squeezed()
+            return self._here().compacted()
 
     def reduced(self) -> Any:
         """See `reduced_span.SpanTask`."""

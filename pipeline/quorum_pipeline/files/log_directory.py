@@ -70,7 +70,7 @@ class LogDirectory:
         return self.tail.base_offset
 
     def committed_end_offset(self) -> int | None:
-        """The offset below which all records are known to be committed; None if the directory does not say so.
+        """The offset below which all records are known to be committed; None if the directory does not record it.
 
         A node records it at least once a second while records arrive. Snapshots contain only committed records.
         """
@@ -80,7 +80,7 @@ class LogDirectory:
         return min(max(self.recorded.committed_end, snapshot), self.end_offset())
 
     def known_committed_end(self) -> int:
-        """Like `committed_end_offset`; of a directory that does not say it, the end of the newest snapshot, or 0."""
+        """Like `committed_end_offset`; of a directory that does not record it, the end of the newest snapshot, or 0."""
         committed = self.committed_end_offset()
         if committed is None:
             return self.snapshots[-1].end_offset if self.snapshots else 0
@@ -88,7 +88,7 @@ class LogDirectory:
 
     def readable_end_offset(self) -> int:
         """Where reading ends if no end is specified: after the last record that is known to be committed, or after
-        the last complete batch if the directory does not say what is committed.
+        the last complete batch if the directory does not record what is committed.
         """
         committed = self.committed_end_offset()
         return self.end_offset() if committed is None else committed

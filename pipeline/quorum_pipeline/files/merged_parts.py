@@ -28,7 +28,7 @@ def current(directory: Path) -> Path:
     return elsewhere
 
 
-def wherever(path: Path, read: Callable[[Path], Result]) -> Result:
+def read_current(path: Path, read: Callable[[Path], Result]) -> Result:
     """Return what `read` returns for a file; it is called again if the file was moved meanwhile. Raises errors of `read`."""
     try:
         return read(path)

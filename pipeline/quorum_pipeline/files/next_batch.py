@@ -10,7 +10,7 @@ import re
 from quorum_node.records.batches import HEADER_BYTES, PREFIX_BYTES, CorruptBatch, split_batches
 
 _LOW_BITS = 16
-_MOST_BYTES = 64 << 20
+_MAX_BYTES = 64 << 20
 """Maximum length of a batch."""
 
 
@@ -49,7 +49,7 @@ def complete_batch(
     """Return position and offset behind the batch at `position`; None if it is incomplete or its checksum is wrong."""
     length = int.from_bytes(content[position + 8 : position + PREFIX_BYTES], "big", signed=True)
     end = position + PREFIX_BYTES + length
-    if not position + HEADER_BYTES <= end <= min(end_position, position + _MOST_BYTES):
+    if not position + HEADER_BYTES <= end <= min(end_position, position + _MAX_BYTES):
         return None
     try:
         batches, _ = split_batches(content[position:end])

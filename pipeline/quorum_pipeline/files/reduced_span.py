@@ -80,11 +80,11 @@ class SpanTask:
         found.stopped = at.stop
         return found, at
 
-    def squeezed(self) -> "tuple[CompiledSpan, Summary]":
-        """Reduce the span with compiled loops. Raises Unusual, OSError."""
-        from quorum_pipeline.files.squeezed_span import squeezed_task
+    def compacted(self) -> "tuple[CompiledSpan, Summary]":
+        """Reduce the span with compiled loops. Raises Unsupported, OSError."""
+        from quorum_pipeline.files.compacted_span import compacted_task
 
-        return squeezed_task(self)
+        return compacted_task(self)
 
     def read(self, each: PlacedBatch | Damage, at: Summary, pending: "Batches") -> Summary:
         """Add one more piece of the span."""
@@ -162,7 +162,7 @@ class _Pending:
         self._batches, self._count, self._size_bytes = [], 0, 0
         if not batches or self._found.malformed is not None:
             return None
-        if not _squeezed(self._found, batches, count):
+        if not _compacted(self._found, batches, count):
             for each in batches:
                 header = each.header
                 wrong = _metadata(self._found, each, header.base_offset, header.end_offset)
@@ -199,11 +199,11 @@ class SnapshotTask:
             return at
         return replace(at.with_voters(bounds.voters), kraft_version=bounds.kraft_version)
 
-    def squeezed(self) -> "tuple[CompiledSpan, Summary]":
-        """Reduce the snapshot with compiled loops. Raises Unusual, PipelineError, OSError."""
-        from quorum_pipeline.files.squeezed_span import squeezed_task
+    def compacted(self) -> "tuple[CompiledSpan, Summary]":
+        """Reduce the snapshot with compiled loops. Raises Unsupported, PipelineError, OSError."""
+        from quorum_pipeline.files.compacted_span import compacted_task
 
-        return squeezed_task(self)
+        return compacted_task(self)
 
     def reduced(self) -> Reduced:
         """Reduce the snapshot. Raises PipelineError on damage, OSError."""
@@ -228,16 +228,16 @@ def _control(at: Summary, batch: Batch, begin: int, end: int) -> Summary:
     return at
 
 
-def _squeezed(found: Span, batches: list[Batch], count: int) -> bool:
+def _compacted(found: Span, batches: list[Batch], count: int) -> bool:
     """Reduce batches with compiled loops. False, with `found` unchanged, if a record is not supported."""
-    from quorum_pipeline.compaction.compaction import run_of_batches
-    from quorum_pipeline.plain_form import Unusual
-    from quorum_pipeline.state.squeezed import squeezed
+    from quorum_pipeline.canonical_encoding import Unsupported
+    from quorum_pipeline.compaction.record_run import run_of_batches
+    from quorum_pipeline.state.compacted import compacted
 
     offset = batches[0].header.base_offset
     try:
-        left = squeezed(run_of_batches(bytearray().join(each.data for each in batches), count))
-    except Unusual:
+        left = compacted(run_of_batches(bytearray().join(each.data for each in batches), count))
+    except Unsupported:
         return False
     for index, each in left:
         if not isinstance(each, bytes):

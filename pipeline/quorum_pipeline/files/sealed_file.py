@@ -20,7 +20,7 @@ from crc32c import crc32c
 
 from quorum_pipeline.archive.layout import MARKER, marker_text
 from quorum_pipeline.errors import PipelineError
-from quorum_pipeline.files.merged_parts import current, wherever
+from quorum_pipeline.files.merged_parts import current, read_current
 
 _SUFFIX = ".parquet"
 _SEALED = re.compile(r"(.+)\.([0-9a-f]{8})\.parquet")
@@ -102,7 +102,7 @@ def open_sealed(path: Path, **options: Any) -> pq.ParquetFile:
     OSError.
     """
     with naming(path):
-        return wherever(path, partial(_open, **options))
+        return read_current(path, partial(_open, **options))
 
 
 def _open(path: Path, **options: Any) -> pq.ParquetFile:

@@ -16,7 +16,7 @@ from quorum_pipeline.files.reduced_span import BEFORE_THE_LOG, SnapshotTask, Spa
 from quorum_pipeline.files.snapshot_file import SnapshotFile, first_snapshot
 from quorum_pipeline.state.moment import Moment
 
-LEAST_BYTES, MOST_BYTES = 4 << 20, 256 << 20
+MIN_BYTES, MAX_BYTES = 4 << 20, 256 << 20
 TASKS_PER_SLOT = 3
 """More tasks than slots, so that faster executors process more."""
 _END = 1 << 62
@@ -77,7 +77,7 @@ def tasks_of(
     for each in moments[1:]:
         start_of(log, each)
     total = sum(each.size_bytes for each in log.segments)
-    target = span_bytes or min(max(total // (slots * TASKS_PER_SLOT), LEAST_BYTES), MOST_BYTES)
+    target = span_bytes or min(max(total // (slots * TASKS_PER_SLOT), MIN_BYTES), MAX_BYTES)
     tasks: list[Task] = [] if start is None else [SnapshotTask(start)]
     at = log.start_offset if start is None else start.id.end_offset
     cuts = []

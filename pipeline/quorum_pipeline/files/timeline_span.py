@@ -99,19 +99,19 @@ class KnownTask:
             rows.timestamps_ms = [time_ms] * len(rows)
             found.add(record_batch(rows, SCHEMA))
         head = found.pieces[0]
-        head.thin()
+        head.drop_repetitions()
         edges = head.edges.filter(head.edges.column("on"))
         known = pa.array(np.ones(len(edges), np.bool_))
         edges = edges.set_column(edges.schema.get_field_index("known"), "known", known)
-        made = [_without_times(each) for each in head.made]
-        found.pieces[0] = Part(edges, made, [], [replace(e, known=True) for e in head.brokers])
+        created = [_without_times(each) for each in head.created]
+        found.pieces[0] = Part(edges, created, [], [replace(e, known=True) for e in head.brokers])
         found.first = found.last = None
         return found
 
 
-def _without_times(made: pa.Table) -> pa.Table:
-    place = made.schema.get_field_index("time_ms")
-    return made.set_column(place, "time_ms", pa.nulls(len(made), pa.int64()))
+def _without_times(created: pa.Table) -> pa.Table:
+    place = created.schema.get_field_index("time_ms")
+    return created.set_column(place, "time_ms", pa.nulls(len(created), pa.int64()))
 
 
 def timeline_span(blocks: Iterable[AnyRows]) -> TimelineSpan:

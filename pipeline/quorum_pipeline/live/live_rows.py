@@ -35,7 +35,7 @@ def committed_batches(quorum: Quorum, start_offset: int, end_offset: int) -> Ite
 def _answers(
     quorum: Quorum, start_offset: int, end_offset: int
 ) -> Iterator[tuple[int, list[Batch], str]]:
-    """Yield the batches of each response, with the offset that was asked for, and the server."""
+    """Yield the batches of each response, with the requested offset, and the server."""
     offset = start_offset
     if offset >= end_offset:
         return

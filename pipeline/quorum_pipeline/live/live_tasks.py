@@ -34,7 +34,7 @@ from quorum_pipeline.state.moment import Moment
 if TYPE_CHECKING:
     from quorum_pipeline.state.compiled_span import CompiledSpan
 
-LEAST_OFFSETS, MOST_OFFSETS = 20_000, 200_000
+MIN_OFFSETS, MAX_OFFSETS = 20_000, 200_000
 """Offsets of a task."""
 TASKS_PER_SLOT = 3
 WORTH_RECORDS = 65_536
@@ -72,10 +72,10 @@ class LiveSnapshotTask:
     controllers: Controllers
     id: SnapshotId
 
-    def squeezed(self) -> "tuple[CompiledSpan, Summary]":
-        """See SnapshotTask. Raises Unusual, PipelineError, OSError."""
+    def compacted(self) -> "tuple[CompiledSpan, Summary]":
+        """See SnapshotTask. Raises Unsupported, PipelineError, OSError."""
         with self._fetched() as file:
-            return SnapshotTask(file).squeezed()
+            return SnapshotTask(file).compacted()
 
     def reduced(self) -> Reduced:
         """See SnapshotTask. Raises PipelineError, OSError."""
@@ -165,7 +165,7 @@ class LiveSource:
 
     def ranges(self, start: int, end: int, slots: int) -> Iterator[tuple[int, int]]:
         """Divide offsets for tasks, `slots` of which run at a time."""
-        step = min(max((end - start) // (slots * TASKS_PER_SLOT), LEAST_OFFSETS), MOST_OFFSETS)
+        step = min(max((end - start) // (slots * TASKS_PER_SLOT), MIN_OFFSETS), MAX_OFFSETS)
         for begin in range(start, end, step):
             yield begin, min(begin + step, end)
 

@@ -1,6 +1,6 @@
 """The committed log of one replica, read by its admin API: `GET /v1/log?format=batches`.
 
-Only the leader answers Fetch. Verifies checksums and offsets; which replica is asked is decided elsewhere. No Spark.
+Only the leader answers Fetch. Verifies checksums and offsets; the choice of the replica is made elsewhere. No Spark.
 Uses `http.client`: this runs on Spark's executors, and a package for HTTP would have to be installed on each of them.
 """
 

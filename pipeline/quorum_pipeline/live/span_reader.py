@@ -17,14 +17,14 @@ from quorum_pipeline.live.replica_log import ReplicaLog, ReplicaUnread, ReplicaU
 
 WORTH_OFFSETS = 1_000
 """Fewer are read from the leader, as a replica needs several requests before."""
-ASKED_AGAIN_SECONDS = 600.0
-LEAST_BYTES, MOST_BYTES = 64 << 10, 4 << 20
+RETRY_AFTER_SECONDS = 600.0
+MIN_BYTES, MAX_BYTES = 64 << 10, 4 << 20
 """Of one answer of the leader."""
 _OFFSET_BYTES = 256
 """More than most records have, so that few offsets are not answered with all that follow them."""
 
 _unusable: dict[Address, float] = {}
-"""When a replica that could not be used may be asked again, for all tasks of the process: otherwise each would wait for it."""
+"""When a replica that could not be used may be tried again, for all tasks of the process: otherwise each would wait for it."""
 
 
 class SpanReader:
@@ -62,11 +62,11 @@ class SpanReader:
                 return self._replica.read(offset, self._end)
             except ReplicaUnread as error:
                 if isinstance(error, ReplicaUnusable):
-                    _unusable[self._left[0]] = monotonic() + ASKED_AGAIN_SECONDS
+                    _unusable[self._left[0]] = monotonic() + RETRY_AFTER_SECONDS
                 self.close()
                 self._left.popleft()
         left_bytes = (self._end - offset) * _OFFSET_BYTES
-        return self._quorum.read(offset, self._end, min(max(left_bytes, LEAST_BYTES), MOST_BYTES))
+        return self._quorum.read(offset, self._end, min(max(left_bytes, MIN_BYTES), MAX_BYTES))
 
     def _opened(self, address: Address) -> ReplicaLog:
         """The replica, if it has the span. Raises ReplicaUnread."""

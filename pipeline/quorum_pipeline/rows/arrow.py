@@ -1,6 +1,6 @@
 """Converts rows to Arrow record batches with only the requested columns. PURE.
 
-Owns the conversion of rows that were decoded one by one; `plain_arrow.py` converts blocks. A typed column is made from
+Owns the conversion of rows that were decoded one by one; `vectorized_arrow.py` converts blocks. A typed column is made from
 the few rows of its type and spread over the batch by an index, so thirty columns cost as much as one.
 """
 
@@ -13,23 +13,23 @@ from quorum_pipeline.rows.declared import RecordColumn, record_columns
 from quorum_pipeline.rows.fields import json_of
 from quorum_pipeline.rows.gathering import AnyRows
 from quorum_pipeline.rows.keys import key_of
-from quorum_pipeline.rows.plain_arrow import plain_column, struct_array
-from quorum_pipeline.rows.plain_rows import PlainRows
-from quorum_pipeline.rows.table import MOST_TIMESTAMP_MS, Rows
+from quorum_pipeline.rows.table import MAX_TIMESTAMP_MS, Rows
+from quorum_pipeline.rows.vectorized_arrow import struct_array, vectorized_column
+from quorum_pipeline.rows.vectorized_rows import VectorizedRows
 
 _TYPED = {column.name: column for column in record_columns()}
 
 
 def record_batch(rows: AnyRows, schema: pa.Schema) -> pa.RecordBatch:
     """Return one batch with exactly these columns. Raises KeyError for an unknown column."""
-    if isinstance(rows, PlainRows):
-        arrays = [plain_column(rows, each) for each in schema]
+    if isinstance(rows, VectorizedRows):
+        arrays = [vectorized_column(rows, each) for each in schema]
     else:
         by_record = _by_record(rows)
         arrays = [
             _typed(_TYPED[each.name], by_record, rows, each.type)
             if each.name in _TYPED
-            else pa.array(_PLAIN[each.name](rows), type=each.type)
+            else pa.array(_COMMON[each.name](rows), type=each.type)
             for each in schema
         ]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
@@ -61,11 +61,11 @@ def _data(rows: Rows) -> list[str | None]:
     return [None if c.record is None else json_of(c.record) for c in rows.contents]
 
 
-_PLAIN: dict[str, Callable[[Rows], Sequence[Any]]] = {
+_COMMON: dict[str, Callable[[Rows], Sequence[Any]]] = {
     "offset": lambda rows: rows.offsets,
     "epoch": lambda rows: rows.epochs,
     "timestamp": lambda rows: [
-        each * 1000 if abs(each) <= MOST_TIMESTAMP_MS else None for each in rows.timestamps_ms
+        each * 1000 if abs(each) <= MAX_TIMESTAMP_MS else None for each in rows.timestamps_ms
     ],
     "control": lambda rows: rows.controls,
     "type": lambda rows: [content.type for content in rows.contents],

@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from quorum_node.schema.schema import STRING, Array, FieldSpec, Fixed, WireType
 from quorum_node.schema.source import wire_fields
+from quorum_pipeline.canonical_encoding import Unsupported
 from quorum_pipeline.compiled import Bytes, Numbers
-from quorum_pipeline.plain_form import Unusual
 from quorum_pipeline.rows import loops
 from quorum_pipeline.rows.columnar import Indexes, Places, fields_of_structures
 from quorum_pipeline.rows.declared import plain
@@ -38,7 +38,7 @@ _NUMPY = {"?": "u1", "b": "i1", "h": "i2", "H": "u2", "i": "i4", "q": "i8", "d":
 
 
 def field_array(data: Bytes, field: Places | FieldSpec, count: int) -> pa.Array:
-    """Return the values of `count` records. Raises Unusual on invalid UTF-8, and on an unsupported type."""
+    """Return the values of `count` records. Raises Unsupported on invalid UTF-8, and on an unsupported type."""
     if isinstance(field, FieldSpec):
         return _repeated(plain(field.default), _arrow_type(field.type), count)
     kind, default = field.spec.type, field.spec.default
@@ -48,7 +48,7 @@ def field_array(data: Bytes, field: Places | FieldSpec, count: int) -> pa.Array:
     if not field.is_everywhere:
         absent = field.begins == ABSENT
         if default is not None and default not in ("", ()):
-            raise Unusual
+            raise Unsupported
         nulls = nulls & ~absent if default is not None else nulls | absent
         counts = np.where(absent, 0, counts)
     mask = nulls if nulls.any() else None
@@ -60,7 +60,7 @@ def field_array(data: Bytes, field: Places | FieldSpec, count: int) -> pa.Array:
     try:
         found.validate(full=True)
     except pa.ArrowInvalid:
-        raise Unusual from None
+        raise Unsupported from None
     return found
 
 
@@ -166,7 +166,7 @@ def _arrow_type(kind: WireType) -> pa.DataType:
         return pa.string()
     if isinstance(kind, type):
         return pa.struct([(name, _arrow_type(spec.type)) for name, spec in wire_fields(kind)])
-    raise Unusual
+    raise Unsupported
 
 
 def _fixed(data: Bytes, kind: Fixed, begins: Numbers, default: Any) -> pa.Array:

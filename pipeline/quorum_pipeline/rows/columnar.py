@@ -3,7 +3,7 @@
 Owns the programs for the compiled loops (`loops.py`), generated from the declarations of records. The result is
 positions and numbers of elements; `column_arrays.py` makes columns from them. Supported are fixed fields,
 strings, arrays of fixed elements or simple structures, tagged fields, and lengths of up to three bytes. Anything
-else, and anything damaged, raises `Unusual`; then the node's decoder is used. Source: KIP-482 (compact forms, tagged
+else, and anything damaged, raises `Unsupported`; then the node's decoder is used. Source: KIP-482 (compact forms, tagged
 fields); KIP-631, "Record format".
 """
 
@@ -23,8 +23,8 @@ from quorum_node.schema.schema import (
     WireType,
 )
 from quorum_node.schema.source import wire_fields
+from quorum_pipeline.canonical_encoding import Unsupported
 from quorum_pipeline.compiled import Bytes, Numbers
-from quorum_pipeline.plain_form import Unusual
 from quorum_pipeline.rows.loops import (
     ABSENT,
     COUNTED,
@@ -67,16 +67,16 @@ class _Program:
 def fields_of(
     cls: type[Message], version: int, data: Bytes, begins: Numbers, ends: Numbers
 ) -> Fields:
-    """Return the fields of records whose bodies are `data[begins[i]:ends[i]]`. Raises Unusual."""
+    """Return the fields of records whose bodies are `data[begins[i]:ends[i]]`. Raises Unsupported."""
     # The class is hashable; the type checker applies the rule for its instances.
     program = _program(cls, version)  # type: ignore[arg-type]
     if program is None:
-        raise Unusual
+        raise Unsupported
     shape = len(program.names), len(begins)
     places, counts = np.full(shape, ABSENT, np.int64), np.empty(shape, np.int64)
     present = np.zeros(len(program.names), np.int64)
     if not fields(data, begins, ends, program.numbers, places, counts, present):
-        raise Unusual
+        raise Unsupported
     found: Fields = dict(program.left_out)
     for field, (name, spec) in enumerate(zip(program.names, program.specs, strict=True)):
         is_everywhere = bool(present[field] == len(begins))

@@ -1,4 +1,4 @@
-"""Collects batches into blocks of rows: usual batches are decoded type by type, others record by record. PURE.
+"""Collects batches into blocks of rows: canonical batches are decoded type by type, others record by record. PURE.
 
 The reader decides when a block is large enough, so memory is bounded.
 """
@@ -6,16 +6,16 @@ The reader decides when a block is large enough, so memory is bounded.
 from collections.abc import Iterator
 
 from quorum_node.records.batches import Batch
-from quorum_pipeline.rows.plain_rows import PlainRows, plain_blocks
-from quorum_pipeline.rows.runs import BatchRun, Placed, may_be_plain, run_of
+from quorum_pipeline.rows.runs import BatchRun, Placed, may_be_canonical, run_of
 from quorum_pipeline.rows.table import Rows
+from quorum_pipeline.rows.vectorized_rows import VectorizedRows, vectorized_blocks
 
 ROWS_AT_ONCE = 131_072
 """Rows of a block: enough to outweigh its fixed cost, and few enough to fit into memory with all columns."""
 BYTES_AT_ONCE = 64 << 20
 """Limit of a block's bytes of batches, for long records."""
 
-AnyRows = Rows | PlainRows
+AnyRows = Rows | VectorizedRows
 
 
 class Gathering:
@@ -37,7 +37,7 @@ class Gathering:
         is_whole = start_offset <= header.base_offset < header.end_offset <= end_offset
         self._count += header.record_count
         self._size_bytes += header.size_bytes
-        if not is_whole or not may_be_plain(batch):
+        if not is_whole or not may_be_canonical(batch):
             self._by_record().add(batch, position, start_offset, end_offset)
         elif self._blocks and isinstance(self._blocks[-1], list):
             self._blocks[-1].append((batch, position))
@@ -72,8 +72,8 @@ class Gathering:
     def _decoded(self, batches: list[Placed] | BatchRun) -> Iterator[AnyRows]:
         others = Rows(self._source)
         run = batches if isinstance(batches, BatchRun) else run_of(batches)
-        for found in plain_blocks(self._source, run):
-            if isinstance(found, PlainRows):
+        for found in vectorized_blocks(self._source, run):
+            if isinstance(found, VectorizedRows):
                 yield others
                 yield found
                 others = Rows(self._source)

@@ -1,7 +1,7 @@
 """Compiled loops over the bytes of records. PURE.
 
 These loops do all the work per record, because Python would be too slow. They are generic: a program, an array of
-numbers generated from a declaration (`columnar.py`), describes the fields. They read the usual encoding and report
+numbers generated from a declaration (`columnar.py`), describes the fields. They read the canonical encoding and report
 any other one. They may read some bytes ahead, so READ_AHEAD_BYTES must follow the last record. Source:
 Kafka's documentation, "Record Batch"; KIP-482 (compact forms, tagged fields).
 """
@@ -10,8 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from quorum_node.records.batches import HEADER_BYTES, MAGIC, PREFIX_BYTES
+from quorum_pipeline.canonical_encoding import (
+    UNSUPPORTED,
+    canonical_record,
+    canonical_uvarint,
+    int32,
+)
 from quorum_pipeline.compiled import Bytes, Numbers, compiled_when_called
-from quorum_pipeline.plain_form import UNUSUAL, int32, plain_record, plain_uvarint
 
 READ_AHEAD_BYTES = 16
 ABSENT, NULL = -1, -1
@@ -31,7 +36,7 @@ def _int64(data: Bytes, at: int) -> int:
 def headers(
     data: Bytes, size: int, offset: int, other_forms: int, borders: Numbers, table: Numbers
 ) -> int:
-    """Read contiguous batches from the first byte on, as long as their headers have the usual form; return their number.
+    """Read contiguous batches from the first byte on, as long as their headers have the canonical form; return their number.
 
     The first one has the given offset, each continues at the end offset of the previous one, and none has a bit of
     `other_forms` in its attributes. Fills `borders` with the begins of batches and the end of the last one, and `table`
@@ -67,35 +72,35 @@ def headers(
 def frames(
     data: Bytes, borders: Numbers, firsts: Numbers, begins: Numbers, ends: Numbers
 ) -> npt.NDArray[np.bool_]:
-    """Fill `begins` and `ends` with the positions of the records' values; return whether each batch has the usual form.
+    """Fill `begins` and `ends` with the positions of the records' values; return whether each batch has the canonical form.
 
-    Batch i is `data[borders[i]:borders[i + 1]]`, and its records have the numbers from `firsts[i]` on. The usual form has no
+    Batch i is `data[borders[i]:borders[i + 1]]`, and its records have the numbers from `firsts[i]` on. The canonical form has no
     keys, no headers, the timestamp of the batch, and no gap between offsets.
     """
-    plain = np.zeros(len(borders) - 1, np.bool_)
-    for batch in range(len(plain)):
+    canonical = np.zeros(len(borders) - 1, np.bool_)
+    for batch in range(len(canonical)):
         at, limit = borders[batch] + HEADER_BYTES, borders[batch + 1]
         count = firsts[batch + 1] - firsts[batch]
         delta = 0
         while delta < count:
-            begin, end = plain_record(data, at, limit, delta)
+            begin, end = canonical_record(data, at, limit, delta)
             if begin < 0:
                 break
             begins[firsts[batch] + delta], ends[firsts[batch] + delta] = begin, end
             delta += 1
             at = end + 1
-        plain[batch] = delta == count and at == limit
-    return plain
+        canonical[batch] = delta == count and at == limit
+    return canonical
 
 
 @compiled_when_called
 def _value(data: Bytes, at: int, end: int, size_bytes: int, form: int) -> tuple[int, int, int]:
-    """Return where a value begins, its number of elements (or NULL, or UNUSUAL), and the position after it."""
+    """Return where a value begins, its number of elements (or NULL, or UNSUPPORTED), and the position after it."""
     if form == FIXED:
         return at, 1, at + size_bytes
-    count, at = plain_uvarint(data, at, end)
+    count, at = canonical_uvarint(data, at, end)
     if count < 0 or (count == 0 and form == COUNTED):
-        return at, UNUSUAL, at
+        return at, UNSUPPORTED, at
     return at, count - 1, at + max(count - 1, 0) * size_bytes
 
 
@@ -108,10 +113,10 @@ def _place(data: Bytes, at: int, end: int, program: Numbers, field: int) -> tupl
     for _ in range(count):
         for inner in range(program[field, 3], program[field, 3] + program[field, 4]):
             _, size, at = _value(data, at, end, program[inner, 1], program[inner, 2])
-            if size == UNUSUAL or at >= end:
-                return place, UNUSUAL, at
+            if size == UNSUPPORTED or at >= end:
+                return place, UNSUPPORTED, at
         if data[at] != 0:
-            return place, UNUSUAL, at
+            return place, UNSUPPORTED, at
         at += 1
     return place, count, at
 
@@ -126,7 +131,7 @@ def fields(
     counts: npt.NDArray[np.int64],
     present: Numbers,
 ) -> bool:
-    """Fill in where each field of each record begins, and its number of elements. Return False if anything is unusual.
+    """Fill in where each field of each record begins, and its number of elements. Return False if anything is not supported.
 
     `program`: for each field its tag (-1 for fields without one, which come first), the size of an element, its form; and for
     structures as elements: the first row of the program with one of their fields, and the number of their fields. `places`
@@ -141,22 +146,22 @@ def fields(
         at, end = begins[record], ends[record]
         for field in range(untagged):
             place, count, at = _place(data, at, end, program, field)
-            if count == UNUSUAL or at > end:
+            if count == UNSUPPORTED or at > end:
                 return False
             places[field, record], counts[field, record] = place, count
             present[field] += 1
-        left, at = plain_uvarint(data, at, end)
+        left, at = canonical_uvarint(data, at, end)
         last_tag = -1
         while left > 0:
-            tag, at = plain_uvarint(data, at, end)
-            size, at = plain_uvarint(data, at, end)
+            tag, at = canonical_uvarint(data, at, end)
+            size, at = canonical_uvarint(data, at, end)
             behind = at + size
             if tag <= last_tag or size < 0 or behind > end:
                 return False
             for field in range(untagged, fields_count):
                 if program[field, 0] == tag:
                     place, count, at = _place(data, at, behind, program, field)
-                    if count == UNUSUAL or at != behind:
+                    if count == UNSUPPORTED or at != behind:
                         return False
                     places[field, record], counts[field, record] = place, count
                     present[field] += 1

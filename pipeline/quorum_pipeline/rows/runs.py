@@ -1,7 +1,7 @@
 """Contiguous batches with their headers as columns, without an object per batch. PURE.
 
 A run consists of complete batches with correct checksums, without a gap, whose headers allow the fast path
-(`plain_rows.py`). `quorum_node.records.batches` reads everything else and reports errors. Source: Kafka's
+(`vectorized_rows.py`). `quorum_node.records.batches` reads everything else and reports errors. Source: Kafka's
 documentation, "Record Batch".
 """
 
@@ -65,8 +65,8 @@ class BatchRun:
         return Batch(read_header(data), data), int(self.positions[number])
 
 
-def may_be_plain(batch: Batch) -> bool:
-    """Return whether a batch's header has the usual form. Memory is allocated for its record count, so that has to be plausible."""
+def may_be_canonical(batch: Batch) -> bool:
+    """Return whether a batch's header has the canonical form. Memory is allocated for its record count, so that has to be plausible."""
     header = batch.header
     return not header.attributes & _OTHER_FORMS and (
         header.record_count == header.last_offset_delta + 1 < header.size_bytes
@@ -74,7 +74,7 @@ def may_be_plain(batch: Batch) -> bool:
 
 
 def run_of(batches: Sequence[Placed]) -> BatchRun:
-    """Join batches that may be plain into a run."""
+    """Join batches that may be canonical into a run."""
     parts = [batch.data for batch, _ in batches]
     headers = [
         (h.base_offset, h.record_count, h.leader_epoch, h.base_timestamp_ms, h.crc)
@@ -89,7 +89,7 @@ def run_of(batches: Sequence[Placed]) -> BatchRun:
 
 
 def first_run(data: Bytes, size: int, position: int, offset: int) -> BatchRun | None:
-    """Return the run of usual batches from `offset` on at the begin of `data`, within its first `size` bytes; None if there is none.
+    """Return the run of canonical batches from `offset` on at the begin of `data`, within its first `size` bytes; None if there is none.
 
     `position`: position of `data` in its file. READ_AHEAD_BYTES must follow those bytes.
     """

@@ -12,7 +12,7 @@ from quorum_pipeline.rows.content import Content, control_content, metadata_cont
 from quorum_pipeline.rows.ddl import ddl_of
 from quorum_pipeline.rows.declared import record_columns
 
-PLAIN_COLUMNS = {
+COMMON_COLUMNS = {
     "offset": "bigint",
     "epoch": "int",
     "timestamp": "timestamp",
@@ -31,13 +31,13 @@ PLAIN_COLUMNS = {
 }
 """Name → type. `data` is the record as JSON, `value` its bytes; `position` is that of its batch in `source`, in bytes; a row
 with a `problem` could not be decoded."""
-MOST_TIMESTAMP_MS = (1 << 63) // 1000 - 1
+MAX_TIMESTAMP_MS = (1 << 63) // 1000 - 1
 """A `timestamp` is a number of microseconds: beyond this, or as far before 1970, it is null."""
 
 
 def table_columns() -> dict[str, str]:
     """Return all columns and their types, in order."""
-    return PLAIN_COLUMNS | {column.name: column.type for column in record_columns()}
+    return COMMON_COLUMNS | {column.name: column.type for column in record_columns()}
 
 
 def table_ddl(*without: str) -> str:

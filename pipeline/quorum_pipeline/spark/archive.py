@@ -30,12 +30,12 @@ from quorum_pipeline.archive.layout import (
     parse_directory,
     unexplained,
 )
-from quorum_pipeline.archive.merge_planner import merge_behind
+from quorum_pipeline.archive.merge_planner import next_merge
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.archive_lock import only_writer
 from quorum_pipeline.files.archive_reader import ArchiveReader
 from quorum_pipeline.files.archived_batch import BatchIdentity, identity
-from quorum_pipeline.files.merged_meanwhile import with_all_ranges
+from quorum_pipeline.files.merge_retries import retry_on_merge
 from quorum_pipeline.files.sealed_file import seal_all, sync_directory, write_marker_text
 from quorum_pipeline.files.snapshot_file import SnapshotFile
 from quorum_pipeline.redaction import redacted
@@ -52,7 +52,12 @@ from quorum_pipeline.spark.reason import SparkError, failure_of
 from quorum_pipeline.spark.stages import SparkStages, progress_of
 from quorum_pipeline.spark.step import Step, load_of
 from quorum_pipeline.spark.stored_files import FileStore
-from quorum_pipeline.spark.stored_states import STATE_ROWS, compose_deltas, keep_state, thin_states
+from quorum_pipeline.spark.stored_states import (
+    STATE_ROWS,
+    compose_deltas,
+    expire_states,
+    keep_state,
+)
 
 _COLUMNS = table_ddl("data")
 """Columns left out of archives: the JSON form duplicates the typed column and takes most of the time."""
@@ -100,7 +105,7 @@ class Archive(ArchiveReader):
         """Return Spark's active stages."""
         return stages(self._session.sparkContext)
 
-    def doing(self) -> str | None:
+    def progress(self) -> str | None:
         """Describe the range that is being written, and how much of it is done; None between two. For another thread."""
         return progress_of(self._session.sparkContext, self._step)
 
@@ -124,7 +129,7 @@ class Archive(ArchiveReader):
 
     def read(self, end_offset: int | None = None) -> DataFrame:
         """Return the valid records below an offset. Raises PipelineError if there are none, or a file is missing."""
-        return with_all_ranges((self,), partial(self._read, end_offset))
+        return retry_on_merge((self,), partial(self._read, end_offset))
 
     def _read(self, end_offset: int | None) -> DataFrame:
         found = self.contents()
@@ -191,16 +196,16 @@ class Archive(ArchiveReader):
             with suppress(PipelineError):  # the next writer replaces it
                 claim.give_back()
 
-    def compact(self, target_rows: int, say: Callable[[str], None]) -> int:
+    def compact(self, target_rows: int, report: Callable[[str], None]) -> int:
         """Merge adjacent directories into directories of up to `target_rows`; return the number of directories left."""
         for group in merges(self._tiles()[0], target_rows):
-            self._merge_group(group, say)
+            self._merge_group(group, report)
         counting = self._tiles()[0]
         self._retire(counting, 0)
         return len(counting)
 
-    def merge_behind(
-        self, target_rows: int, keep_seconds: float, say: Callable[[str], None]
+    def merge_next(
+        self, target_rows: int, keep_seconds: float, report: Callable[[str], None]
     ) -> bool:
         """Merge the small ranges that were written last, if there are enough of them (`archive/merge_planner.py`); return whether
         there were. The parts are kept for readers that have begun with them, in a mounted file system also their records.
@@ -208,22 +213,22 @@ class Archive(ArchiveReader):
         Raises PipelineError.
         """
         counting = self._tiles()[0]
-        group = merge_behind(counting, target_rows)
+        group = next_merge(counting, target_rows)
         with _in_words(f"small ranges of {self._uri} are not merged"):
             if group:
                 named = f"merge offsets {group[0].start} to {group[-1].end} of {self._uri}"
                 self._session.sparkContext.setJobGroup(_GROUP, redacted(named))
-                self._merge_group(group, say)
+                self._merge_group(group, report)
                 counting = self._tiles()[0]
-                say(f"merged: {len(counting)} directories remain")
+                report(f"merged: {len(counting)} directories remain")
             self._retire(counting, keep_seconds)
         return bool(group)
 
-    def _merge_group(self, group: list[OffsetRange], say: Callable[[str], None]) -> None:
+    def _merge_group(self, group: list[OffsetRange], report: Callable[[str], None]) -> None:
         merged = OffsetRange(group[0].start, group[-1].end)
         markers = [self.marker(each) for each in group]
         rows = sum(m.rows for m in markers)
-        say(f"merging {len(group)} directories with {rows:,} records into {merged.directory}")
+        report(f"merging {len(group)} directories with {rows:,} records into {merged.directory}")
         for each in group:
             self.groups(each)  # a missing or damaged file is an error: Spark would merge the others
         for table in (RECORDS, QUARANTINE):
@@ -306,12 +311,12 @@ class Archive(ArchiveReader):
         """Write the whole state at the end if there are many deltas since the last one. Raises PipelineError."""
         stages = SparkStages(self._session.sparkContext)
         if keep_state(stages, self, self.state_rows, self._store()) is not None:
-            self.thin_states()
+            self.expire_states()
 
-    def thin_states(self) -> int:
+    def expire_states(self) -> int:
         """Delete whole states that are no longer kept; return their number. Raises PipelineError."""
         return (
-            0 if self.keep_days is None else thin_states(self, self.keep_days, self._files.delete)
+            0 if self.keep_days is None else expire_states(self, self.keep_days, self._files.delete)
         )
 
     def _write_tasks(self, origin: Origin, wanted: OffsetRange) -> _Written:
@@ -365,7 +370,7 @@ class Archive(ArchiveReader):
             raise _another_wrote(range)
         self._files.delete(final)  # incomplete, of an older version
         if self._local is None:
-            # An object store renames by copying file after file: only a marker that comes later says that all are there.
+            # An object store renames by copying file after file: only a marker that is written later shows that all are there.
             self._files.rename(unfinished, final)
             self._files.write(f"{final}/{MARKER}", text)
         else:

@@ -17,7 +17,7 @@ from quorum_pipeline.files.log_directory import LogDirectory
 from quorum_pipeline.files.snapshot_file import first_snapshot
 from quorum_pipeline.live.controllers import Controllers
 from quorum_pipeline.spark.archive import Archive
-from quorum_pipeline.spark.standstill import Standstill
+from quorum_pipeline.spark.stall_detection import StallDetector
 
 SPAN_BYTES = 32 << 20
 _LOOK_SECONDS = 1
@@ -60,7 +60,7 @@ class ArchiveJob:
     def run(
         self,
         progress: Callable[[int], None],
-        say: Callable[[str], None],
+        report: Callable[[str], None],
         is_stopped: Callable[[float], bool] = _never,
         expect: Callable[[int], None] = lambda end: None,
     ) -> None:
@@ -71,12 +71,12 @@ class ArchiveJob:
         Raises PipelineError.
         """
         with self.archive.remembering():
-            self._run(progress, say, is_stopped, expect)
+            self._run(progress, report, is_stopped, expect)
 
     def _run(
         self,
         progress: Callable[[int], None],
-        say: Callable[[str], None],
+        report: Callable[[str], None],
         is_stopped: Callable[[float], bool],
         expect: Callable[[int], None],
     ) -> None:
@@ -91,7 +91,7 @@ class ArchiveJob:
             # The log may end before the archive: that of a replica which is behind.
             stop = min(end, at + self.max_rows)
             if stop > at:
-                if not self._write(OffsetRange(at, stop), say, is_stopped):
+                if not self._write(OffsetRange(at, stop), report, is_stopped):
                     break
                 at = stop
                 progress(at)
@@ -101,47 +101,50 @@ class ArchiveJob:
             if self.every_seconds is None:
                 return
             if self.merging is not None and time.monotonic() >= merge_at:
-                self._merge(self.merging, say, is_stopped)
+                self._merge(self.merging, report, is_stopped)
                 merge_at = time.monotonic() + self.merging.every_seconds
             is_stopped(self.every_seconds)
-        say("stopping: incomplete parts are written again by the next run")
+        report("stopping: incomplete parts are written again by the next run")
 
     def _write(
-        self, wanted: OffsetRange, say: Callable[[str], None], is_stopped: Callable[[float], bool]
+        self,
+        wanted: OffsetRange,
+        report: Callable[[str], None],
+        is_stopped: Callable[[float], bool],
     ) -> bool:
         """Write a range; return False if it was interrupted. Raises PipelineError."""
-        return self._beside(partial(self.archive.write, wanted), say, is_stopped)
+        return self._run_in_thread(partial(self.archive.write, wanted), report, is_stopped)
 
     def _merge(
-        self, merging: Merging, say: Callable[[str], None], is_stopped: Callable[[float], bool]
+        self, merging: Merging, report: Callable[[str], None], is_stopped: Callable[[float], bool]
     ) -> None:
         """Merge small ranges until there are too few of them. What can't be merged is reported, and archiving continues."""
         again = True
 
         def merge() -> None:
             nonlocal again
-            again = self.archive.merge_behind(merging.target_rows, merging.keep_seconds, say)
+            again = self.archive.merge_next(merging.target_rows, merging.keep_seconds, report)
 
         try:
             while again and not is_stopped(0):
-                again = self._beside(merge, say, is_stopped) and again
+                again = self._run_in_thread(merge, report, is_stopped) and again
         except PipelineError as error:
-            say(f"not merged: {error}")
+            report(f"not merged: {error}")
 
-    def _beside(
+    def _run_in_thread(
         self,
         work: Callable[[], None],
-        say: Callable[[str], None],
+        report: Callable[[str], None],
         is_stopped: Callable[[float], bool],
     ) -> bool:
         """Do work on another thread; return False if it was interrupted. Raises its errors."""
-        working = _Beside(work)
-        standstill = Standstill(say, time.monotonic())
+        working = _WorkerThread(work)
+        detector = StallDetector(report, time.monotonic())
         working.start()
         try:
             while working.is_alive():
                 working.join(_LOOK_SECONDS)
-                standstill.look(time.monotonic(), self._steps(), self._whereabouts)
+                detector.check(time.monotonic(), self._steps(), self._task_progress)
                 if working.is_alive() and is_stopped(0):
                     self.archive.cancel()
                     working.join(_END_SECONDS)
@@ -157,9 +160,9 @@ class ArchiveJob:
         """Return a value that changes with each step."""
         return [(each.id, each.done) for each in self.archive.stages()]
 
-    def _whereabouts(self) -> str:
+    def _task_progress(self) -> str:
         stages = [
-            f"{each.done} of {each.tasks} tasks are done, {each.at_work} are running"
+            f"{each.done} of {each.tasks} tasks are done, {each.active} are running"
             for each in self.archive.stages()
         ]
         return ", ".join(stages) or "no task is running"
@@ -193,7 +196,7 @@ class ArchiveJob:
                 self.archive.check_new(None)
 
 
-class _Beside(Thread):
+class _WorkerThread(Thread):
     """Works beside the thread that receives signals: one would interrupt a call to Java."""
 
     def __init__(self, work: Callable[[], None]) -> None:

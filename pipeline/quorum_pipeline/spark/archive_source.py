@@ -79,8 +79,10 @@ class ArchiveTask(LogTask):
         from quorum_pipeline.rows.table import table_columns
 
         columns = {name: kind for name, kind in table_columns().items() if name != _NOT_ARCHIVED}
-        asked = requested_columns(schema, columns)
-        return archived_rows(self.root, self.start, self.end, asked, keep_problems=keep_problems)
+        requested = requested_columns(schema, columns)
+        return archived_rows(
+            self.root, self.start, self.end, requested, keep_problems=keep_problems
+        )
 
 
 class ArchiveOrigin:

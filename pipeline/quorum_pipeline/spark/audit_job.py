@@ -26,11 +26,11 @@ from quorum_pipeline.audit.log_matching import (
 )
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.audited_archive import AuditRange
-from quorum_pipeline.files.audited_span import Audited, AuditSpan, mark_of
+from quorum_pipeline.files.audited_span import Audited, AuditSpan, fingerprint_of
 from quorum_pipeline.files.fetched import Fetched
 from quorum_pipeline.files.log_directory import LogDirectory, open_log
 from quorum_pipeline.files.log_span import lost_records
-from quorum_pipeline.files.span_tasks import LEAST_BYTES, MOST_BYTES, TASKS_PER_SLOT
+from quorum_pipeline.files.span_tasks import MAX_BYTES, MIN_BYTES, TASKS_PER_SLOT
 from quorum_pipeline.redaction import redacted
 from quorum_pipeline.spark.task_results import where
 
@@ -102,7 +102,7 @@ def log_replica(path: Path, slots: int, span_bytes: int | None = None) -> Replic
     """Return the log in a directory as a replica. Raises PipelineError if there is no log."""
     log = open_log(path)
     total = sum(each.size_bytes for each in log.segments)
-    target = span_bytes or min(max(total // (slots * TASKS_PER_SLOT), LEAST_BYTES), MOST_BYTES)
+    target = span_bytes or min(max(total // (slots * TASKS_PER_SLOT), MIN_BYTES), MAX_BYTES)
     tasks = tuple(AuditSpan(each) for each in log.spans(log.start_offset, target))
     return Replica(str(path), log.start_offset, tasks, total, log)
 
@@ -168,7 +168,8 @@ def audit_logs(stages: Stages, replicas: Sequence[Replica]) -> LogAudit:
     ]
     stages.describe(f"digests of {len(replicas)} logs in {len(items)} spans")
     reads: list[Read] = sorted(
-        stages.rows(items).flatMap(_digests).collect(), key=lambda each: (each.replica, each.task)
+        stages.parallelize(items).flatMap(_digests).collect(),
+        key=lambda each: (each.replica, each.task),
     )
     of_replica = [[each for each in reads if each.replica == n] for n in range(len(replicas))]
     ranges = [_range(each, mine) for each, mine in zip(replicas, of_replica, strict=True)]
@@ -273,8 +274,8 @@ def _compare_blocks(
     if not items:
         return []
     stages.describe(f"batches of {len(blocks)} blocks that differ")
-    marks = stages.rows(items).flatMap(_marks)
-    found = marks.groupByKey().mapValues(partial(_compare, tuple(ranges))).collect()
+    batches = stages.parallelize(items).flatMap(_batches)
+    found = batches.groupByKey().mapValues(partial(_compare, tuple(ranges))).collect()
     return [each for _, each in sorted(found, key=lambda keyed: keyed[0])]
 
 
@@ -286,7 +287,7 @@ def _digests(item: tuple[int, int, Task]) -> Iterator[Read]:
     yield Read(number, place, task.audited(), where())
 
 
-def _marks(
+def _batches(
     item: tuple[int, int, str, Task, tuple[int, ...]],
 ) -> Iterator[tuple[int, tuple[int, str, bool, Any]]]:
     """Yield the batches of a block within one task's span. Only batches of a log have a position in a file."""
@@ -297,8 +298,8 @@ def _marks(
 def _compare(
     ranges: tuple[ReplicaRange, ...], tables: Sequence[tuple[int, str, bool, Any]]
 ) -> Comparison:
-    marks = (
-        (number, (mark_of(place, row, placed=placed) for row in table))
+    batches = (
+        (number, (fingerprint_of(place, row, placed=placed) for row in table))
         for number, place, placed, table in tables
     )
-    return compare(ranges, marks)
+    return compare(ranges, batches)

@@ -1,7 +1,7 @@
 """Audits the snapshots of replicas: each is complete, and snapshots of the same offset agree with each other and the log.
 
 The reference is the longest log without findings that reaches a snapshot; Snapshot(K, N) == Snapshot(J, N) (K595-30). States are compared by
-a digest of their records in normalized order (`audit/one_order.py`), computed on executors bucket by bucket.
+a digest of their records in normalized order (`audit/normalized_order.py`), computed on executors bucket by bucket.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from quorum_pipeline.audit.findings import Finding
-from quorum_pipeline.audit.one_order import in_one_order
+from quorum_pipeline.audit.normalized_order import with_sorted_lists
 from quorum_pipeline.deltas.contradiction import Contradiction
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.archive_tasks import ArchiveSource, snapshot_task
@@ -100,7 +100,7 @@ def audit_snapshots(
     files = [(each.name, *file) for each in replicas for file in _files(each, scratch)]
     stages.describe(f"verify {len(files)} snapshots")
     tasks = [(number, each[-1]) for number, each in enumerate(files)]
-    damaged = dict(stages.rows(tasks).flatMap(_damage).collect()) if tasks else {}
+    damaged = dict(stages.parallelize(tasks).flatMap(_damage).collect()) if tasks else {}
     findings: list[Finding] = []
     whole: list[_Snapshot] = []
     for number, (name, file, task) in enumerate(files):
@@ -114,7 +114,7 @@ def audit_snapshots(
         except PipelineError as error:
             place = file.path.name, None, file.id.end_offset
             findings.append(Finding(name, *place, str(error)))
-    findings += _odd_ones(whole)
+    findings += _outliers(whole)
     suspects = logs.suspects | {each.replica for each in findings}
     replayed, differing = _replay(stages, replicas, logs, suspects, whole, scratch)
     return SnapshotAudit(len(whole), replayed, (*findings, *differing))
@@ -130,7 +130,7 @@ def _files(replica: Replica, scratch: Path) -> Iterator[tuple[SnapshotFile, Any]
         yield found, snapshot_task(replica.reader, SnapshotTask(found))
 
 
-def _odd_ones(whole: Sequence[_Snapshot]) -> Iterator[Finding]:
+def _outliers(whole: Sequence[_Snapshot]) -> Iterator[Finding]:
     """Yield findings for snapshots that differ from most of the same id; for all of that id if no state is the most frequent."""
     by_id: dict[object, list[_Snapshot]] = {}
     for snapshot in whole:
@@ -219,7 +219,7 @@ def state_digest(state: SparkState) -> int:
 
 
 def _number(value: bytes) -> int:
-    return _hash(in_one_order(value))
+    return _hash(with_sorted_lists(value))
 
 
 def _hash(data: bytes) -> int:

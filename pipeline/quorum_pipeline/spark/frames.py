@@ -41,7 +41,11 @@ def state_frame(session: SparkSession, **options: str) -> DataFrame:
     with _opened(found, stages) as history:
         state = history.at(found.moments[0])
     is_whole = found.table.name == "voters"
-    rows = stages.rows([*state.rows(found.table)]) if is_whole else state.table_rows(found.table)
+    rows = (
+        stages.parallelize([*state.rows(found.table)])
+        if is_whole
+        else state.table_rows(found.table)
+    )
     names = tuple(found.table.columns)
     return session.createDataFrame(rows.map(partial(_ordered, names)), table_ddl(found.table))
 
@@ -53,7 +57,7 @@ def changes_frame(session: SparkSession, **options: str) -> DataFrame:
     with _opened(found, stages) as history:
         before, after = states_between(history, found.moments)
     if found.table.name == "voters":
-        rows = stages.rows([*after.differences(before, [found.table])])
+        rows = stages.parallelize([*after.differences(before, [found.table])])
     else:
         rows = after.difference_rows(before, [found.table]).values()
     names = (*found.table.columns, *CHANGE_COLUMNS)

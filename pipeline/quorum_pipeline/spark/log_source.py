@@ -51,7 +51,7 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTri
 from pyspark.sql.types import StructType
 
 from quorum_pipeline.errors import PipelineError
-from quorum_pipeline.spark.offsets_of_times import offset_of
+from quorum_pipeline.spark.offsets_for_times import offset_of
 from quorum_pipeline.spark.options import EARLIEST, LATEST, NO_END, LogOptions, log_options
 from quorum_pipeline.spark.origins import LogTask, Origin, check_start, origin_of
 
@@ -129,7 +129,7 @@ class LogReader(_Tasks, DataSourceReader):
             check_start(self._origin, wanted)
         if wanted > end or options.end_offset < start:
             raise PipelineError(
-                f"{self._origin.name} has offsets {start} to {end}, and none of those that were asked for"
+                f"{self._origin.name} has offsets {start} to {end}, and none of those that were requested"
             )
         if end < options.end_offset < NO_END and options.fail_on_data_loss:
             raise PipelineError(

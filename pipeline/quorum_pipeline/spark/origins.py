@@ -52,9 +52,9 @@ class DecodingTask(LogTask):
         from quorum_pipeline.rows.arrow import record_batch
         from quorum_pipeline.rows.table import table_columns
 
-        asked = requested_columns(schema, table_columns())
+        requested = requested_columns(schema, table_columns())
         for rows in self.rows(keep_problems=keep_problems):
-            yield record_batch(rows, asked)
+            yield record_batch(rows, requested)
 
     def rows(self, *, keep_problems: bool) -> Iterator[AnyRows]:
         """Yield its records as blocks of rows. Raises PipelineError, OSError."""

@@ -75,7 +75,7 @@ class Stage:
     id: int
     tasks: int
     done: int
-    at_work: int
+    active: int
 
 
 def stages(context: SparkContext) -> list[Stage]:
@@ -99,11 +99,11 @@ class _Writer:
     def __call__(self, tasks: Iterable[LogTask]) -> Iterator[Part]:
         """Write tasks, on an executor. Each file name is used once, so that no part refers to a file of a lost attempt."""
         from quorum_pipeline.files.archive_part import write_part
-        from quorum_pipeline.files.delta_tap import DeltaTap
+        from quorum_pipeline.files.delta_builder import DeltaBuilder
 
         for task in tasks:
             assert isinstance(task, DecodingTask), "a log is archived, not an archive"
-            tap, stem = DeltaTap(), f"part-{uuid4()}"
+            tap, stem = DeltaBuilder(), f"part-{uuid4()}"
             blocks = tap.through(task.rows(keep_problems=True))
             part = write_part(blocks, self.schema, stem, self.records, self.quarantine)
             part.delta, part.delta_rows = tap.write(self.deltas)

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _SCHEMA = "bucket bigint, item binary"
-_PORT, _KNOCK_SECONDS = 15002, 10.0
+_PORT, _CONNECT_SECONDS = 15002, 10.0
 """Default port of Spark Connect, and the time limit of the first connection."""
-_MOST_SLOTS = 1 << 12
+_MAX_SLOTS = 1 << 12
 _ROWS_AT_ONCE = 1_000
 Step = Callable[[Iterator[Any]], Iterator[Any]]
 
@@ -38,30 +38,30 @@ class RemoteStages:
         from pyspark.sql import functions as sf
 
         self._session = session
-        slots = session.range(0, _MOST_SLOTS).select(sf.spark_partition_id()).distinct().count()
+        slots = session.range(0, _MAX_SLOTS).select(sf.spark_partition_id()).distinct().count()
         self.slots = max(slots, 1)
         self.place = f"on Spark ({shown_url(url)})"
 
-    def rows(self, items: list[Any]) -> RemoteRows:
+    def parallelize(self, items: list[Any]) -> RemoteRows:
         """See Stages."""
         frame = self._session.range(0, len(items), 1, max(len(items), 1))
         packed = tuple(map(_packed, items))
         return RemoteRows(frame.mapInArrow(partial(_items, packed), _SCHEMA), [])
 
-    def keep(self, rows: RemoteRows) -> RemoteRows:
+    def persist(self, rows: RemoteRows) -> RemoteRows:
         """See Stages."""
-        return rows.kept()
+        return rows.persist()
 
-    def fewer(self, rows: RemoteRows) -> RemoteRows:
+    def coalesce(self, rows: RemoteRows) -> RemoteRows:
         """See Stages."""
-        return rows.fewer(self.slots)
+        return rows.coalesce(self.slots)
 
     def describe(self, text: str) -> None:
         """See Stages. The text is a tag of the operations in the server's UI; a tag must not contain a comma."""
         self._session.clearTags()
         self._session.addTag(redacted(text).replace(",", ";"))
 
-    def doing(self) -> str | None:
+    def progress(self) -> str | None:
         """See Stages. A client does not learn how many tasks are done."""
         return None
 
@@ -117,11 +117,11 @@ class RemoteRows:
         table = self._done().select("item").toArrow()
         return [pickle.loads(each) for each in table.column("item").to_pylist()]
 
-    def kept(self) -> RemoteRows:
+    def persist(self) -> RemoteRows:
         """Return the rows, computed once and persisted on executors."""
         return RemoteRows(self._done().persist(), [])
 
-    def fewer(self, parts: int) -> RemoteRows:
+    def coalesce(self, parts: int) -> RemoteRows:
         """Return the rows in at most this number of partitions, without a shuffle."""
         return RemoteRows(self._done().coalesce(parts), [])
 
@@ -156,7 +156,7 @@ def open_remote(url: str) -> SparkSession:
 
     remember_secrets([url])
     try:
-        _knock(url)
+        _check_reachable(url)
         session = SparkSession.builder.remote(url).getOrCreate()
         _ = session.version  # the first call opens the connection
     except (PySparkException, ValueError, OSError) as error:
@@ -170,12 +170,12 @@ def shown_url(url: str) -> str:
     return redacted(url.partition(";")[0].rstrip("/"))
 
 
-def _knock(url: str) -> None:
+def _check_reachable(url: str) -> None:
     """Check that the server accepts connections: Spark's client would retry for ten minutes. Raises OSError, ValueError."""
     found = urlsplit(url)
     if found.scheme != "sc" or not found.hostname:
         raise ValueError("write it as sc://HOST:PORT")
-    create_connection((found.hostname, found.port or _PORT), _KNOCK_SECONDS).close()
+    create_connection((found.hostname, found.port or _PORT), _CONNECT_SECONDS).close()
 
 
 # -- on executors

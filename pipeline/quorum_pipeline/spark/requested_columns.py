@@ -22,8 +22,8 @@ def requested_columns(schema: StructType, declared: Mapping[str, str]) -> pa.Sch
 
     from quorum_pipeline.rows.column_types import arrow_schema
 
-    asked, known = to_arrow_schema(schema, timezone="UTC"), arrow_schema(declared)
-    for each, named in zip(asked, schema, strict=True):
+    requested, known = to_arrow_schema(schema, timezone="UTC"), arrow_schema(declared)
+    for each, named in zip(requested, schema, strict=True):
         if each.name not in declared:
             raise PipelineError(
                 f"there is no column {each.name!r}; the columns are {', '.join(declared)}"
@@ -33,17 +33,17 @@ def requested_columns(schema: StructType, declared: Mapping[str, str]) -> pa.Sch
             raise PipelineError(
                 f"the column {each.name!r} is {declared[each.name]}, so it can't be read as {type_name}"
             )
-    return asked
+    return requested
 
 
-def _is_part(asked: pa.DataType, known: pa.DataType) -> bool:
+def _is_part(requested: pa.DataType, known: pa.DataType) -> bool:
     import pyarrow.types as types
 
-    if types.is_struct(asked) and types.is_struct(known):
+    if types.is_struct(requested) and types.is_struct(known):
         types_of = {each.name: each.type for each in known}
         return all(
-            each.name in types_of and _is_part(each.type, types_of[each.name]) for each in asked
+            each.name in types_of and _is_part(each.type, types_of[each.name]) for each in requested
         )
-    if types.is_list(asked) and types.is_list(known):
-        return _is_part(asked.value_type, known.value_type)
-    return bool(asked == known)
+    if types.is_list(requested) and types.is_list(known):
+        return _is_part(requested.value_type, known.value_type)
+    return bool(requested == known)

@@ -21,8 +21,8 @@ from pyspark.sql import SparkSession
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.local_files import is_local
 from quorum_pipeline.redaction import USER
+from quorum_pipeline.spark.class_data_sharing import classes_file, options_to_make, options_to_use
 from quorum_pipeline.spark.encryption import encryption_of
-from quorum_pipeline.spark.kept_classes import classes_file, options_to_make, options_to_use
 from quorum_pipeline.spark.reason import SparkError, java_has_ended, reason_of
 from quorum_pipeline.spark.workers import start_workers
 
@@ -53,7 +53,7 @@ _ALWAYS_REPORTED = (
 )
 """Loggers that are silenced: the errors that they log with long Java stacks are also raised, and commands report them in one line."""
 # A JVM started from Python assumes a shell and would show progress bars.
-_AT_BIRTH = {"spark.ui.showConsoleProgress": "false"}
+_AT_JVM_START = {"spark.ui.showConsoleProgress": "false"}
 SPARK_HOME = Path(pyspark.__file__).parent
 """Home of the Spark in PySpark's package."""
 _DELTA_EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
@@ -79,19 +79,19 @@ def open_session(
     *,
     rows_in_jvm: bool = True,
     workers_at_once: bool = False,
-    keep_classes: Path | None = None,
+    class_archive: Path | None = None,
     delta: bool = False,
     home: Path | None = None,
 ) -> SparkSession:
     """Open a session; settings in `more` take precedence. Raises PipelineError if Java does not start, or Spark in it.
 
     Without `rows_in_jvm` the driver's JVM handles no rows: it only schedules, so no code in it needs optimized compilation.
-    `workers_at_once`: Python workers start while the session is created. `keep_classes` is a file that the JVM writes when it
-    ends (`kept_classes.py`). `delta`: with the settings of Delta Lake. `home`: a copy of Spark's home from which Java starts.
+    `workers_at_once`: Python workers start while the session is created. `class_archive` is a file that the JVM writes when it
+    ends (`class_data_sharing.py`). `delta`: with the settings of Delta Lake. `home`: a copy of Spark's home from which Java starts.
     """
     if shutil.which("java") is None and not _java_home_works():
         raise PipelineError("Spark needs Java 17: put `java` on the path, or set JAVA_HOME")
-    options = _java_options(home or SPARK_HOME, rows_in_jvm, keep_classes)
+    options = _java_options(home or SPARK_HOME, rows_in_jvm, class_archive)
     conf = _given(more or {}, options, master, home)
     chosen = master or conf.get("spark.master") or "local[*]"
     settings = _ALWAYS | (_LOCAL if chosen.startswith("local") else {})
@@ -152,17 +152,17 @@ def _given(
     wanted = master or more.get("spark.master")
     here = is_local("/") if wanted is None else wanted.startswith("local")
     first = SparkConf(loadDefaults=False)
-    for key, value in {**_AT_BIRTH, **more}.items():
+    for key, value in {**_AT_JVM_START, **more}.items():
         first.set(key, value)
     # The last two are for the processes that Java starts: with this Python the driver searches for data sources, and tasks read
     # them. Executors of other machines have no more than an interpreter at the same path.
-    at_birth = {
+    at_jvm_start = {
         "SPARK_SUBMIT_OPTS": java_options,
         "SPARK_LAUNCHER_OPTS": _LITTLE_TO_COMPILE,
         "PYSPARK_PYTHON": _python() if here else sys.executable,
         "QUORUM_PIPELINE_PYTHON": sys.executable,
     } | ({} if home is None else {"SPARK_HOME": str(home)})
-    with _environment(at_birth):
+    with _environment(at_jvm_start):
         try:
             SparkContext._ensure_initialized(conf=first)  # noqa: SLF001 - there is no public way
         except PySparkRuntimeError:
@@ -188,10 +188,10 @@ def _environment(wanted: Mapping[str, str]) -> Iterator[None]:
             os.environ.pop(name, None)
 
 
-def _java_options(home: Path, rows_in_jvm: bool, keep_classes: Path | None) -> str:
+def _java_options(home: Path, rows_in_jvm: bool, class_archive: Path | None) -> str:
     compiling = "" if rows_in_jvm else _LITTLE_TO_COMPILE
-    if keep_classes is not None:
-        return f"{compiling} {options_to_make(keep_classes)}"
+    if class_archive is not None:
+        return f"{compiling} {options_to_make(class_archive)}"
     return f"{compiling} {options_to_use(classes_file(home / 'jars'))}"
 
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from quorum_pipeline.canonical_encoding import Unsupported
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.log_directory import open_log
 from quorum_pipeline.files.span_tasks import LogTasks, tasks_of
-from quorum_pipeline.plain_form import Unusual
-from quorum_pipeline.spark.squeezed_job import SqueezedDone, SqueezedLog
+from quorum_pipeline.spark.compacted_job import CompactedDone, CompactedLog
 from quorum_pipeline.spark.stages import Stages
 from quorum_pipeline.spark.state_job import LogPlan, ReducedLog, SparkState, TaskDone
 from quorum_pipeline.state.difference import Difference
@@ -45,8 +45,8 @@ class MergedSource(Source, Protocol):
         """Return a value that changes when files are replaced. Raises PipelineError, OSError."""
 
 
-class SpareSource(Source, Protocol):
-    """A source with files that only save work: what they say is in others as well."""
+class DerivedFilesSource(Source, Protocol):
+    """A source with files that only save work: their content is in others as well."""
 
     def without(self, damaged: Set[str]) -> Source:
         """Return the same source without these files."""
@@ -146,7 +146,7 @@ class JobHistory:
     def _states(self, moments: Sequence[Moment], version: object) -> list[SparkState]:
         slots = self._stages.slots
         buckets = self._source.buckets(slots)
-        found = self._squeezed(moments, slots, buckets, version)
+        found = self._compacted(moments, slots, buckets, version)
         if found is not None:
             return found
         plan = self._source.plan(moments, slots, compiled=False)
@@ -155,7 +155,7 @@ class JobHistory:
         self.done, self.one_by_one = reduced.done, True
         return [reduced.state(number) for number in range(len(moments))]
 
-    def _squeezed(
+    def _compacted(
         self, moments: Sequence[Moment], slots: int, buckets: int, version: object
     ) -> list[SparkState] | None:
         """Return the states by compiled loops; None if they can't be computed so: an error, or an unsupported encoding. `version`:
@@ -166,11 +166,11 @@ class JobHistory:
             plan = source.plan(moments, slots, compiled=True)
             if plan is None:
                 return None
-            log = self._open.enter_context(SqueezedLog(self._stages, plan, buckets))
+            log = self._open.enter_context(CompactedLog(self._stages, plan, buckets))
             self.done, self.one_by_one = log.done, False
             try:
                 return [log.state(number) for number in range(len(moments))]
-            except Unusual:
+            except Unsupported:
                 self._open.close()
             damaged = frozenset(each.damaged for each in log.done if each.damaged)
             if not damaged:
@@ -178,9 +178,9 @@ class JobHistory:
                 if before == version:
                     return None
                 continue  # files that were planned to be read may be missing
-            spare: Any = source  # only such sources have these files
-            self.damaged |= {each for each in damaged if not spare.is_replaced(each)}
-            source = spare.without(damaged)
+            derived: Any = source  # only such sources have these files
+            self.damaged |= {each for each in damaged if not derived.is_replaced(each)}
+            source = derived.without(damaged)
         return None
 
     @property
@@ -207,4 +207,4 @@ class JobHistory:
 
 
 def _rows_read(done: TaskDone) -> int:
-    return done.rows_read if isinstance(done, SqueezedDone) else done.summary.records
+    return done.rows_read if isinstance(done, CompactedDone) else done.summary.records

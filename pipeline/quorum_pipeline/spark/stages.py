@@ -30,19 +30,19 @@ class Stages(Protocol):
     slots: int
     place: str
 
-    def rows(self, items: list[Any]) -> Rows:
+    def parallelize(self, items: list[Any]) -> Rows:
         """Return rows with one task for each item."""
 
-    def keep(self, rows: Rows) -> Rows:
+    def persist(self, rows: Rows) -> Rows:
         """Store the results of rows that are used more than once."""
 
-    def fewer(self, rows: Rows) -> Rows:
+    def coalesce(self, rows: Rows) -> Rows:
         """Return stored rows for steps that are short: with as many tasks as run at a time, if there are more."""
 
     def describe(self, text: str) -> None:
         """Set the description of the next steps."""
 
-    def doing(self) -> str | None:
+    def progress(self) -> str | None:
         """Describe the current step: tasks, records and bytes that are done, rate and rest; None between two steps. For another thread."""
 
 
@@ -55,26 +55,26 @@ class SparkStages:
         self.place = redacted(f"on Spark ({context.master})")
         self._step = Step()
 
-    def rows(self, items: list[Any]) -> Rows:
+    def parallelize(self, items: list[Any]) -> Rows:
         """See Stages. Files of an archive that is not mounted are copied to their tasks."""
         self._step.begin(len(items), load_of(items))
-        return self._rows(items)
+        return self._parallelize(items)
 
-    def _rows(self, items: list[Any]) -> Rows:
+    def _parallelize(self, items: list[Any]) -> Rows:
         with_files = [item for item in items if fetched_in(item) is not None]
         if not with_files:
             return self.context.parallelize(items, max(len(items), 1))
         fetched = fetched_rows(self.context, with_files)
         others = [item for item in items if fetched_in(item) is None]
-        return _Mixed(fetched, self._rows(others)) if others else fetched
+        return _Mixed(fetched, self._parallelize(others)) if others else fetched
 
-    def keep(self, rows: Rows) -> Rows:
+    def persist(self, rows: Rows) -> Rows:
         """See Stages."""
         from pyspark import StorageLevel
 
         return rows.persist(StorageLevel.MEMORY_AND_DISK)
 
-    def fewer(self, rows: Rows) -> Rows:
+    def coalesce(self, rows: Rows) -> Rows:
         """See Stages. Rows stay where they are stored."""
         return rows.coalesce(self.slots)
 
@@ -89,7 +89,7 @@ class SparkStages:
         self._step.describe(text)
         self.context.setJobDescription(redacted(text))
 
-    def doing(self) -> str | None:
+    def progress(self) -> str | None:
         """See Stages. None if Java has ended: the job reports that."""
         return progress_of(self.context, self._step)
 
@@ -130,15 +130,15 @@ class StagesHere:
         self.slots = slots
         self._step = Step()
 
-    def rows(self, items: list[Any]) -> Rows:
+    def parallelize(self, items: list[Any]) -> Rows:
         """See Stages."""
         return RowsHere(items, self.slots, self._step)
 
-    def keep(self, rows: Rows) -> Rows:
+    def persist(self, rows: Rows) -> Rows:
         """See Stages. Rows are always stored."""
         return rows
 
-    def fewer(self, rows: Rows) -> Rows:
+    def coalesce(self, rows: Rows) -> Rows:
         """See Stages. These rows are not divided into tasks."""
         return rows
 
@@ -146,7 +146,7 @@ class StagesHere:
         """See Stages."""
         self._step.describe(text)
 
-    def doing(self) -> str | None:
+    def progress(self) -> str | None:
         """See Stages."""
         return self._step.progress()
 

@@ -3,7 +3,7 @@
 Tasks reduce spans of the log to deltas, partitioned by key; buckets are merged independently, and rows are made on the
 bucket's executor. The driver decodes no record: it schedules, joins summaries, and determines the first error. This
 module does the three steps record by record, for short logs and for records that compiled loops don't support
-(`squeezed_job.py`).
+(`compacted_job.py`).
 """
 
 from __future__ import annotations
@@ -119,11 +119,11 @@ class ReducedLog:
     def __init__(self, stages: Stages, plan: LogPlan, buckets: int) -> None:
         self._stages, self._plan = stages, plan
         self._buckets = buckets
-        self._kept: list[Rows] = []
+        self._persisted: list[Rows] = []
         numbered: list[Numbered] = list(enumerate(plan.tasks))
         stages.describe(f"reduce {len(numbered)} spans of {plan.name} record by record")
-        reduced = stages.rows(numbered)
-        self._reduced = self._keep(reduced.flatMap(partial(_reduce, buckets)))
+        reduced = stages.parallelize(numbered)
+        self._reduced = self._persist(reduced.flatMap(partial(_reduce, buckets)))
         self.done: list[TaskDone] = results_of(self._reduced)
         # The same for all states, so that buckets of two states have the same keys.
         self._shards = homes_of_ids((each.large for each in self.done), buckets)
@@ -132,7 +132,7 @@ class ReducedLog:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for each in self._kept:
+        for each in self._persisted:
             each.unpersist()
 
     def state(self, cut: int = -1) -> SparkState:
@@ -144,16 +144,16 @@ class ReducedLog:
         summaries = [each.summary for each in self.done[:until]]
         last = joined_up(summaries, self._plan)
         self._stages.describe(f"merge deltas up to offset {last.end_offset} of {self._plan.name}")
-        mine = parts_of(self._stages.fewer(self._reduced), range(until))
+        mine = parts_of(self._stages.coalesce(self._reduced), range(until))
         mine = mine.filter(partial(_is_before, until))
         of_topics = mine.filter(partial(_is, TOPICS))
         if self._shards:
             of_topics = of_topics.flatMap(partial(_split, self._shards, parts))
         grouped = of_topics.map(_without_kind).groupByKey(parts, partial(place_of, parts))
-        topics = self._keep(grouped.mapValues(_merge_topics))
+        topics = self._persist(grouped.mapValues(_merge_topics))
         about_names = topics.flatMap(partial(_report_names, parts))
         others = mine.filter(partial(_is, NAMES)).map(_without_kind).union(about_names)
-        names = self._keep(others.groupByKey(parts, same).mapValues(_merge_names))
+        names = self._persist(others.groupByKey(parts, same).mapValues(_merge_names))
         figures: list[Figures] = names.map(figures_of_names).collect()
         nameless = frozenset(number for each in figures for number in each.nameless)
         figures += topics.map(partial(figures_of_topics, nameless)).collect()
@@ -163,10 +163,10 @@ class ReducedLog:
         is_open = any(each.in_transaction for each in figures)
         return SparkState(topics, names, figures, nameless, last, is_open)
 
-    def _keep(self, found: Rows) -> Rows:
-        kept = self._stages.keep(found)
-        self._kept.append(kept)
-        return kept
+    def _persist(self, found: Rows) -> Rows:
+        persisted = self._stages.persist(found)
+        self._persisted.append(persisted)
+        return persisted
 
 
 class SparkState:

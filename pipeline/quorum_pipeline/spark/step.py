@@ -15,7 +15,7 @@ from quorum_pipeline.redaction import redacted
 
 _MB = 1_000_000
 _FEW_MB = 10
-_MOST_RECORDS = 1 << 60
+_MAX_RECORDS = 1 << 60
 """More is no number of records, but an end that stands for all of them."""
 
 
@@ -121,7 +121,7 @@ def _load(task: Any) -> Load:
     end = min((each for each in ends if each is not None), default=None)
     if begin is None and end is None:
         return Load(size_bytes)  # no span of a log
-    if begin is None or end is None or end > _MOST_RECORDS:
+    if begin is None or end is None or end > _MAX_RECORDS:
         return Load(size_bytes, None)
     return Load(size_bytes, max(end - begin, 0))
 

@@ -19,9 +19,9 @@ from quorum_pipeline.archive.layout import (
     STATES,
     WRITING,
     OffsetRange,
+    expired_states,
     marker_text,
     state_directory,
-    thinned,
 )
 from quorum_pipeline.deltas.shards import is_shard
 from quorum_pipeline.files.archive_reader import ArchiveReader
@@ -162,12 +162,12 @@ def _write_part(directory: Path, head: DeltaHead, keyed: StatePart) -> tuple[str
     return write_delta(directory, name, head, [(HEAD, records)] if len(records) else [])
 
 
-def thin_states(reader: ArchiveReader, keep_days: int, delete: Callable[[str], None]) -> int:
-    """Delete whole states that are no longer kept (`layout.thinned`); return their number. `delete`: deletes a file or directory of a
+def expire_states(reader: ArchiveReader, keep_days: int, delete: Callable[[str], None]) -> int:
+    """Delete whole states that are no longer kept (`layout.expired_states`); return their number. `delete`: deletes a file or directory of a
     URI. Raises PipelineError, OSError.
     """
     found = dict(states(reader))
-    obsolete = thinned(
+    obsolete = expired_states(
         ((offset, marker["latest_ms"]) for offset, marker in found.items()), keep_days
     )
     for offset in obsolete:
@@ -185,7 +185,7 @@ def compose_deltas(
     store: FileStore | None = None,
 ) -> int:
     """Compose the deltas of adjacent ranges into as few as possible, in the directory of `merged`; return the number of rows. None is
-    composed across a whole state: a delta that begins before a state says nothing of what has changed since.
+    composed across a whole state: a delta that begins before a state does not contain what has changed since.
 
     `store`: see `keep_state`. Raises PipelineError, OSError, and Spark's errors.
     """
@@ -197,14 +197,14 @@ def compose_deltas(
     root = reader.mounted
     if root is not None:
         shutil.rmtree(root / directory, ignore_errors=True)
-        rows = stages.rows([(0, task)] if files else [])
+        rows = stages.parallelize([(0, task)] if files else [])
         return sum(rows.flatMap(partial(_compose, borders, root / directory)).collect())
     assert store is not None, "the archive is not mounted"
     target = f"{reader.uri}/{directory}"
     store.files.delete(target)
     if not files:
         return 0
-    made = stages.rows([(0, task)]).flatMap(partial(_composed, borders))
+    made = stages.parallelize([(0, task)]).flatMap(partial(_composed, borders))
     return store.write(made, f"{reader.uri}/{DELTAS}/{WRITING}", {DELTAS: target}).delta_rows
 
 
@@ -222,17 +222,17 @@ def _compose(borders: Set[int], merged: Path, numbered: tuple[int, Any]) -> Iter
     """Compose deltas, on an executor; yield numbers of rows. Deltas are not composed across a gap or one of the `borders`, nor if
     they contain boundaries of transactions.
     """
-    from quorum_pipeline.compaction.offset_runs import joined, squeezed
+    from quorum_pipeline.compaction.offset_runs import compacted, joined
     from quorum_pipeline.deltas.pieces import HEAD
+    from quorum_pipeline.files.delta_builder import part_stem
     from quorum_pipeline.files.delta_file import DeltaHead, write_delta
-    from quorum_pipeline.files.delta_tap import part_stem
     from quorum_pipeline.files.sealed_file import stem_of
 
     waiting: list[tuple[Any, Any]] = []
 
     def written() -> Iterator[int]:
         if waiting:
-            run = squeezed([joined([run for _, run in span.parts]) for span, _ in waiting])
+            run = compacted([joined([run for _, run in span.parts]) for span, _ in waiting])
             at = waiting[0][1]
             for _, each in waiting[1:]:
                 at = at.then(each)

@@ -1,7 +1,7 @@
 """Rows of tasks that read spans: one result for each task, and the parts that it has read.
 
 Owns that no part is missing: Spark repeats tasks whose rows it has lost with an executor, and a task that could read its span may fail
-then. Its result says so, among the parts that a later step gets.
+then. Its result reports this, among the parts that a later step gets.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from quorum_pipeline.files.fetched import Fetched
 from quorum_pipeline.files.log_directory import open_log
 from quorum_pipeline.files.log_span import check_end
 from quorum_pipeline.files.snapshot_file import SnapshotFile
-from quorum_pipeline.files.span_tasks import LEAST_BYTES, MOST_BYTES, TASKS_PER_SLOT
+from quorum_pipeline.files.span_tasks import MAX_BYTES, MIN_BYTES, TASKS_PER_SLOT
 from quorum_pipeline.files.timeline_span import KnownTask, LogTask, RangeTask
 from quorum_pipeline.rows.content import control_content, metadata_content
 from quorum_pipeline.spark.distribution import distribution
@@ -95,7 +95,7 @@ def log_source(path: Path, slots: int, span_bytes: int | None = None) -> Timelin
     """Return the log in a directory as a source. Raises PipelineError if there is none, or records are missing at its end."""
     log = open_log(path)
     total = sum(each.size_bytes for each in log.segments)
-    target = span_bytes or min(max(total // (slots * TASKS_PER_SLOT), LEAST_BYTES), MOST_BYTES)
+    target = span_bytes or min(max(total // (slots * TASKS_PER_SLOT), MIN_BYTES), MAX_BYTES)
     check_end(log)
     spans = list(log.spans(log.start_offset, target, log.committed_end_offset()))
     tasks: list[Task] = [LogTask(each) for each in spans]
@@ -165,8 +165,8 @@ def read_timeline(stages: Stages, source: TimelineSource) -> ReadTimeline:
     """Compute the timeline of a source. Raises PipelineError on damage, OSError, and Spark's errors."""
     buckets = max(stages.slots, 2)
     stages.describe(f"reduce {len(source.tasks)} spans of {source.name} to edges")
-    reduced = stages.keep(
-        stages.rows(list(enumerate(source.tasks))).flatMap(partial(_reduce, buckets))
+    reduced = stages.persist(
+        stages.parallelize(list(enumerate(source.tasks))).flatMap(partial(_reduce, buckets))
     )
     try:
         reads: list[Read] = results_of(reduced)
@@ -243,7 +243,7 @@ def _reduce(buckets: int, numbered: tuple[int, Task]) -> Iterator[tuple[Any, Any
     records = 0 if found.first is None else found.records  # those of a snapshot are not the log's
     large: dict[str, int] = {}
     for part in found.pieces:
-        part.thin()
+        part.drop_repetitions()
         large = part.large_topics(large)
     yield result_row(
         Read(
@@ -297,8 +297,8 @@ def _events(keyed: tuple[int, Iterable[tuple[int, int, bytes]]]) -> Iterator[byt
     events = list(
         partition_events(
             [each.edges for each in every],
-            [table for each in every for table in each.made],
-            [table for each in every for table in each.gone],
+            [table for each in every for table in each.created],
+            [table for each in every for table in each.removed],
             of_topics=not is_shard(key),
         )
     )

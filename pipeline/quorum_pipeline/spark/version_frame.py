@@ -93,7 +93,7 @@ def _computed(session: SparkSession, root: Path, table: StateTable) -> DataFrame
         step.check(step.wrong)
     rows = step.versions()
     if table.name == "voters":
-        rows = stages.rows(list(step.voters))
+        rows = stages.parallelize(list(step.voters))
     mine = rows.filter(partial(_is_of, table.name))
     names = tuple(columns_of(table) | VERSION_COLUMNS)
     return session.createDataFrame(mine.map(partial(_ordered, names)), version_ddl(table))

@@ -270,7 +270,9 @@ def next_step(
     tasks = source.tasks(start, limit)
     _check_contiguous(source, tasks, start, limit)
     stages.describe(f"partition {len(tasks)} spans of {source.name} by key")
-    routed = stages.keep(stages.rows(list(enumerate(tasks))).flatMap(partial(_route, count)))
+    routed = stages.persist(
+        stages.parallelize(list(enumerate(tasks))).flatMap(partial(_route, count))
+    )
     reads: list[Read] = results_of(routed)
     end, wrong = _end(reads, start)
     parts = parts_of(routed, frozenset(each.number for each in reads if each.error is None))
@@ -293,7 +295,7 @@ def next_step(
 def last_record(stages: Stages, source: VersionSource, end: int) -> tuple[int, int] | None:
     """Return epoch and CRC-32 of the record before an offset; None if the source no longer has it."""
     tasks = source.tasks(end - 1, end) if end else []
-    reads = stages.rows(list(enumerate(tasks))).flatMap(partial(_route, 1))
+    reads = stages.parallelize(list(enumerate(tasks))).flatMap(partial(_route, 1))
     found: list[Read] = results_of(reads)
     return next((each.last for each in found if each.end_offset == end), None)
 

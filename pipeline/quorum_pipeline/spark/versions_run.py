@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from quorum_pipeline.archive.layout import OffsetRange
 from quorum_pipeline.errors import PipelineError
-from quorum_pipeline.files.merged_meanwhile import with_all_ranges
+from quorum_pipeline.files.merge_retries import retry_on_merge
 from quorum_pipeline.files.version_files import StoredVersions, WrittenFile
 from quorum_pipeline.spark.spark_history import JobHistory
 from quorum_pipeline.spark.versions_job import Step, VersionSource, last_record, next_step
@@ -70,9 +70,9 @@ def add_versions(
     versions, how, rows = 0, "", max_rows
     while at < end and not is_stopped():
         known_ms = first.time_ms if at == first.offset and not stored else None
-        asked = at, min(at + rows, end), known_ms
-        found, how = with_all_ranges(
-            source.archives, partial(_written, stages, source, store, *asked)
+        step = at, min(at + rows, end), known_ms
+        found, how = retry_on_merge(
+            source.archives, partial(_written, stages, source, store, *step)
         )
         if found is None:
             if at + rows >= end:
@@ -150,7 +150,7 @@ def _check_same(
             f"{store.name} has versions up to offset {end}, and {source.name} ends at {source.end_offset()}: read"
             " the replica or archive that the versions were written from"
         )
-    found = with_all_ranges(source.archives, partial(last_record, stages, source, end))
+    found = retry_on_merge(source.archives, partial(last_record, stages, source, end))
     if None not in (found, stored.last) and found != stored.last:
         raise PipelineError(
             f"the record before offset {end} of {source.name} is not the one that {store.name} has versions of: it is "

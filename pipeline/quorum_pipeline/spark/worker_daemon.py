@@ -20,12 +20,12 @@ def prepare() -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     os.environ.setdefault("JE_ARROW_MALLOC_CONF", "background_thread:false")
 
-    from quorum_pipeline.files.kept_loops import use_kept_loops
+    from quorum_pipeline.files.loop_cache import use_loop_cache
 
-    use_kept_loops()
+    use_loop_cache()
 
     import quorum_pipeline.files.archive_part
-    import quorum_pipeline.files.delta_tap
+    import quorum_pipeline.files.delta_builder
     import quorum_pipeline.files.log_rows  # noqa: F401
     from quorum_pipeline.rows.loops import compile_all
 

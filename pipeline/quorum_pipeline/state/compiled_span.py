@@ -3,7 +3,7 @@ PURE.
 
 Owns which records take effect: those before the first transaction boundary (HEAD) may be deferred or aborted by an
 earlier transaction; BODY takes effect; TAIL is deferred by a transaction open at the end. `counted` decides for all
-spans together. Unsupported or possibly malformed records raise Unusual. Source: KIP-868.
+spans together. Unsupported or possibly malformed records raise Unsupported. Source: KIP-868.
 """
 
 from collections.abc import Iterator
@@ -13,13 +13,13 @@ import numpy as np
 
 from quorum_node.records import metadata as md
 from quorum_node.schema.primitives import MalformedRecord
-from quorum_pipeline.compaction.compaction import BOUNDARY_KINDS, RecordRun, decoded
-from quorum_pipeline.compaction.offset_runs import NO_RECORDS, OffsetRun, squeezed
-from quorum_pipeline.compaction.sums import LEFT_OUT_NAME, SUM
+from quorum_pipeline.canonical_encoding import Unsupported
+from quorum_pipeline.compaction.internal_records import COMBINED_CHANGE, LEFT_OUT_NAME
+from quorum_pipeline.compaction.offset_runs import NO_RECORDS, OffsetRun, compacted
+from quorum_pipeline.compaction.record_run import BOUNDARY_KINDS, RecordRun, decoded
 from quorum_pipeline.compiled import Bytes, Numbers
 from quorum_pipeline.deltas.pieces import BODY, HEAD, PIECES, TAIL
 from quorum_pipeline.deltas.span import Boundary
-from quorum_pipeline.plain_form import Unusual
 
 _DROPPED, _HELD = 3, 4
 _BLOCK_RECORDS, _BLOCK_BYTES, _BLOCK_TIMES_LEFT = 250_000, 32 << 20, 2
@@ -45,18 +45,18 @@ class _Growing:
         if self.size_bytes >= _BLOCK_BYTES or self.count >= max(
             _BLOCK_RECORDS, _BLOCK_TIMES_LEFT * len(self.left)
         ):
-            self.squeeze()
+            self.compact()
 
-    def squeeze(self) -> OffsetRun:
+    def compact(self) -> OffsetRun:
         if self.waiting:
-            self.left = squeezed([self.left, *self.waiting])
+            self.left = compacted([self.left, *self.waiting])
             self.waiting, self.count, self.size_bytes = [], 0, 0
         return self.left
 
 
 @dataclass(slots=True)
 class CompiledSpan:
-    """Reads records in order. Every method may raise Unusual."""
+    """Reads records in order. Every method may raise Unsupported."""
 
     boundary: Boundary | None = None
     is_open: bool = False
@@ -83,9 +83,9 @@ class CompiledSpan:
             self._pieces[piece].add(records.some(np.flatnonzero(route == piece)))
 
     def pieces(self) -> Iterator[tuple[int, OffsetRun]]:
-        """Yield the remaining records of each piece. Records that can't be decoded raise Unusual, here or when they are merged."""
+        """Yield the remaining records of each piece. Records that can't be decoded raise Unsupported, here or when they are merged."""
         for piece in PIECES:
-            left = self._pieces[piece].squeeze()
+            left = self._pieces[piece].compact()
             _check(left.others())
             if len(left):
                 yield piece, left
@@ -102,7 +102,7 @@ class CompiledSpan:
         if self.boundary is None:
             self.boundary = Boundary(int(records.offsets[index]), kind == _END)
         elif self.is_open:
-            before = self._pieces[TAIL].squeeze()
+            before = self._pieces[TAIL].compact()
             if kind == _END:
                 self._pieces[BODY].add(before)
                 route[held] = BODY
@@ -115,13 +115,15 @@ class CompiledSpan:
 
 
 def check_aborted(records: OffsetRun) -> None:
-    """Raise Unusual if a remaining record of an aborted transaction can't be decoded: a node decodes it, too."""
-    _check(records.some(np.flatnonzero(~np.isin(records.run.kinds, (SUM, LEFT_OUT_NAME)))))
+    """Raise Unsupported if a remaining record of an aborted transaction can't be decoded: a node decodes it, too."""
+    _check(
+        records.some(np.flatnonzero(~np.isin(records.run.kinds, (COMBINED_CHANGE, LEFT_OUT_NAME))))
+    )
 
 
 def _check(records: OffsetRun) -> None:
-    """Raise Unusual if a record can't be decoded."""
+    """Raise Unsupported if a record can't be decoded."""
     try:
         decoded(records.run)
     except MalformedRecord:
-        raise Unusual from None
+        raise Unsupported from None

@@ -1,7 +1,7 @@
 """Merges buckets of a state, by compiled loops, into the records that recreate this part of the state. PURE.
 
 Owns merging, and the names that buckets of topics report to buckets of names. Contradictory or unsupported records
-raise Unusual; then `deltas` is used.
+raise Unsupported; then `deltas` is used.
 """
 
 from collections.abc import Sequence
@@ -12,22 +12,22 @@ import numpy as np
 from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.records import metadata as md
 from quorum_node.schema.primitives import MalformedRecord
-from quorum_pipeline.compaction.compaction import decoded, run_of_values
+from quorum_pipeline.canonical_encoding import Unsupported
 from quorum_pipeline.compaction.offset_runs import (
     NO_RECORDS,
     MergedTopics,
     OffsetRun,
-    cut,
+    by_bucket,
     joined,
     merged_configs,
     merged_topics,
     names_contradict,
     unpacked,
 )
+from quorum_pipeline.compaction.record_run import decoded, run_of_values
 from quorum_pipeline.compiled import Numbers
 from quorum_pipeline.deltas.chain import Chain
 from quorum_pipeline.deltas.rows import records_of
-from quorum_pipeline.plain_form import Unusual
 from quorum_pipeline.rows.column_arrays import field_array
 from quorum_pipeline.rows.columnar import Places, fields_of
 from quorum_pipeline.rows.loops import READ_AHEAD_BYTES
@@ -76,7 +76,7 @@ class TopicsBucket:
 
 
 def topics_bucket(parts: Sequence[bytes], buckets: int) -> TopicsBucket:
-    """Merge a bucket of topics from all its parts, in order. Raises Unusual."""
+    """Merge a bucket of topics from all its parts, in order. Raises Unsupported."""
     found = merged_topics([unpacked(each) for each in parts])
     kinds = found.left.run.kinds
     counts = int((kinds == _TOPIC).sum()), int((kinds == _PARTITION).sum())
@@ -85,9 +85,9 @@ def topics_bucket(parts: Sequence[bytes], buckets: int) -> TopicsBucket:
 
 
 def names_bucket(parts: Sequence[bytes], reported: Sequence[ReportedNames]) -> StateBucket:
-    """Merge a bucket of configs and all other records without topics. Raises Unusual."""
+    """Merge a bucket of configs and all other records without topics. Raises Unsupported."""
     if reported and names_contradict([t.takers for t in reported], [t.removals for t in reported]):
-        raise Unusual
+        raise Unsupported
     runs = [unpacked(each) for each in parts]
     configs = merged_configs(runs, [unpacked(each.removed) for each in reported])
     left_out = frozenset[str]().union(*(each.left_out() for each in runs))
@@ -99,10 +99,10 @@ def names_bucket(parts: Sequence[bytes], reported: Sequence[ReportedNames]) -> S
         for offset, record in zip(others.offsets.tolist(), decoded(others.run), strict=True):
             chain.replay(offset, record)
     except MalformedRecord:
-        raise Unusual from None
+        raise Unsupported from None
     delta = chain.finish()
     if delta.wrong is not None:
-        raise Unusual
+        raise Unsupported
     values = [
         md.encode_metadata(each, md.record_version(type(each), md.LATEST_LEVEL))
         for each in records_of(delta)
@@ -113,7 +113,7 @@ def names_bucket(parts: Sequence[bytes], reported: Sequence[ReportedNames]) -> S
 
 def _reported(found: MergedTopics, buckets: int) -> list[ReportedNames]:
     takers, removals = found.takers(), found.removals()
-    removed = cut(found.removed, buckets)[1] if len(found.removed) else [NO_RECORDS] * buckets
+    removed = by_bucket(found.removed, buckets)[1] if len(found.removed) else [NO_RECORDS] * buckets
     return [
         ReportedNames(removed[n].packed(), _some(takers, n, buckets), _some(removals, n, buckets))
         for n in range(buckets)

@@ -114,8 +114,8 @@ def _edges(
     )
 
 
-def thinned(edges: pa.Table, made: pa.Table, gone: pa.Table) -> pa.Table:
-    """Return the edges without repetitions of the previous one; `made` and `gone`: created and removed topics of the same
+def without_repetitions(edges: pa.Table, created: pa.Table, removed: pa.Table) -> pa.Table:
+    """Return the edges without repetitions of the previous one; `created` and `removed`: created and removed topics of the same
     span, with `topic` and `offset`.
 
     All edges of a removed topic are kept: the removal ends its conditions.
@@ -139,11 +139,13 @@ def thinned(edges: pa.Table, made: pa.Table, gone: pa.Table) -> pa.Table:
     # A partition of a topic created in this log had no state before its first record.
     first = np.zeros(len(keys), np.bool_)
     first[by_offset] = np.concatenate([[True], np.diff(keys[by_offset]) != 0])
-    made_at = _first_offsets(topics.dictionary, made)[codes]
-    drop = (kinds == NOTHING) & first & (made_at < offsets)
+    created_at = _first_offsets(topics.dictionary, created)[codes]
+    drop = (kinds == NOTHING) & first & (created_at < offsets)
     drop[order] |= again
-    removed = np.asarray(pc.is_in(topics.dictionary, gone.column("topic").combine_chunks()))[codes]
-    return edges.filter(pa.array(~(drop & ~(removed & (kinds != NOTHING)))))
+    was_removed = np.asarray(pc.is_in(topics.dictionary, removed.column("topic").combine_chunks()))[
+        codes
+    ]
+    return edges.filter(pa.array(~(drop & ~(was_removed & (kinds != NOTHING)))))
 
 
 def _topics(edges: pa.Table) -> pa.DictionaryArray:
@@ -159,17 +161,19 @@ def _keys(edges: pa.Table) -> npt.NDArray[np.int64]:
     return found
 
 
-def _first_offsets(topics: pa.Array, made: pa.Table) -> npt.NDArray[np.int64]:
+def _first_offsets(topics: pa.Array, created: pa.Table) -> npt.NDArray[np.int64]:
     """Return the offset at which each topic was created; the maximum int64 if it was not created in this span."""
     found = np.full(len(topics), np.iinfo(np.int64).max)
-    places = pc.index_in(made.column("topic").combine_chunks(), topics)
+    places = pc.index_in(created.column("topic").combine_chunks(), topics)
     known = pc.is_valid(places).to_numpy(zero_copy_only=False)
     rows = places.drop_null().to_numpy()
-    np.minimum.at(found, rows, made.column("offset").to_numpy()[known])
+    np.minimum.at(found, rows, created.column("offset").to_numpy()[known])
     return found
 
 
-def lively(tables: Sequence[pa.Table]) -> Iterator[tuple[str, int, list[dict[str, object]]]]:
+def with_conditions(
+    tables: Sequence[pa.Table],
+) -> Iterator[tuple[str, int, list[dict[str, object]]]]:
     """Yield topic, partition and edges, in order of offsets, of each partition that had a condition."""
     every = pa.concat_tables([SCHEMA.empty_table(), *tables])
     keys = _keys(every)

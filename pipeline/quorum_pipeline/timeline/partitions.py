@@ -18,7 +18,7 @@ from quorum_pipeline.timeline.edges import (
     NOTHING,
     RECOVERY,
     REMOVING,
-    lively,
+    with_conditions,
 )
 from quorum_pipeline.timeline.events import (
     OFFLINE,
@@ -30,11 +30,13 @@ from quorum_pipeline.timeline.events import (
     since,
 )
 
-MADE = pa.schema(
+CREATED_TOPICS = pa.schema(
     [("topic", pa.string()), ("offset", pa.int64()), ("time_ms", pa.int64()), ("name", pa.string())]
 )
-GONE = pa.schema([("topic", pa.string()), ("offset", pa.int64()), ("time_ms", pa.int64())])
-"""Schemas of created topics (MADE) and removed topics (GONE)."""
+REMOVED_TOPICS = pa.schema(
+    [("topic", pa.string()), ("offset", pa.int64()), ("time_ms", pa.int64())]
+)
+"""Schemas of created topics (CREATED_TOPICS) and removed topics (REMOVED_TOPICS)."""
 
 
 _NEVER = 1 << 62
@@ -42,28 +44,28 @@ _NEVER = 1 << 62
 
 @dataclass(slots=True)
 class _Topic:
-    """A topic. `made`: offsets with the name from there on; `gone`: offsets and times (ms) of removals; both in order."""
+    """A topic. `created`: offsets with the name from there on; `removed`: offsets and times (ms) of removals; both in order."""
 
-    made: list[tuple[int, str]] = field(default_factory=list)
-    gone: list[tuple[int, int]] = field(default_factory=list)
+    created: list[tuple[int, str]] = field(default_factory=list)
+    removed: list[tuple[int, int]] = field(default_factory=list)
 
     def name_at(self, offset: int, topic_id: str) -> str:
         """Return its name at an offset, or its id if the log has no name for it there."""
-        place = bisect_right(self.made, (offset, "\U0010ffff"))
-        made = self.made[place - 1] if place else None
-        removed = any((made[0] if made else -1) < each < offset for each, _ in self.gone)
-        return topic_id if made is None or removed else made[1]
+        place = bisect_right(self.created, (offset, "\U0010ffff"))
+        created = self.created[place - 1] if place else None
+        removed = any((created[0] if created else -1) < each < offset for each, _ in self.removed)
+        return topic_id if created is None or removed else created[1]
 
     def gone_behind(self, offset: int) -> tuple[int, int] | None:
         """Return offset and time of the next removal after an offset, or None."""
-        place = bisect_right(self.gone, (offset, _NEVER))
-        return self.gone[place] if place < len(self.gone) else None
+        place = bisect_right(self.removed, (offset, _NEVER))
+        return self.removed[place] if place < len(self.removed) else None
 
 
 def partition_events(
     edges: Sequence[pa.Table],
-    made: Sequence[pa.Table],
-    gone: Sequence[pa.Table],
+    created: Sequence[pa.Table],
+    removed: Sequence[pa.Table],
     *,
     of_topics: bool = True,
 ) -> Iterator[Event]:
@@ -71,16 +73,20 @@ def partition_events(
     Without `of_topics`, only events of partitions.
     """
     topics: dict[str, _Topic] = {}
-    for row in pa.concat_tables([MADE.empty_table(), *made]).sort_by("offset").to_pylist():
-        topics.setdefault(row["topic"], _Topic()).made.append((row["offset"], row["name"]))
+    for row in (
+        pa.concat_tables([CREATED_TOPICS.empty_table(), *created]).sort_by("offset").to_pylist()
+    ):
+        topics.setdefault(row["topic"], _Topic()).created.append((row["offset"], row["name"]))
         if row["time_ms"] is not None and of_topics:
             yield _instant(TOPIC_CREATED, row["name"], row)
-    for row in pa.concat_tables([GONE.empty_table(), *gone]).sort_by("offset").to_pylist():
+    for row in (
+        pa.concat_tables([REMOVED_TOPICS.empty_table(), *removed]).sort_by("offset").to_pylist()
+    ):
         topic = topics.setdefault(row["topic"], _Topic())
         if of_topics:
             yield _instant(TOPIC_DELETED, topic.name_at(row["offset"], row["topic"]), row)
-        topic.gone.append((row["offset"], row["time_ms"]))
-    for topic_id, number, rows in lively(edges):
+        topic.removed.append((row["offset"], row["time_ms"]))
+    for topic_id, number, rows in with_conditions(edges):
         partition = _Partition(topic_id, number, topics.get(topic_id, _Topic()))
         for _, same in groupby(rows, lambda row: (row["offset"], row["known"])):
             yield from partition.take(list(same))

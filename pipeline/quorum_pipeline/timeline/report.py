@@ -18,11 +18,11 @@ _COLOURS = dict(
 )  # fmt: skip
 _WIDTH, _LEFT, _LANE, _BAR = 1100, 300, 22, 12
 _NAME_LETTERS = 24
-"""Maximum length of a subject beside its lane: it has to fit between the name of its kind and the chart."""
+"""Maximum length of a subject next to its lane: it has to fit between the name of its kind and the chart."""
 _TICKS = 5
 _DAY_MS = 86_400_000
-_MOST_LANES = 60
-_MOST_ROWS = 2_000
+_MAX_LANES = 60
+_MAX_ROWS = 2_000
 _STYLE = """
 body{font:14px/1.45 system-ui,sans-serif;margin:2em auto;max-width:1120px;color:#1b1e23}
 h1{font-size:1.4em} h2{font-size:1.1em;margin-top:2em}
@@ -57,7 +57,7 @@ def _summary(events: Sequence[Event]) -> Iterator[str]:
 
 def _picture(events: Sequence[Event], begin_ms: int, end_ms: int) -> Iterator[str]:
     lanes = list(dict.fromkeys((each.kind, each.subject) for each in _for_lanes(events)))
-    rows = {lane: number for number, lane in enumerate(lanes[:_MOST_LANES])}
+    rows = {lane: number for number, lane in enumerate(lanes[:_MAX_LANES])}
     height = _LANE * len(rows) + 40
     scale = (_WIDTH - _LEFT - 20) / max(end_ms - begin_ms, 1)
     yield f'<svg viewBox="0 0 {_WIDTH} {height}" width="100%" role="img" aria-label="events over time">'
@@ -68,12 +68,12 @@ def _picture(events: Sequence[Event], begin_ms: int, end_ms: int) -> Iterator[st
         if at is not None:
             yield _bar(each, at, begin_ms, end_ms, scale)
     yield "</svg>"
-    if len(lanes) > _MOST_LANES:
-        yield f"<p>{len(lanes) - _MOST_LANES:,} more rows are in the table and in the Parquet file.</p>"
+    if len(lanes) > _MAX_LANES:
+        yield f"<p>{len(lanes) - _MAX_LANES:,} more rows are in the table and in the Parquet file.</p>"
 
 
 def _names(lanes: Sequence[tuple[str, str]]) -> Iterator[str]:
-    """Yield the labels: each kind once, with a line above it, and the subject beside each lane."""
+    """Yield the labels: each kind once, with a line above it, and the subject next to each lane."""
     before = None
     for row, (kind, subject) in enumerate(lanes):
         y = row * _LANE
@@ -111,7 +111,7 @@ def _for_lanes(events: Sequence[Event]) -> list[Event]:
 
 
 def _bar(event: Event, row: int, begin_ms: int, end_ms: int, scale: float) -> str:
-    # What a snapshot tells may have begun before the log, and clocks of leaders differ.
+    # What a snapshot contains may have begun before the log, and clocks of leaders differ.
     first, last = (
         min(max(each, begin_ms), end_ms)
         for each in (event.begin_ms, end_ms if event.end_ms is None else event.end_ms)
@@ -130,7 +130,7 @@ def _bar(event: Event, row: int, begin_ms: int, end_ms: int, scale: float) -> st
 def _table(events: Iterable[Event]) -> Iterator[str]:
     yield "<h2>All events</h2><table><tr><th>start<th>event<th>subject<th class=n>took<th>detail<th class=n>offset"
     for number, each in enumerate(events):
-        if number == _MOST_ROWS:
+        if number == _MAX_ROWS:
             yield "<tr><td colspan=6>More events are in the Parquet file."
             break
         cells = f"<td>{each.kind}<td>{escape(each.subject)}<td class=n>{_took(each)}"

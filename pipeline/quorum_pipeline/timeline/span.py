@@ -26,9 +26,9 @@ from quorum_pipeline.timeline.edges import (
     SCHEMA,
     change_edges,
     partition_edges,
-    thinned,
+    without_repetitions,
 )
-from quorum_pipeline.timeline.partitions import GONE, MADE
+from quorum_pipeline.timeline.partitions import CREATED_TOPICS, REMOVED_TOPICS
 
 _NAMES = {
     cls: record_type_name(cls.RECORD_TYPE)
@@ -83,51 +83,53 @@ class Part:
     """The content of a piece of a span: tables by topic, and records of brokers."""
 
     edges: pa.Table = field(default_factory=SCHEMA.empty_table)
-    made: list[pa.Table] = field(default_factory=list)
-    gone: list[pa.Table] = field(default_factory=list)
+    created: list[pa.Table] = field(default_factory=list)
+    removed: list[pa.Table] = field(default_factory=list)
     brokers: list[EncodedRecord] = field(default_factory=list)
     waiting: list[pa.Table] = field(default_factory=list)
 
     def add(self, other: "Part") -> None:
         """Append the part that follows."""
         self.waiting += [other.edges, *other.waiting]
-        self.made += other.made
-        self.gone += other.gone
+        self.created += other.created
+        self.removed += other.removed
         self.brokers += other.brokers
         if sum(map(len, self.waiting)) >= max(_WORTH_ROWS, _TIMES_LEFT * len(self.edges)):
-            self.thin()
+            self.drop_repetitions()
 
-    def thin(self) -> None:
+    def drop_repetitions(self) -> None:
         """Drop repeated edges."""
-        made, gone = (
+        created, removed = (
             pa.concat_tables([schema.empty_table(), *tables])
-            for schema, tables in ((MADE, self.made), (GONE, self.gone))
+            for schema, tables in ((CREATED_TOPICS, self.created), (REMOVED_TOPICS, self.removed))
         )
-        self.edges = thinned(pa.concat_tables([self.edges, *self.waiting]), made, gone)
+        self.edges = without_repetitions(
+            pa.concat_tables([self.edges, *self.waiting]), created, removed
+        )
         self.waiting = []
 
     def __len__(self) -> int:
         return (
             len(self.edges)
-            + sum(map(len, (*self.made, *self.gone, *self.waiting)))
+            + sum(map(len, (*self.created, *self.removed, *self.waiting)))
             + len(self.brokers)
         )
 
     def cut(self, buckets: int) -> Iterator["Part"]:
         """Yield one part per bucket; tables are partitioned by topic, and all brokers are in bucket 0."""
-        self.thin()
+        self.drop_repetitions()
         cuts = [
             list(_cut(table, buckets))
             for table in (
                 self.edges,
-                pa.concat_tables([MADE.empty_table(), *self.made]),
-                pa.concat_tables([GONE.empty_table(), *self.gone]),
+                pa.concat_tables([CREATED_TOPICS.empty_table(), *self.created]),
+                pa.concat_tables([REMOVED_TOPICS.empty_table(), *self.removed]),
             )
         ]
-        for bucket, (edges, made, gone) in enumerate(zip(*cuts, strict=True)):
+        for bucket, (edges, created, removed) in enumerate(zip(*cuts, strict=True)):
             # All records of one broker must be in one part; they are few.
             brokers = self.brokers if bucket == 0 else []
-            yield Part(edges, [made], [gone], brokers)
+            yield Part(edges, [created], [removed], brokers)
 
     def large_topics(self, known: Mapping[str, int]) -> dict[str, int]:
         """Return the highest range of partitions of each large topic, by the text of its id (`deltas/shards.py`); `known`: of
@@ -147,12 +149,12 @@ class Part:
         ranges = np.maximum(self.edges.column("partition").to_numpy(), 0) // shards.SHARD_PARTITIONS
         mine = ranges % _counts(self.edges, counts)
         for shard in range(max(counts.values())):
-            made, gone = (
+            created, removed = (
                 [each.filter(pa.array(_counts(each, counts) > shard)) for each in tables]
-                for tables in (self.made, self.gone)
+                for tables in (self.created, self.removed)
             )
             edges = self.edges.filter(pa.array(mine == shard)).combine_chunks()
-            yield Part(edges, made, gone, [] if shard else self.brokers)
+            yield Part(edges, created, removed, [] if shard else self.brokers)
 
 
 def home_of(buckets: int, topic: str) -> int:
@@ -230,8 +232,8 @@ class TimelineSpan:
         place = HEAD if self.boundary is None else TAIL if self.is_open else BODY
         found = Part(waiting=list(_edges(rows, times)))
         for name, schema, tables in (
-            ("topic", MADE, found.made),
-            ("remove_topic", GONE, found.gone),
+            ("topic", CREATED_TOPICS, found.created),
+            ("remove_topic", REMOVED_TOPICS, found.removed),
         ):
             some = _typed(rows, name, times)
             if some is not None:

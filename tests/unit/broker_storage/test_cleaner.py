@@ -14,7 +14,7 @@ from crc32c import crc32c
 from quorum_node.records.batches import Record
 from quorum_node.storage.broker import cleaner as cleaner_module
 from quorum_node.storage.broker.batch_walk import batch_at
-from quorum_node.storage.broker.cleaner import Cleaned, Cleaner, LeftOut, Stopped, Throttle
+from quorum_node.storage.broker.cleaner import Cleaned, Cleaner, Stopped, Throttle, UncleanableLog
 from quorum_node.storage.broker.compaction import CleanablePart
 from quorum_node.storage.broker.log_directory import LogDirectory
 from quorum_node.storage.broker.log_settings import LogSettings
@@ -34,8 +34,8 @@ def fill(log: PartitionLog, count: int) -> None:
         log.append([data_batch(log.end_offset, records=[Record(b"k", b"v" * 30)])])
 
 
-def round_of(cleaner: Cleaner, directory: LogDirectory) -> list[Cleaned | LeftOut]:
-    reported: list[Cleaned | LeftOut] = []
+def round_of(cleaner: Cleaner, directory: LogDirectory) -> list[Cleaned | UncleanableLog]:
+    reported: list[Cleaned | UncleanableLog] = []
     cleaner.clean_due(
         {name: log.end_offset for name, log in directory.logs.items()}, reported.append
     )
@@ -98,9 +98,9 @@ def test_unreadable_log_is_skipped_and_others_are_cleaned(tmp_path: Path) -> Non
     cleaner = Cleaner(directory, lambda: 5_000, Throttle(None))
     reported = round_of(cleaner, directory)
     assert [each.replica for each in reported if isinstance(each, Cleaned)] == [("a", 0)]
-    (left_out,) = (each for each in reported if isinstance(each, LeftOut))
-    assert left_out.replica == ("z", 0)
-    assert "codec 7" in left_out.reason
+    (uncleanable,) = (each for each in reported if isinstance(each, UncleanableLog))
+    assert uncleanable.replica == ("z", 0)
+    assert "codec 7" in uncleanable.reason
     fill(bad, 30)
     assert not round_of(cleaner, directory), "reported more than once"
 
@@ -113,9 +113,9 @@ def test_bit_rot_does_not_get_a_new_checksum(tmp_path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[70] ^= 1
     path.write_bytes(content)
-    (left_out,) = round_of(Cleaner(directory, lambda: 5_000, Throttle(None)), directory)
-    assert isinstance(left_out, LeftOut)
-    assert "CRC-32C" in left_out.reason
+    (uncleanable,) = round_of(Cleaner(directory, lambda: 5_000, Throttle(None)), directory)
+    assert isinstance(uncleanable, UncleanableLog)
+    assert "CRC-32C" in uncleanable.reason
     assert path.read_bytes() == content, "nothing was changed"
     assert not list(path.parent.glob("*.cleaned"))
 
@@ -362,7 +362,7 @@ def test_log_that_is_truncated_when_its_turn_comes_is_left(tmp_path: Path) -> No
             fill(log, 60)
             return 60
 
-    reported: list[Cleaned | LeftOut] = []
+    reported: list[Cleaned | UncleanableLog] = []
     cleaner = Cleaner(directory, lambda: 5_000, Throttle(None))
     cleaner.clean_due(Truncating({("t", 0): 60}), reported.append)
     assert reported == []

@@ -57,7 +57,7 @@ def test_batch_without_some_records_keeps_its_codec(codec: int) -> None:
         lambda each: each.offset % 2 == 0,
         new_horizon_ms=1,
         keep_empty=False,
-        marks_nothing=False,
+        is_obsolete_marker=False,
     )
     assert made is not None
     assert made[22] & 7 == codec

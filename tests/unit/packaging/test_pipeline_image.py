@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from quorum_pipeline.__main__ import _COMMANDS
-from quorum_pipeline.spark.kept_classes import cache_directory
+from quorum_pipeline.spark.class_data_sharing import cache_directory
 
 DOCKERFILE = Path(__file__).parents[3] / "pipeline" / "Dockerfile"
 

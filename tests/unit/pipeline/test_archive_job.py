@@ -51,8 +51,8 @@ class Noted:
         """See Archive."""
         self.calls.append(f"write {wanted.start}-{wanted.end}")
 
-    def merge_behind(
-        self, target_rows: int, keep_seconds: float, told: Callable[[str], None]
+    def merge_next(
+        self, target_rows: int, keep_seconds: float, report: Callable[[str], None]
     ) -> bool:
         """See Archive."""
         self.calls.append(f"merge {target_rows}, {keep_seconds}")

@@ -5,10 +5,10 @@ import pytest
 from quorum_pipeline.archive.layout import (
     Marker,
     OffsetRange,
+    expired_states,
     merges,
     parse_directory,
     parse_marker,
-    thinned,
     tiles,
     unexplained,
 )
@@ -58,10 +58,12 @@ def test_of_old_states_the_last_one_of_each_day_is_kept() -> None:
     states = [(number, number * 8 * 3_600_000) for number in range(30)]
     last_of_day = set(range(2, 30, 3))
     expected = [number for number in range(29 - 6) if number not in last_of_day]
-    assert thinned(states, 2) == expected
-    assert thinned(states[::-1], 2) == expected
-    assert thinned([each for each in states if each[0] not in expected], 2) == []
-    assert thinned(states, 10) == thinned([], 1) == thinned(states[:1], 1) == []
+    assert expired_states(states, 2) == expected
+    assert expired_states(states[::-1], 2) == expected
+    assert expired_states([each for each in states if each[0] not in expected], 2) == []
+    assert (
+        expired_states(states, 10) == expired_states([], 1) == expired_states(states[:1], 1) == []
+    )
 
 
 def test_names_and_markers_are_parsed_as_written() -> None:

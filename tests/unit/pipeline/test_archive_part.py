@@ -18,7 +18,7 @@ from quorum_pipeline.files.sealed_file import stem_of
 from quorum_pipeline.files.written_parts import keep_only
 from quorum_pipeline.rows.column_types import arrow_schema
 from quorum_pipeline.rows.gathering import AnyRows
-from quorum_pipeline.rows.table import PLAIN_COLUMNS, table_columns
+from quorum_pipeline.rows.table import COMMON_COLUMNS, table_columns
 from support.written_log import LogWriter, write_history
 
 SCHEMA = pa.schema({"offset": pa.int64(), "type": pa.string(), "problem": pa.string()})
@@ -78,7 +78,7 @@ def test_each_type_has_its_own_file(
     assert found[1] == found[1 << 20]
     narrow = [pq.read_schema(each) for each in (tmp_path / "r-1").glob("*.parquet")]
     assert {name for each in narrow for name in each.names} == set(EVERYTHING.names)
-    assert min(len(each.names) for each in narrow) < len(PLAIN_COLUMNS)
+    assert min(len(each.names) for each in narrow) < len(COMMON_COLUMNS)
 
 
 def read(directory: Path) -> list[dict[str, object]]:

@@ -15,11 +15,11 @@ from quorum_pipeline.archive.layout import DELTAS, MARKER, RECORDS, STATES, Mark
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.archive_reader import ArchiveReader
 from quorum_pipeline.files.archive_tasks import ArchiveSource, states
-from quorum_pipeline.files.delta_tap import parsed_part
+from quorum_pipeline.files.delta_builder import parsed_part
 from quorum_pipeline.files.local_files import LocalFiles
 from quorum_pipeline.spark.spark_history import DirectorySource, JobHistory
 from quorum_pipeline.spark.stages import StagesHere
-from quorum_pipeline.spark.stored_states import compose_deltas, keep_state, thin_states
+from quorum_pipeline.spark.stored_states import compose_deltas, expire_states, keep_state
 from quorum_pipeline.state.difference import differences
 from quorum_pipeline.state.moment import Moment
 from quorum_pipeline.state.tables import TABLES_BY_NAME
@@ -342,13 +342,13 @@ def test_states_that_are_no_longer_kept_change_no_result(
     deleted: list[int] = []
     plan = ArchiveSource.plan
 
-    def and_then_thinned(self: ArchiveSource, *given: Any, **more: Any) -> Any:
+    def and_then_expired(self: ArchiveSource, *given: Any, **more: Any) -> Any:
         found = plan(self, *given, **more)
         if not deleted:
-            deleted.append(thin_states(reader(root), 1, lambda uri: remove(Path(uri))))
+            deleted.append(expire_states(reader(root), 1, lambda uri: remove(Path(uri))))
         return found
 
-    monkeypatch.setattr(ArchiveSource, "plan", and_then_thinned)
+    monkeypatch.setattr(ArchiveSource, "plan", and_then_expired)
     for offset in (before[0], *before):
         with history(root, tmp_path) as found:
             state = found.at(Moment(offset=offset))

@@ -15,7 +15,7 @@ from quorum_pipeline.archive.layout import MARKER
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.archived_records import file_groups, read_records
 from quorum_pipeline.files.log_directory import open_log
-from quorum_pipeline.rows.table import MOST_TIMESTAMP_MS
+from quorum_pipeline.rows.table import MAX_TIMESTAMP_MS
 from support.replayed_directory import read_whole
 from support.replayed_state import BadRecord, Replayed
 from support.written_archive import write_archive
@@ -116,7 +116,7 @@ def test_files_that_overlap_by_one_record_are_read_together(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("is_spark", [False, True])
-@pytest.mark.parametrize("time_ms", [-1, 1_700_000_000_123, MOST_TIMESTAMP_MS])
+@pytest.mark.parametrize("time_ms", [-1, 1_700_000_000_123, MAX_TIMESTAMP_MS])
 def test_timestamps_are_those_of_the_log_for_any_writer(
     tmp_path: Path, time_ms: int, is_spark: bool
 ) -> None:

@@ -14,7 +14,7 @@ from quorum_node.records.control import VotersRecord
 from quorum_node.records.snapshot_format import SnapshotBounds, encode_snapshot
 from quorum_pipeline.__main__ import main
 from quorum_pipeline.audit.findings import Finding
-from quorum_pipeline.audit.one_order import in_one_order
+from quorum_pipeline.audit.normalized_order import with_sorted_lists
 from quorum_pipeline.files.log_directory import open_log
 from quorum_pipeline.files.snapshot_file import open_snapshot
 from quorum_pipeline.state.moment import Moment
@@ -277,7 +277,7 @@ def test_lists_in_different_order_have_one_canonical_form() -> None:
         md.NodeEndpoint(name=name, host="h", port=1, security_protocol=0) for name in ("IN", "OUT")
     )
 
-    def told(order: int, rack: str = "r") -> bytes:
+    def encoded(order: int, rack: str = "r") -> bytes:
         record = replace(
             broker(1),
             features=features[::order],
@@ -285,12 +285,12 @@ def test_lists_in_different_order_have_one_canonical_form() -> None:
             log_dirs=(UUID(int=200), UUID(int=300))[::order],
             rack=rack,
         )
-        return in_one_order(md.encode_metadata(record, 3))
+        return with_sorted_lists(md.encode_metadata(record, 3))
 
-    assert told(1) == told(-1)
-    assert told(1) != told(1, "other")
+    assert encoded(1) == encoded(-1)
+    assert encoded(1) != encoded(1, "other")
     plain = md.encode_metadata(md.TopicRecord(name="t", topic_id=UUID(int=5)))
-    assert in_one_order(plain) == plain
+    assert with_sorted_lists(plain) == plain
 
 
 def test_missing_segment_is_reported(replicas: list[Path]) -> None:

@@ -23,10 +23,10 @@ from quorum_node.records.metadata import decode_metadata, encode_metadata, recor
 from quorum_node.schema.encoder import FieldNotInVersion
 from quorum_node.schema.primitives import MalformedRecord, encode_tagged_fields
 from quorum_pipeline import compiled
+from quorum_pipeline.canonical_encoding import Unsupported
 from quorum_pipeline.compaction import merging
-from quorum_pipeline.compaction.compaction import run_of_batches
+from quorum_pipeline.compaction.record_run import run_of_batches
 from quorum_pipeline.errors import PipelineError
-from quorum_pipeline.plain_form import Unusual
 from quorum_pipeline.spark.spark_history import JobHistory
 from quorum_pipeline.spark.stages import StagesHere
 from quorum_pipeline.spark.state_job import SparkState
@@ -229,7 +229,7 @@ def test_contradiction_is_reported_with_its_offset(
         "name of two", "twice", "newer field", "unknown", "no directories", "long names", "long arrays",
     ],
 )  # fmt: skip
-def test_unusual_records_give_the_result_of_the_replay(records: list[md.AnyMetadata]) -> None:
+def test_unsupported_records_give_the_result_of_the_replay(records: list[md.AnyMetadata]) -> None:
     values = encoded(*records)
     assert_same(compacting(values), replayed(values).image)
 
@@ -267,7 +267,7 @@ def test_cache_compiled_for_other_record_counts_is_not_used(source: ModuleType) 
 
 def test_allocation_is_limited_by_the_records_that_fit_into_a_batch() -> None:
     batch = batch_of(encoded(config()))
-    with pytest.raises(Unusual):
+    with pytest.raises(Unsupported):
         run_of_batches(bytearray(batch.data), 1 << 60)
 
 

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.image.resource_types import TOPIC
 from quorum_node.records import metadata as md
-from quorum_pipeline.compaction.compaction import decoded, run_of_values
-from quorum_pipeline.compaction.offset_runs import OffsetRun, cut, squeezed, unpacked
+from quorum_pipeline.canonical_encoding import Unsupported
+from quorum_pipeline.compaction.offset_runs import OffsetRun, by_bucket, compacted, unpacked
+from quorum_pipeline.compaction.record_run import decoded, run_of_values
 from quorum_pipeline.compaction.sharding import by_shard, large_topics, partitions_of
 from quorum_pipeline.deltas.pieces import counted
 from quorum_pipeline.deltas.shards import (
@@ -20,10 +21,9 @@ from quorum_pipeline.deltas.shards import (
     is_shard,
     key_of,
 )
-from quorum_pipeline.plain_form import Unusual
+from quorum_pipeline.state.compacted import compacted as as_objects
 from quorum_pipeline.state.compiled_span import CompiledSpan, check_aborted
 from quorum_pipeline.state.merged_buckets import StateBucket, names_bucket, topics_bucket
-from quorum_pipeline.state.squeezed import squeezed as as_objects
 from support.delta_checks import CUTS, SHORT
 from support.delta_records import SHARDED_LOGS, node_state
 from support.elr_histories import elr_histories
@@ -46,9 +46,9 @@ def compiled(values: list[bytes], begin: int, end: int, block: int) -> CompiledS
 def state_of(
     values: list[bytes], cuts: list[int], block: int, count: int, rounds: int = 1
 ) -> tuple[list[StateBucket], bool]:
-    """Buckets of the state, then shards, and whether a transaction is open. `rounds`: how often what is left is squeezed again.
+    """Buckets of the state, then shards, and whether a transaction is open. `rounds`: how often what is left is compacted again.
 
-    Raises Unusual.
+    Raises Unsupported.
     """
     borders = sorted({0, len(values), *(each for each in cuts if each < len(values))})
     spans = [compiled(values, *each, block) for each in itertools.pairwise(borders)]
@@ -59,9 +59,9 @@ def state_of(
         for piece, run in span.pieces():
             left = run
             for _ in range(rounds):
-                left = squeezed([left])
+                left = compacted([left])
             pieces[number, piece] = left
-            topics, names = cut(left, count)
+            topics, names = by_bucket(left, count)
             large = large_topics(left, large)
             for bucket, part in enumerate(topics + names):
                 if len(part):
@@ -113,7 +113,7 @@ def as_a_node(
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr("quorum_pipeline.deltas.shards.SHARD_PARTITIONS", shard_partitions)
             buckets, is_open = state_of(values, cuts, block, count, rounds)
-    except Unusual:
+    except Unsupported:
         return False
     assert expected.wrong_at is None, "the loops accept records that a node refuses"
     assert is_open == expected.in_transaction
@@ -196,7 +196,7 @@ def test_cleared_eligible_leader_replicas_are_those_of_a_node_for_many_examples(
 def left(records: list[md.MetadataMessage]) -> tuple[int, int]:
     """The number of rows that remain, as encoded records and as objects."""
     run = run_of_values([md.encode_metadata(each, each.HIGHEST_VERSION) for each in records])
-    kept = squeezed([OffsetRun(run, np.arange(len(run)))])
+    kept = compacted([OffsetRun(run, np.arange(len(run)))])
     return len(kept), sum(1 for _ in as_objects(run))
 
 
@@ -238,7 +238,7 @@ def test_hot_partition_is_one_row_and_heartbeats_are_none(changes: int) -> None:
     span.add(run_of_values(values), np.arange(len(values)))
     ((_, left),) = span.pieces()
     assert len(left) == 1
-    again = squeezed([left, unpacked(left.packed())])
+    again = compacted([left, unpacked(left.packed())])
     assert len(again) == 1
 
 
@@ -284,5 +284,5 @@ def test_transaction_across_five_spans_counts_when_it_ends() -> None:
         buckets, _ = state_of(values, cuts, 1, 2)
         assert sum(len(each.image().topics.ids) for each in buckets) == 0
     values[3] = values[3][:5]
-    with pytest.raises(Unusual):
+    with pytest.raises(Unsupported):
         state_of(values, [2, 4], 1, 2)

@@ -40,7 +40,7 @@ CHANGES = (
     ("elr=then.elr if then.sets & ELR else first.elr", "elr=then.elr or first.elr"),
     ("sets=first.sets | then.sets", "sets=then.sets"),
     ("        return 1, first.cleared_if\n", "        return 0, first.cleared_if\n"),
-    ("first.cleared_if | (asked & ~first.sets)", "first.cleared_if | asked"),
+    ("first.cleared_if | (conditions & ~first.sets)", "first.cleared_if | conditions"),
     ("        wrong.append(change.replica_count.violated_at(len(partition.replicas)))", "        pass"),
     ("        each != MIGRATING for each in partition.directories", "        True for each in partition.directories"),
     ("partition_epoch=partition.partition_epoch + change.changes + cleared", "partition_epoch=partition.partition_epoch + change.changes"),

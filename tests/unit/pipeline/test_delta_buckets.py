@@ -153,7 +153,7 @@ def test_adjacent_summaries_are_combined() -> None:
 
 
 def test_control_records_give_leader_and_voters() -> None:
-    def told(
+    def after_control(
         at: Summary, offset: int, record: LeaderChange | KRaftVersion | VotersRecord
     ) -> Summary:
         encoded = encode_control(record)
@@ -161,12 +161,12 @@ def test_control_records_give_leader_and_voters() -> None:
 
     small = VotersRecord((voter(1, 1),), "cluster", initial_voters=2)
     large = VotersRecord((voter(1, 1), voter(2, 2)), "cluster", initial_voters=2)
-    at = told(Summary(0, 0), 3, LeaderChange(2, (ReplicaKey(2),), (ReplicaKey(2),)))
-    at = told(told(at, 4, KRaftVersion(1)), 5, small)
+    at = after_control(Summary(0, 0), 3, LeaderChange(2, (ReplicaKey(2),), (ReplicaKey(2),)))
+    at = after_control(after_control(at, 4, KRaftVersion(1)), 5, small)
     assert (at.leader_id, at.kraft_version, at.has_formed) == (2, 1, False)
-    at = told(at, 6, large)
+    at = after_control(at, 6, large)
     assert at.has_formed
-    at = replace(at, end_offset=8).then(told(Summary(8, 9), 8, small))
+    at = replace(at, end_offset=8).then(after_control(Summary(8, 9), 8, small))
     assert at.has_formed
     assert at.voters is not None
     assert (len(at.voters.voters), at.voters.log_position) == (1, (8, 7))

@@ -15,7 +15,7 @@ from hypothesis import Phase, given, settings
 
 from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.records import metadata as md
-from quorum_pipeline.plain_form import Unusual
+from quorum_pipeline.canonical_encoding import Unsupported
 from support.broken_source import broken
 from support.delta_checks import CUTS, SHORT
 from support.delta_records import node_state
@@ -23,24 +23,24 @@ from support.elr_histories import elr_histories
 
 _PACKAGE = "quorum_pipeline.compaction"
 _BUCKETS = 2
-NO_BREAK = ("squeezing", "clears += 1", "clears += 1")
+NO_BREAK = ("log_compaction", "clears += 1", "clears += 1")
 BREAKS = (
-    ("squeezing", "clears += 1", "pass"),
-    ("squeezing", "            _mark(marks, sums, 0, before)\n", "            pass\n"),
-    ("squeezing", "    if not change[MARKS]:\n        _mark(marks, sums, passed, mark)\n", ""),
-    ("squeezing", "        passed += step\n", ""),
-    ("squeezing", "clears - sums.rows[known, CLEARS]", "clears"),
-    ("marks", "replaced = (then & _SET) * 3", "replaced = 0"),
-    ("marks", "put_uvarint(to, at, marks.rows[row, STRETCH] - before)", "put_uvarint(to, at, marks.rows[row, STRETCH])"),
-    ("marks", "        if array_count(data, elr) > 0:\n            mark |= ELR_ANY\n", "        mark |= ELR_ANY\n"),
-    ("marks", "        known |= ELR_ANY\n", "        pass\n"),
-    ("marks", "        known |= LAST_KNOWN_ANY\n", "        pass\n"),
-    ("marks", "elif stretch >= begin:", "else:"),
-    ("marks", "if stretch > here:", "if stretch >= here:"),
-    ("marks", "fields[c.KNOWN] = (here + 1) << _BITS", "pass"),
-    ("marks", "    if not later & ELR_SET:\n", "    if True:\n"),
-    ("marks", "    if not later & LAST_KNOWN_SET:\n", "    if True:\n"),
-    ("merging", "if clears < fields[c.MARKS_UNTIL]:", "if False:"),
+    ("log_compaction", "clears += 1", "pass"),
+    ("log_compaction", "            _add_elr_update(elr_updates, combined, 0, before)\n", "            pass\n"),
+    ("log_compaction", "    if not change[ELR_UPDATES]:\n        _add_elr_update(elr_updates, combined, passed, flags)\n", ""),
+    ("log_compaction", "        passed += step\n", ""),
+    ("log_compaction", "clears - combined.rows[known, CLEARS]", "clears"),
+    ("elr_updates", "replaced = (then & _SET) * 3", "replaced = 0"),
+    ("elr_updates", "put_uvarint(to, at, elr_updates.rows[row, INTERVAL] - before)", "put_uvarint(to, at, elr_updates.rows[row, INTERVAL])"),
+    ("elr_updates", "        if array_count(data, elr) > 0:\n            flags |= ELR_ANY\n", "        flags |= ELR_ANY\n"),
+    ("elr_updates", "        known |= ELR_ANY\n", "        pass\n"),
+    ("elr_updates", "        known |= LAST_KNOWN_ANY\n", "        pass\n"),
+    ("elr_updates", "elif interval >= begin:", "else:"),
+    ("elr_updates", "if interval > here:", "if interval >= here:"),
+    ("elr_updates", "fields[c.ELR_STATE] = (here + 1) << _FLAG_BITS", "pass"),
+    ("elr_updates", "    if not later & ELR_SET:\n", "    if True:\n"),
+    ("elr_updates", "    if not later & LAST_KNOWN_SET:\n", "    if True:\n"),
+    ("merging", "if clears < fields[c.ELR_UPDATES_UNTIL]:", "if False:"),
     ("merging", "            clears += 1\n", ""),
     ("merging", "data[begin - 1], clears, fields)", "data[begin - 1], 0, fields)"),
     ("offset_runs", "np.sort(np.concatenate([everywhere, each]))", "np.concatenate([everywhere, each])"),
@@ -75,16 +75,16 @@ def about_topics(image: ClusterImage) -> list[md.MetadataMessage]:
 
 def merged(loops: ModuleType, values: list[bytes], cuts: list[int]) -> ClusterImage:
     """The topics of a log that is cut into spans, of which two are composed, by the loops of a module `offset_runs`."""
-    compaction = import_module(f"{_PACKAGE}.compaction")
+    record_run = import_module(f"{_PACKAGE}.record_run")
     borders = sorted({0, len(values), *(each for each in cuts if each < len(values))})
     spans = []
     for begin, end in itertools.pairwise(borders):
-        run = compaction.run_of_values(values[begin:end])
-        spans.append(loops.squeezed([loops.OffsetRun(run, np.arange(begin, end))]))
-    spans[-2:] = [loops.squeezed(spans[-2:])]
+        run = record_run.run_of_values(values[begin:end])
+        spans.append(loops.compacted([loops.OffsetRun(run, np.arange(begin, end))]))
+    spans[-2:] = [loops.compacted(spans[-2:])]
     image = ClusterImage()
-    for each in zip(*(loops.cut(span, _BUCKETS)[0] for span in spans), strict=True):
-        image = image.replay_all(compaction.decoded(loops.merged_topics(each).left.run))
+    for each in zip(*(loops.by_bucket(span, _BUCKETS)[0] for span in spans), strict=True):
+        image = image.replay_all(record_run.decoded(loops.merged_topics(each).left.run))
     return image
 
 
@@ -92,7 +92,7 @@ def differs(loops: ModuleType, values: list[bytes], cuts: list[int]) -> bool:
     """Whether loops have another result than a node, or none."""
     try:
         found = merged(loops, values, cuts)
-    except Unusual:
+    except Unsupported:
         return True
     return about_topics(found) != about_topics(node_state(values).image)
 

@@ -35,11 +35,11 @@ def test_output_that_nobody_reads_ends_the_command(tmp_path: Path, rows: int) ->
         assert process.stdout is not None
         assert process.stderr is not None
         process.stdout.close()
-        told = process.stderr.read()
-        assert process.wait(SECONDS) == 141, told
-    assert "Traceback" not in told
-    assert "Exception" not in told
-    assert "Broken pipe" not in told
+        output = process.stderr.read()
+        assert process.wait(SECONDS) == 141, output
+    assert "Traceback" not in output
+    assert "Exception" not in output
+    assert "Broken pipe" not in output
 
 
 def test_interrupted_command_says_so(tmp_path: Path) -> None:
@@ -56,7 +56,7 @@ def test_interrupted_command_says_so(tmp_path: Path) -> None:
             waits = Path(f"/proc/{process.pid}/wchan")
             wait_until(lambda: "pipe_read" in waits.read_text(), "the command reads", SECONDS)
             process.send_signal(signal.SIGINT)
-            _, told = process.communicate(timeout=SECONDS)
+            _, output = process.communicate(timeout=SECONDS)
         assert process.returncode == 130
-    assert told.splitlines()[-1] == "quorum-pipeline plan: interrupted"
-    assert "Traceback" not in told
+    assert output.splitlines()[-1] == "quorum-pipeline plan: interrupted"
+    assert "Traceback" not in output

@@ -58,7 +58,7 @@ class Leader:
         return data[position : position + 500], len(data)
 
     def read(self, offset: int, end_offset: int, max_bytes: int = 0) -> list[Batch]:
-        assert end_offset <= self._end, "asked for records that are not committed"
+        assert end_offset <= self._end, "records that are not committed were requested"
         spans = self._log.spans(offset, 1 << 30)
         found = [placed.batch for span in spans for placed in read_whole(span)]
         behind = [each for each in found if each.header.end_offset > offset]
@@ -76,7 +76,7 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Serve:
     def start(writer: LogWriter, end: int) -> None:
         leader = Leader(writer.directory, end)
         monkeypatch.setattr(Controllers, "open", lambda self: leader)
-        monkeypatch.setattr(live_tasks, "LEAST_OFFSETS", 7)
+        monkeypatch.setattr(live_tasks, "MIN_OFFSETS", 7)
 
     return start
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quorum_pipeline.archive.layout import OffsetRange
-from quorum_pipeline.archive.merge_planner import AT_ONCE, merge_behind
+from quorum_pipeline.archive.merge_planner import AT_ONCE, next_merge
 
 TARGET = 5_000_000
 
@@ -38,7 +38,7 @@ def lengths(found: list[OffsetRange]) -> list[int]:
 )
 def test_ranges_of_one_size_at_the_end_are_merged(given: list[int], merged: list[int]) -> None:
     every = ranges(*given)
-    found = merge_behind(every, TARGET)
+    found = next_merge(every, TARGET)
     assert lengths(found) == merged
     assert found == every[len(every) - len(found) :]
 
@@ -59,7 +59,7 @@ def test_ranges_of_one_size_at_the_end_are_merged(given: list[int], merged: list
 )
 def test_size_limit_is_respected_and_large_ranges_stay(given: list[int], merged: list[int]) -> None:
     """100 offsets at most; what has 50 is not merged any more."""
-    assert lengths(merge_behind(ranges(*given), 100)) == merged
+    assert lengths(next_merge(ranges(*given), 100)) == merged
 
 
 def followed(added: list[int], target: int) -> tuple[list[OffsetRange], float, int]:
@@ -68,7 +68,7 @@ def followed(added: list[int], target: int) -> tuple[list[OffsetRange], float, i
     for length in added:
         counting.append(OffsetRange(at, at + length))
         at, written = at + length, written + length
-        while group := merge_behind(counting, target):
+        while group := next_merge(counting, target):
             assert len(group) > 1
             assert sum(lengths(group)) <= target
             first = counting.index(group[0])

@@ -20,7 +20,7 @@ from quorum_pipeline.files.archived_batch import archived_batch
 from quorum_pipeline.files.audited_archive import AuditRange
 from quorum_pipeline.files.local_files import LocalFiles
 from quorum_pipeline.files.log_directory import open_log
-from quorum_pipeline.files.merged_meanwhile import with_all_ranges
+from quorum_pipeline.files.merge_retries import retry_on_merge
 from quorum_pipeline.files.sealed_file import open_sealed, parquet_files
 from quorum_pipeline.files.timeline_span import RangeTask
 from quorum_pipeline.files.version_spans import ArchivedRecords
@@ -60,9 +60,9 @@ def merge(reader: ArchiveReader, node: Path, ago: float = 0) -> None:
     """The first two ranges, so many seconds ago."""
     root = Path(reader.uri)
     (merged,) = write_archive(root, node, 0, 30, deltas=True)
-    told = reader.marker(OffsetRange(0, 30))
+    before = reader.marker(OffsetRange(0, 30))
     written_ms = int((time.time() - ago) * 1000)
-    marker = Marker(told.rows, 0, told.delta_rows, merged=2, written_ms=written_ms)
+    marker = Marker(before.rows, 0, before.delta_rows, merged=2, written_ms=written_ms)
     (merged / MARKER).write_text(marker.text())
 
 
@@ -103,7 +103,7 @@ def test_query_that_began_before_a_merge_reads_the_parts(reader: ArchiveReader, 
             retired(reader, HOUR)
         return results(root, first)
 
-    assert with_all_ranges([reader], query) == before
+    assert retry_on_merge([reader], query) == before
     assert next(begun) == 1, "it did not begin again"
     assert plain_offsets(root) == list(range(open_log(node).end_offset()))
 

@@ -46,17 +46,17 @@ def test_running_step_and_its_tasks_are_told() -> None:
             assert go.wait(60)
         return [item]
 
-    assert stages.doing() is None
+    assert stages.progress() is None
     stages.describe("reduce 4 spans")
-    running = Thread(target=stages.rows([0, 1, 2, 3]).flatMap, args=(work,))
+    running = Thread(target=stages.parallelize([0, 1, 2, 3]).flatMap, args=(work,))
     running.start()
     assert begun.wait(60)
-    told = stages.doing()
-    assert told is not None
-    assert told.startswith("reduce 4 spans: 2 of 4 tasks, about ")
+    reported = stages.progress()
+    assert reported is not None
+    assert reported.startswith("reduce 4 spans: 2 of 4 tasks, about ")
     go.set()
     running.join()
-    assert stages.doing() is None
+    assert stages.progress() is None
 
 
 def test_records_and_bytes_of_spans_are_reported(
@@ -78,18 +78,18 @@ def test_records_and_bytes_of_spans_are_reported(
     now[0] += 2
     step.end_task(load(tasks[0]))
     end = "about 2 s left"
-    told = "1 of 2 tasks, 1,000 of 5,000 records, 30 MB of 40 MB, 15 MB a second"
-    assert step.progress() == f"reduce 2 spans: {told}, {end}"
-    told = "1 of 2 tasks, 2,500 of 5,000 records, 20 MB of 40 MB, 10 MB a second"
-    assert step.progress(2, 1) == f"reduce 2 spans: {told}, {end}"
+    expected = "1 of 2 tasks, 1,000 of 5,000 records, 30 MB of 40 MB, 15 MB a second"
+    assert step.progress() == f"reduce 2 spans: {expected}, {end}"
+    expected = "1 of 2 tasks, 2,500 of 5,000 records, 20 MB of 40 MB, 10 MB a second"
+    assert step.progress(2, 1) == f"reduce 2 spans: {expected}, {end}"
     step.end_task(load(tasks[1]))
     assert step.progress() is None
     # The last span of a growing log has no known end.
     open_end = SpanTask(LogSpan("a.log", 0, 5_000_000, 0, None, is_last=True), 0, 1 << 62)
     step.describe("reduce it")
     step.begin(2, load_of([open_end, "no task"]))
-    told = "1 of 2 tasks, 2.5 MB of 5.0 MB, about 0 s left"
-    assert step.progress(2, 1) == f"reduce it: {told}"
+    expected = "1 of 2 tasks, 2.5 MB of 5.0 MB, about 0 s left"
+    assert step.progress(2, 1) == f"reduce it: {expected}"
     live = [LiveRecords(Controllers((("h", 1),)), 10, 40)]
     assert load_of(live) == Load(0, 30)
     writer = LogWriter(tmp_path)
@@ -99,19 +99,19 @@ def test_records_and_bytes_of_spans_are_reported(
     assert found == Load(next(writer.directory.glob("*.log")).stat().st_size, 8)
 
 
-def test_watched_work_is_told_until_it_ends(
+def test_progress_of_watched_work_is_reported_until_it_ends(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_EVERY_SECONDS", 0.001)
-    asked, told = Event(), iter(["a", None, "b"])
+    reported, updates = Event(), iter(["a", None, "b"])
 
     def look() -> str | None:
-        found = next(told, None)
+        found = next(updates, None)
         if found == "b":
-            asked.set()
+            reported.set()
         return found
 
     progress = Progress("state", "offsets")
     with progress.watching(look):
-        assert asked.wait(60)
+        assert reported.wait(60)
     assert [line.partition("] ")[2] for line in capsys.readouterr().err.splitlines()] == ["a", "b"]

@@ -75,10 +75,10 @@ def test_errors_have_no_credentials_after_any_transport(kind: type[PipelineError
 
 
 def test_progress_and_descriptions_have_no_credentials(capsys: pytest.CaptureFixture[str]) -> None:
-    Progress("reading", "offsets").say(f"reading {URI}")
+    Progress("reading", "offsets").report(f"reading {URI}")
     stages = StagesHere()
     stages.describe(f"reduce spans of {URI}")
-    stages.rows([1, 2]).flatMap(lambda _: [check_hidden(stages.doing() or "")])
+    stages.parallelize([1, 2]).flatMap(lambda _: [check_hidden(stages.progress() or "")])
     written = "".join(capsys.readouterr())
     assert SHOWN_URI in written
     check_hidden(written)

@@ -47,7 +47,7 @@ def _stored(given: Any) -> Any:
 
 
 class StagesThatLoseResults(StagesHere):
-    def rows(self, items: list[Any]) -> Repeated:  # type: ignore[override]
+    def parallelize(self, items: list[Any]) -> Repeated:  # type: ignore[override]
         return Repeated(partial(super().rows, items))
 
 
@@ -78,7 +78,7 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
 
 @pytest.mark.parametrize("lost", [False, True])
-@pytest.mark.parametrize(("name", "worth_bytes"), [("squeezed", 0), ("reduced", 1 << 30)])
+@pytest.mark.parametrize(("name", "worth_bytes"), [("compacted", 0), ("reduced", 1 << 30)])
 def test_span_of_a_state(
     writer: LogWriter, failing: Callable[..., None], name: str, worth_bytes: int, lost: bool
 ) -> None:
@@ -122,7 +122,7 @@ def test_span_of_versions(
 
 
 def test_files_of_versions_have_the_same_names_and_contents(writer: LogWriter) -> None:
-    """Their names are told by one job, and their contents are written by a later one."""
+    """Their names are reported by one job, and their contents are written by a later one."""
     stages = StagesThatLoseResults(2)
     with JobHistory(stages, DirectorySource(writer.directory)) as history:
         source, end = LogVersions(writer.directory), writer.end_offset

@@ -113,7 +113,7 @@ def test_offsets_outside_of_the_log_are_reported(tmp_path: Path) -> None:
     writer.snapshot(drop_log=True)
     writer.elect(1)
     writer.close()
-    with pytest.raises(PipelineError, match="and none of those that were asked for"):
+    with pytest.raises(PipelineError, match="and none of those that were requested"):
         tasks(endOffset="3")
     begin = open_log(tmp_path).start_offset
     assert begin > 0

@@ -17,8 +17,8 @@ from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.archive_reader import ArchiveReader
 from quorum_pipeline.files.archive_tasks import ArchiveSource
 from quorum_pipeline.files.local_files import LocalFiles
+from quorum_pipeline.spark.compacted_job import CompactedLog
 from quorum_pipeline.spark.spark_history import JobHistory
-from quorum_pipeline.spark.squeezed_job import SqueezedLog
 from quorum_pipeline.spark.stages import StagesHere
 from quorum_pipeline.spark.state_job import ReducedLog, SparkState
 from quorum_pipeline.spark.state_parts import Part, part_image, snapshot_values
@@ -143,7 +143,7 @@ def test_differences_of_sharded_topics_equal_those_of_two_nodes(
     """Also if a topic is large only at the later moment."""
     start = data.draw(st.integers(0, len(values)))
     plan = plan_of(values, data.draw(CUTS), 20, (start, len(values)))
-    with (SqueezedLog if compiled else ReducedLog)(STAGES, plan, 3) as log:
+    with (CompactedLog if compiled else ReducedLog)(STAGES, plan, 3) as log:
         before, after = log.state(0), log.state(1)
     images = [Part(node_state(values[:end]).image) for end in (start, len(values))]
     rows = [{table.name: list(table.rows(each)) for table in STATE_TABLES} for each in images]
@@ -157,9 +157,9 @@ def test_differences_of_sharded_topics_equal_those_of_two_nodes(
         mine = [each for each in found if each.table == table.name]
         assert len(mine) == len(changed)
         for each in mine:
-            told = each.after or each.before
-            assert told is not None
-            key = tuple(told[name] for name in table.key)
+            row = each.after or each.before
+            assert row is not None
+            key = tuple(row[name] for name in table.key)
             assert (each.before, each.after) == (keyed[0].get(key), keyed[1].get(key))
 
 
@@ -205,7 +205,7 @@ def test_two_hundred_thousand_partitions_of_a_topic_are_merged_by_all_tasks() ->
 def check_all_tasks_merge(count: int, buckets: int, *, compiled: bool) -> None:
     values = large_log(count)
     plan = plan_of(values, [100, 1000], len(values))
-    with (SqueezedLog if compiled else ReducedLog)(STAGES, plan, buckets) as log:
+    with (CompactedLog if compiled else ReducedLog)(STAGES, plan, buckets) as log:
         state = log.state()
         sizes = Counter[int]()
         for key, rows in state.parts(TABLES_BY_NAME["partitions"]).map(_size).collect():
@@ -222,9 +222,9 @@ def _size(keyed: tuple[int, bytes]) -> tuple[int, int]:
     return keyed[0], sum(isinstance(each, md.PartitionRecord) for each in values)
 
 
-@pytest.mark.parametrize("log_of", [SqueezedLog, ReducedLog], ids=["compiled", "record by record"])
+@pytest.mark.parametrize("log_of", [CompactedLog, ReducedLog], ids=["compiled", "record by record"])
 def test_shards_contain_nothing_of_other_topics_of_the_same_bucket(
-    log_of: type[SqueezedLog | ReducedLog],
+    log_of: type[CompactedLog | ReducedLog],
 ) -> None:
     small = UUID(int=TOPIC_ID.int + 3)
     records = [

@@ -77,8 +77,8 @@ class InOneLoop(Connections):
     def ask(
         self, address: Address, api: Api, version: int, body: Message, answer: Any, seconds: float
     ) -> Any:
-        asked = self._node.ask(CALLER, api, body, version)
-        return asyncio.run_coroutine_threadsafe(asked, self._loop).result(seconds)
+        response = self._node.ask(CALLER, api, body, version)
+        return asyncio.run_coroutine_threadsafe(response, self._loop).result(seconds)
 
 
 class Led(Quorum):
@@ -141,7 +141,7 @@ async def test_spans_are_spread_over_the_leader_and_the_other_voters(tmp_path: P
 
 
 async def test_replica_that_has_not_the_span_is_replaced(tmp_path: Path) -> None:
-    """Not reachable, of an earlier version, that lags behind, or of another cluster. Only the first two are not asked again soon."""
+    """Not reachable, of an earlier version, that lags behind, or of another cluster. Only the first two are not response again soon."""
     async with AsyncExitStack() as stack:
         enter = stack.enter_async_context
         one = await enter(served(tmp_path / "one", 20))

@@ -32,7 +32,7 @@ def places(tmp_path: Path) -> list[Path]:
     return [tmp_path / "node", tmp_path / "archive"]
 
 
-def asked(path: Path, table: str, **more: str) -> Mapping[str, str]:
+def requested(path: Path, table: str, **more: str) -> Mapping[str, str]:
     return {"path": str(path), "table": table, **more}
 
 
@@ -42,13 +42,13 @@ def test_table_at_an_offset_and_at_a_time(places: list[Path]) -> None:
     for path in places:
         for table in STATE_TABLES:
             rows = list(expected.rows(table))
-            wanted = asked(path, table.name, versionAsOf="52")
+            wanted = requested(path, table.name, versionAsOf="52")
             assert list(state_rows(state_options(wanted))) == rows, table.name
-        at = asked(path, "brokers", timestampAsOf="2023-11-14T22:13:23Z")
+        at = requested(path, "brokers", timestampAsOf="2023-11-14T22:13:23Z")
         assert len(list(state_rows(state_options(at)))) == 3
-        early = asked(path, "brokers", TIMESTAMPASOF="2023-11-14T22:13:22.999Z")
+        early = requested(path, "brokers", TIMESTAMPASOF="2023-11-14T22:13:22.999Z")
         assert list(state_rows(state_options(early))) == []
-        assert list(state_rows(state_options(asked(path, "topics")))) == []
+        assert list(state_rows(state_options(requested(path, "topics")))) == []
 
 
 @pytest.mark.requirement("SP-03")
@@ -56,7 +56,7 @@ def test_changes_as_rows_of_a_change_feed(places: list[Path]) -> None:
     before, after = (replay_directory(places[0], Moment(offset=each)) for each in (10, 52))
     found = [each for each in differences(before, after) if each.table == "partitions"]
     for path in places:
-        wanted = asked(path, "partitions", startingVersion="10", endingVersion="52")
+        wanted = requested(path, "partitions", startingVersion="10", endingVersion="52")
         rows = list(change_rows(changes_options(wanted)))
         kinds = [row["_change_type"] for row in rows]
         assert kinds == ["update_preimage", "update_postimage"]
@@ -66,10 +66,10 @@ def test_changes_as_rows_of_a_change_feed(places: list[Path]) -> None:
         assert [found[0].before["leader"], found[0].after["leader"]] == [
             row["leader"] for row in rows
         ]
-        gone = asked(path, "topics", startingVersion="52")
+        gone = requested(path, "topics", startingVersion="52")
         (row,) = change_rows(changes_options(gone))
         assert (row["name"], row["_change_type"]) == ("orders", "delete")
-        made = asked(path, "topics", startingVersion="0", endingVersion="52")
+        made = requested(path, "topics", startingVersion="0", endingVersion="52")
         assert [row["_change_type"] for row in change_rows(changes_options(made))] == ["insert"]
 
 
@@ -115,18 +115,18 @@ def test_changes_between_times_are_those_between_their_offsets(places: list[Path
     assert 0 < starts < ends < everything.end_offset
     for path in places:
         for table in ("brokers", "topics", "partitions", "configs", "voters"):
-            by_offset = asked(path, table, startingVersion=str(starts), endingVersion=str(ends))
+            by_offset = requested(path, table, startingVersion=str(starts), endingVersion=str(ends))
             expected = list(change_rows(changes_options(by_offset)))
-            by_time = asked(path, table, startingTimestamp=times[0], endingTimestamp=times[1])
+            by_time = requested(path, table, startingTimestamp=times[0], endingTimestamp=times[1])
             assert list(change_rows(changes_options(by_time))) == expected
-            mixed = asked(path, table, startingVersion=str(starts), endingTimestamp=times[1])
+            mixed = requested(path, table, startingVersion=str(starts), endingTimestamp=times[1])
             assert list(change_rows(changes_options(mixed))) == expected
         assert list(
-            change_rows(changes_options(asked(path, "brokers", startingTimestamp=times[0])))
+            change_rows(changes_options(requested(path, "brokers", startingTimestamp=times[0])))
         )
         wrong = {"startingTimestamp": times[1], "endingTimestamp": times[0]}
         with pytest.raises(PipelineError, match=r"start at offset \d+, after their end at \d+"):
-            list(change_rows(changes_options(asked(path, "topics", **wrong))))
+            list(change_rows(changes_options(requested(path, "topics", **wrong))))
 
 
 def test_reference_lists_the_columns_of_this_version() -> None:

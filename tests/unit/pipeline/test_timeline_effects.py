@@ -20,7 +20,7 @@ BEGIN, END, ABORT = (
 LEADERLESS = md.PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, leader=-1)
 
 
-def told(*records: object) -> list[Event]:
+def events_of(*records: object) -> list[Event]:
     """A second from record to record."""
     return timeline_of([(1000 * number, record) for number, record in enumerate(records)])
 
@@ -39,7 +39,7 @@ def of(kind: str, events: list[Event]) -> list[tuple[str, int, int | None]]:
 def test_transaction_records_count_at_its_end_and_never_when_aborted(
     end: object, counts: bool
 ) -> None:
-    found = told(
+    found = events_of(
         TOPIC, partition(0, (1, 2)), BEGIN, LEADERLESS, md.RemoveTopicRecord(topic_id=TOPIC_ID),
         end, END, md.NoOpRecord(),
     )  # fmt: skip
@@ -50,9 +50,11 @@ def test_transaction_records_count_at_its_end_and_never_when_aborted(
 @pytest.mark.requirement("SP-05")
 def test_open_transaction_is_ignored_and_control_records_are_not_delayed() -> None:
     elected = LeaderChange(2, (ReplicaKey(2),), (ReplicaKey(2),))
-    found = told(broker(1), BEGIN, md.UnregisterBrokerRecord(broker_id=1, broker_epoch=1), elected)
+    found = events_of(
+        broker(1), BEGIN, md.UnregisterBrokerRecord(broker_id=1, broker_epoch=1), elected
+    )
     assert [each.kind for each in found] == ["election"]
-    found = told(
+    found = events_of(
         broker(1), BEGIN, TOPIC, VotersRecord((voter(1, 1),)), elected, ABORT,
         VotersRecord((voter(1, 1), voter(2, 2))),
     )  # fmt: skip
@@ -61,7 +63,7 @@ def test_open_transaction_is_ignored_and_control_records_are_not_delayed() -> No
 
 @pytest.mark.requirement("SP-05")
 def test_older_fencing_records_count() -> None:
-    found = told(
+    found = events_of(
         broker(1), md.FenceBrokerRecord(id=1, epoch=1), md.NoOpRecord(),
         md.UnfenceBrokerRecord(id=1, epoch=1),
         md.BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=1, in_controlled_shutdown=1),
@@ -78,9 +80,9 @@ def test_change_of_another_broker_epoch_is_ignored() -> None:
         md.FenceBrokerRecord(id=1, epoch=2),
         md.BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=2, fenced=1),
     )
-    assert of("broker down", told(broker(1), *stale)) == []
+    assert of("broker down", events_of(broker(1), *stale)) == []
     gone = md.UnregisterBrokerRecord(broker_id=1, broker_epoch=1)
-    assert of("broker down", told(broker(1), gone, md.FenceBrokerRecord(id=1, epoch=1))) == []
+    assert of("broker down", events_of(broker(1), gone, md.FenceBrokerRecord(id=1, epoch=1))) == []
 
 
 @pytest.mark.requirement("SP-05")
@@ -94,7 +96,7 @@ def test_shutdown_ends_when_the_broker_is_unfenced_or_registers() -> None:
         replace(broker(1), fenced=True),
         md.UnregisterBrokerRecord(broker_id=1, broker_epoch=1),
     ):
-        found = told(broker(1), shutting_down, md.NoOpRecord(), back)
+        found = events_of(broker(1), shutting_down, md.NoOpRecord(), back)
         assert of("controlled shutdown", found) == [("broker 1", 1, 2)], back
 
 
@@ -103,17 +105,17 @@ def test_only_another_replica_of_the_same_node_is_a_replacement() -> None:
     def voters(*who: tuple[int, int]) -> VotersRecord:
         return VotersRecord(tuple(voter(*each) for each in who))
 
-    back = told(voters((1, 1), (2, 2)), voters((2, 2)), voters((1, 1), (2, 2)))
+    back = events_of(voters((1, 1), (2, 2)), voters((2, 2)), voters((1, 1), (2, 2)))
     assert [(each.kind, each.subject) for each in back] == [
         ("voter removed", "node 1"),
         ("voter added", "node 1"),
     ], "the same replica came back"
-    others = told(voters((1, 1), (2, 2)), voters((2, 2)), voters((2, 2), (3, 3)))
+    others = events_of(voters((1, 1), (2, 2)), voters((2, 2)), voters((2, 2), (3, 3)))
     assert [(each.kind, each.subject) for each in others] == [
         ("voter removed", "node 1"),
         ("voter added", "node 3"),
     ]
-    both = told(voters((1, 1)), voters((1, 1), (2, 2)), voters((1, 1), (2, 2), (2, 3)))
+    both = events_of(voters((1, 1)), voters((1, 1), (2, 2)), voters((1, 1), (2, 2), (2, 3)))
     assert [(each.kind, each.subject) for each in both] == [("voter added", "node 2")] * 2
 
 

@@ -393,10 +393,10 @@ def test_partition_has_a_version_for_each_change(writer: LogWriter, to: Path) ->
 @pytest.mark.requirement("SP-03")
 def test_versions_follow_a_growing_log_until_they_are_stopped(writer: LogWriter, to: Path) -> None:
     write_history(writer)
-    first, stopped, told = writer.end_offset, Event(), list[int]()
+    first, stopped, reported = writer.end_offset, Event(), list[int]()
 
     def progress(end: int) -> None:
-        told.append(end)
+        reported.append(end)
         if end == first:
             writer.append(config(TOPIC, "new", "a", "1"))
         elif end == writer.end_offset:
@@ -404,7 +404,7 @@ def test_versions_follow_a_growing_log_until_they_are_stopped(writer: LogWriter,
 
     source, store = LogVersions(writer.directory), VersionStore(to)
     added = follow_versions(STAGES, source, store, 1_000_000, progress, stopped, 0.0)
-    assert told == [first, first + 1]
+    assert reported == [first, first + 1]
     assert added.versions == sum(map(len, stored(to).values()))
     as_a_node(writer, to)
     again = follow_versions(STAGES, source, store, 1_000_000, progress, stopped, 0.0)

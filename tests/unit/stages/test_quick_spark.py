@@ -7,7 +7,7 @@ import pytest
 from pyspark import SparkContext
 
 from quorum_pipeline.spark import session
-from quorum_pipeline.spark.kept_classes import classes_file
+from quorum_pipeline.spark.class_data_sharing import classes_file
 from support import quick_spark
 from support.quick_spark import home_for, kept_home, link_home
 

@@ -28,9 +28,9 @@ from quorum_node.storage.broker.cleaner import (
     CPU_SHARE,
     Cleaned,
     Cleaner,
-    LeftOut,
     Stopped,
     Throttle,
+    UncleanableLog,
 )
 from quorum_node.storage.broker.log_directory import STRAY_DELAY_MS, LogDirectory
 from quorum_node.storage.broker.log_settings import LogSettings
@@ -351,8 +351,8 @@ class OpenDataDirectory:
         return _Watch(self.fail)
 
 
-def _compacted(outcome: Cleaned | LeftOut) -> Compacted:
-    if isinstance(outcome, LeftOut):
+def _compacted(outcome: Cleaned | UncleanableLog) -> Compacted:
+    if isinstance(outcome, UncleanableLog):
         return Compacted(*outcome.replica, -1, -1, -1, outcome.reason)
     return Compacted(
         *outcome.replica, outcome.end_offset, outcome.before_bytes, outcome.after_bytes

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from quorum_node.storage.broker.compaction import (
     DEFAULT_MAP_BYTES,
     CleanablePart,
-    Overtaken,
+    LogChanged,
     Uncleanable,
     cleanable_part,
     compact,
@@ -106,7 +106,7 @@ class Cleaned:
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOut:
+class UncleanableLog:
     """A log that is skipped until the broker restarts."""
 
     replica: TopicPartition
@@ -127,7 +127,7 @@ class Cleaner:
         self._clock_ms = clock_ms
         self._throttle = throttle
         self._map_bytes = map_bytes
-        self._left_out: dict[TopicPartition, PartitionLog] = {}
+        self._uncleanable: dict[TopicPartition, PartitionLog] = {}
 
     def limit(self, bytes_per_second: float | None, map_bytes: int) -> None:
         """Set the limit of the next rounds."""
@@ -141,7 +141,7 @@ class Cleaner:
     def clean_due(
         self,
         high_watermarks: Mapping[TopicPartition, int],
-        report: Callable[[Cleaned | LeftOut], None] = lambda _: None,
+        report: Callable[[Cleaned | UncleanableLog], None] = lambda _: None,
     ) -> None:
         """One round: compact every log that is due, the one with the largest dirty ratio first.
 
@@ -156,24 +156,24 @@ class Cleaner:
             if part is None:
                 continue
             outcome = self._clean(replica, log, part, cuts)
-            if isinstance(outcome, LeftOut):
-                self._left_out[replica] = log
+            if isinstance(outcome, UncleanableLog):
+                self._uncleanable[replica] = log
             if outcome is not None:
                 report(outcome)
 
     def _clean(
         self, replica: TopicPartition, log: PartitionLog, part: CleanablePart, cuts: int
-    ) -> Cleaned | LeftOut | None:
+    ) -> Cleaned | UncleanableLog | None:
         """None if nothing was compacted: the log was closed or truncated meanwhile. `cuts`: of the log before `part` was determined."""
         before_bytes = log.size_bytes
 
-        def is_another() -> bool:
+        def is_replaced() -> bool:
             return log.held.is_closed or not log.is_uncut(cuts)
 
         def throttle(size_bytes: int) -> None:
             self._throttle(size_bytes)
             if log.held.is_closed:
-                raise _Gone
+                raise _LogClosed
 
         try:
             end_offset = compact(
@@ -186,14 +186,14 @@ class Cleaner:
                 replaced=lambda: log.remove_deleted(self._clock_ms()),
             )
         except Uncleanable as error:
-            return None if is_another() else LeftOut(replica, str(error))
-        except (_Gone, Overtaken):
+            return None if is_replaced() else UncleanableLog(replica, str(error))
+        except (_LogClosed, LogChanged):
             return None
         except (StorageFailure, DiskFull):
             if log.held.is_closed:
                 return None  # its directory has been renamed
             raise
-        if is_another():
+        if is_replaced():
             return None
         self._directory.note_cleaned(replica, log, end_offset)
         return Cleaned(replica, end_offset, before_bytes, log.size_bytes)
@@ -218,7 +218,7 @@ class Cleaner:
         """The part of a log to be compacted; None if it is not due or does not exist any more."""
         if self._directory.logs.get(replica) is not log or not log.settings.compacts:
             return None
-        if self._left_out.get(replica) is log:
+        if self._uncleanable.get(replica) is log:
             return None
         now_ms = self._clock_ms()
         cleaned = self._directory.cleaned.get(replica, 0)
@@ -226,5 +226,5 @@ class Cleaner:
         return part if part.is_due(log, now_ms) else None
 
 
-class _Gone(Exception):
+class _LogClosed(Exception):
     """The log was closed during its compaction."""

@@ -26,24 +26,24 @@ def horizon_of(batch: FileBatch) -> int | None:
 def compacted(
     data: bytes,
     batch: FileBatch,
-    stays: Callable[[StoredRecord], bool],
+    is_retained: Callable[[StoredRecord], bool],
     *,
     new_horizon_ms: int,
     keep_empty: bool,
-    marks_nothing: bool,
+    is_obsolete_marker: bool,
 ) -> bytes | None:
     """The batch with the remaining records, or None if it is removed.
 
-    `new_horizon_ms`: for tombstones that are seen for the first time. `marks_nothing`: it is a
+    `new_horizon_ms`: for tombstones that are seen for the first time. `is_obsolete_marker`: it is a
     marker whose transaction has no records left. `keep_empty`: keep the batch even without records.
     Raises UnknownCodec, CorruptBatch.
     """
     records = list(stored_records(data)) if batch.record_count else []
-    kept = [each for each in records if stays(each)]
+    kept = [each for each in records if is_retained(each)]
     if not kept:
         return empty_batch(batch) if keep_empty else None
     has_tombstone = not batch.is_control and any(not each.has_value for each in kept)
-    sets_horizon = (has_tombstone or marks_nothing) and horizon_of(batch) is None
+    sets_horizon = (has_tombstone or is_obsolete_marker) and horizon_of(batch) is None
     if len(kept) == len(records) and not sets_horizon:
         return data
     return _rebuilt(batch, kept, new_horizon_ms if sets_horizon else None)

@@ -24,7 +24,7 @@ from quorum_node.storage.broker.batch_walk import FileBatch
 from quorum_node.storage.broker.codecs import UnknownCodec
 from quorum_node.storage.broker.compacted_batch import compacted, empty_batch, horizon_of
 from quorum_node.storage.broker.compaction_map import CompactionMap
-from quorum_node.storage.broker.compaction_transactions import PassedTransactions
+from quorum_node.storage.broker.compaction_transactions import TransactionTracker
 from quorum_node.storage.broker.data_segment import (
     LARGEST_RELATIVE_OFFSET,
     Appended,
@@ -39,13 +39,15 @@ from quorum_node.storage.broker.stored_records import StoredRecord, stored_recor
 from quorum_node.storage.errors import classify
 
 DEFAULT_MAP_BYTES = 128 << 20
+_MAX_TIMESTAMP = slice(35, 43)
+"""Position of maxTimestamp in the header of a batch. Source: Kafka's documentation, "Record Batch"."""
 
 
 class Uncleanable(Exception):
     """The log can't be compacted. No data is lost, it only grows."""
 
 
-class Overtaken(Exception):
+class LogChanged(Exception):
     """The log was closed or truncated meanwhile."""
 
 
@@ -147,7 +149,7 @@ def compact(
     `cuts`: of the log before `part` was determined; None: now. `throttle` is called with the bytes that were read and written. It may
     wait, or raise to abort. `replaced` is called after each group of segments, while this thread uses no file: a large log takes hours, and
     the old segments would need as much space until then.
-    Raises Overtaken, StorageFailure, DiskFull, and Uncleanable if a batch is unreadable or damaged.
+    Raises LogChanged, StorageFailure, DiskFull, and Uncleanable if a batch is unreadable or damaged.
     """
     if cuts is None:
         cuts = log.cuts
@@ -157,15 +159,15 @@ def compact(
             known = _newest_of_keys(log, part, map_bytes, throttle)
         if known.end_offset <= part.start_offset:
             return part.start_offset
-        passed = PassedTransactions()
+        transactions = TransactionTracker()
         for group in _groups(log, known.end_offset):
             with log.held:
                 present = _present(log, group, cuts)
                 if len(present) < len(group):
-                    # Ends of transactions went with them: what follows is like the beginning of a log.
-                    passed = PassedTransactions()
+                    # Ends of transactions were removed with them: what follows is like the beginning of a log.
+                    transactions = TransactionTracker()
                 if present:
-                    _Pass(log, known, passed, now_ms, throttle).replace(present, cuts)
+                    _Pass(log, known, transactions, now_ms, throttle).replace(present, cuts)
             replaced()
         return known.end_offset
     except (UnknownCodec, CorruptBatch, DamagedLog) as error:
@@ -179,9 +181,9 @@ def compact(
 def _present(
     log: PartitionLog, segments: Sequence[DataSegment], cuts: int
 ) -> Sequence[DataSegment]:
-    """Those that retention has not removed. Their files are open, and stay so while they are held. Raises Overtaken."""
+    """Those that retention has not removed. Their files are open, and stay so while they are held. Raises LogChanged."""
     if log.held.is_closed or not log.is_uncut(cuts):
-        raise Overtaken
+        raise LogChanged
     return [each for each in segments if each in log.segments]
 
 
@@ -190,8 +192,8 @@ def _newest_of_keys(
 ) -> CompactionMap:
     known = CompactionMap(map_bytes)
     known.end_offset = part.start_offset
-    passed = PassedTransactions()
-    passed.expect(log.aborted_transactions(part.start_offset, part.end_offset))
+    transactions = TransactionTracker()
+    transactions.expect(log.aborted_transactions(part.start_offset, part.end_offset))
     for segment in log.segments:
         if segment.end_offset <= part.start_offset:
             continue
@@ -205,8 +207,8 @@ def _newest_of_keys(
             data = _bytes_of(segment, batch)
             throttle(len(data))
             if batch.is_control:
-                passed.is_without_effect(batch, marker_of(data) if batch.record_count else None)
-            elif not passed.is_aborted(batch) and batch.record_count:
+                transactions.is_obsolete(batch, marker_of(data) if batch.record_count else None)
+            elif not transactions.is_aborted(batch) and batch.record_count:
                 for record in stored_records(data):
                     if record.key is not None and record.offset >= part.start_offset:
                         known.put(record.key, record.offset)
@@ -262,13 +264,13 @@ class _Pass:
         self,
         log: PartitionLog,
         known: CompactionMap,
-        passed: PassedTransactions,
+        transactions: TransactionTracker,
         now_ms: int,
         throttle: Callable[[int], None],
     ) -> None:
         self._log = log
         self._known = known
-        self._passed = passed
+        self._transactions = transactions
         self._now_ms = now_ms
         self._throttle = throttle
         self._last_of = log.last_batches_of_producers()
@@ -279,8 +281,8 @@ class _Pass:
         log, first = self._log, group[0]
         # Without a gap to the next segment: after a power loss, a gap is an end that was never synced.
         self._ends.add(group[-1].end_offset)
-        self._passed.expect(log.aborted_transactions(first.base_offset, group[-1].end_offset))
-        self._passed.still_aborted = []
+        self._transactions.expect(log.aborted_transactions(first.base_offset, group[-1].end_offset))
+        self._transactions.remaining_aborted = []
         cleaned = DataSegment(
             first.files,
             first.directory,
@@ -295,9 +297,9 @@ class _Pass:
             for segment in group:
                 for batch in segment.batches(segment.base_offset):
                     self._copy(segment, batch, cleaned)
-            cleaned.aborted.replace(self._passed.still_aborted)
+            cleaned.aborted.replace(self._transactions.remaining_aborted)
             cleaned.close_for_appends()
-            # Retention of records without timestamps goes by it.
+            # Retention of records without timestamps uses it.
             cleaned.files.set_modified_ms(cleaned.fd, group[-1].modified_ms())
             cleaned.sync()
             replaced = log.replace_segments(group, cleaned, cuts)
@@ -312,7 +314,7 @@ class _Pass:
         kept = self._compacted(data, batch)
         self._throttle(len(data) + len(kept or b""))
         if kept is not None:
-            newest_ms = int.from_bytes(kept[35:43], "big", signed=True)
+            newest_ms = int.from_bytes(kept[_MAX_TIMESTAMP], "big", signed=True)
             target.append(kept, [Appended(len(kept), batch.end_offset, newest_ms)])
 
     def _compacted(self, data: bytes, batch: FileBatch) -> bytes | None:
@@ -320,32 +322,34 @@ class _Pass:
         keep_empty = self._is_last(batch) or batch.end_offset in self._ends
         horizon = horizon_of(batch)
         is_over = horizon is not None and horizon <= self._now_ms
-        marks_nothing = False
+        is_obsolete_marker = False
         if batch.is_control:
             marker = marker_of(data) if batch.record_count else None
-            marks_nothing = self._passed.is_without_effect(batch, marker)
-            goes = marks_nothing and (is_over or marker is None)
+            is_obsolete_marker = self._transactions.is_obsolete(batch, marker)
+            is_removed = is_obsolete_marker and (is_over or marker is None)
         else:
-            goes = self._passed.is_aborted(batch)
+            is_removed = self._transactions.is_aborted(batch)
         if batch.base_offset >= self._known.end_offset:
             return data
-        if goes:
+        if is_removed:
             return empty_batch(batch) if keep_empty else None
         return compacted(
             data,
             batch,
-            lambda record: batch.is_control or self._stays(record, tombstones_go=is_over),
+            lambda record: (
+                batch.is_control or self._is_retained(record, tombstones_expired=is_over)
+            ),
             new_horizon_ms=self._now_ms + self._log.settings.delete_retention_ms,
             keep_empty=keep_empty,
-            marks_nothing=marks_nothing,
+            is_obsolete_marker=is_obsolete_marker,
         )
 
-    def _stays(self, record: StoredRecord, *, tombstones_go: bool) -> bool:
+    def _is_retained(self, record: StoredRecord, *, tombstones_expired: bool) -> bool:
         if record.offset >= self._known.end_offset:
             return True
         if record.key is None:
             return False
-        if not record.has_value and tombstones_go:
+        if not record.has_value and tombstones_expired:
             return False
         return self._known.is_newest(record.key, record.offset)
 

@@ -11,10 +11,10 @@ from quorum_node.storage.broker.batch_walk import FileBatch
 from quorum_node.storage.broker.transaction_index import AbortedTransaction
 
 
-class PassedTransactions:
-    """`still_aborted`: entries for the transaction index of the new segments."""
+class TransactionTracker:
+    """`remaining_aborted`: entries for the transaction index of the new segments."""
 
-    __slots__ = ("_aborted", "_coming", "_committed", "_seen", "still_aborted")
+    __slots__ = ("_aborted", "_coming", "_committed", "_seen", "remaining_aborted")
 
     def __init__(self) -> None:
         self._coming: list[AbortedTransaction] = []
@@ -22,7 +22,7 @@ class PassedTransactions:
         self._seen: set[int] = set()
         """Producers with a batch of an aborted transaction in this pass."""
         self._committed: set[int] = set()
-        self.still_aborted: list[AbortedTransaction] = []
+        self.remaining_aborted: list[AbortedTransaction] = []
 
     def expect(self, aborted: Iterable[AbortedTransaction]) -> None:
         """Add aborted transactions that overlap with the next segments."""
@@ -41,7 +41,7 @@ class PassedTransactions:
         self._committed.add(batch.producer_id)
         return False
 
-    def is_without_effect(self, batch: FileBatch, marker: Marker | None) -> bool:
+    def is_obsolete(self, batch: FileBatch, marker: Marker | None) -> bool:
         """Whether the transaction that this marker ended has no records left."""
         self._begin_up_to(batch.end_offset)
         producer_id = batch.producer_id
@@ -56,7 +56,7 @@ class PassedTransactions:
         self._seen.discard(producer_id)
         if aborted is None or not has_records:
             return True
-        self.still_aborted.append(aborted)
+        self.remaining_aborted.append(aborted)
         return False
 
     def _begin_up_to(self, end_offset: int) -> None:

@@ -1,7 +1,7 @@
-"""Records in the form that compiled loops expect. PURE.
+"""Normalizes records to the encoding that compiled loops support. PURE.
 
 Owns what is done with records in another encoding, or with fields of a newer version: each is decoded and encoded
-again. Fields that an image can't contain are dropped, and a record of an internal type says so, as only a state without
+again. Fields that an image can't contain are dropped, and a record of an internal type names them, as only a state without
 them can be a snapshot. Source: KIP-482 (tagged fields); KIP-631, "Record format".
 """
 
@@ -12,22 +12,22 @@ import numpy as np
 from quorum_node.image.changes import TAGGED_FIELDS_KEPT
 from quorum_node.records import metadata as md
 from quorum_node.schema.primitives import MalformedRecord
-from quorum_pipeline.compaction.compaction import RecordRun, known_run
+from quorum_pipeline.canonical_encoding import Unsupported
 from quorum_pipeline.compaction.frames import OTHER
-from quorum_pipeline.compaction.sums import LEFT_OUT_NAME, REMOVED_NAME, SUM
-from quorum_pipeline.plain_form import Unusual
+from quorum_pipeline.compaction.internal_records import COMBINED_CHANGE, LEFT_OUT_NAME, REMOVED_NAME
+from quorum_pipeline.compaction.record_run import RecordRun, known_run
 
-_INTERNAL = (SUM, REMOVED_NAME, LEFT_OUT_NAME)
+_INTERNAL = (COMBINED_CHANGE, REMOVED_NAME, LEFT_OUT_NAME)
 _HEAD = bytes((md.FRAME_VERSION, LEFT_OUT_NAME, 0))
 
 
-def usual(run: RecordRun) -> tuple[RecordRun, list[int]]:
-    """Return the records in the usual form, and for each one the index of its origin. Raises Unusual."""
+def normalized(run: RecordRun) -> tuple[RecordRun, list[int]]:
+    """Return the records in their canonical encoding, and for each one the index of its origin. Raises Unsupported."""
     values, kinds, origins, left_out = list[bytes](), list[int](), list[int](), set[str]()
     for index, kind in enumerate(run.kinds.tolist()):
         value, name = run.value(index), ""
         if kind not in (*_INTERNAL, OTHER):
-            value, name = _usual(value)
+            value, name = _normalized(value)
         if name and name not in left_out:
             left_out.add(name)
             values.append(left_out_value(name))
@@ -52,11 +52,11 @@ def left_out_name(value: bytes) -> str:
     return value[len(_HEAD) :].decode()
 
 
-def _usual(value: bytes) -> tuple[bytes, str]:
+def _normalized(value: bytes) -> tuple[bytes, str]:
     try:
         record = md.decode_metadata(value)
     except MalformedRecord:
-        raise Unusual from None
+        raise Unsupported from None
     name, kind = "", type(record)
     if isinstance(record, md.UnknownMetadata):
         return value, name

@@ -14,19 +14,19 @@ from quorum_pipeline.rows.content import Content
 from quorum_pipeline.rows.declared import RecordColumn, plain, record_columns
 from quorum_pipeline.rows.fields import json_of
 from quorum_pipeline.rows.keys import key_array, key_of
-from quorum_pipeline.rows.plain_rows import OneByOne, OneType, PlainRows
-from quorum_pipeline.rows.table import MOST_TIMESTAMP_MS
+from quorum_pipeline.rows.table import MAX_TIMESTAMP_MS
+from quorum_pipeline.rows.vectorized_rows import OneByOne, OneType, VectorizedRows
 
 _TYPED = {column.name: column for column in record_columns()}
 
 
-def plain_column(rows: PlainRows, field: pa.Field) -> pa.Array:
+def vectorized_column(rows: VectorizedRows, field: pa.Field) -> pa.Array:
     """Return a column of the table. Raises KeyError for an unknown column."""
     typed = _TYPED.get(field.name)
     if typed is None:
         if pa.types.is_dictionary(field.type):
             return _one_value(rows, field)
-        return _PLAIN[field.name](rows).cast(field.type)
+        return _COMMON[field.name](rows).cast(field.type)
     found = []
     for group in rows.groups:
         if isinstance(group, OneByOne):
@@ -39,7 +39,7 @@ def plain_column(rows: PlainRows, field: pa.Field) -> pa.Array:
     return spread([each for _, each in found], indexes, len(rows))
 
 
-def type_schema(rows: PlainRows, schema: pa.Schema) -> pa.Schema | None:
+def type_schema(rows: VectorizedRows, schema: pa.Schema) -> pa.Schema | None:
     """Return the columns that have values in rows of one type; None if there are rows of several types.
 
     A text that all rows share is one value of a dictionary. A field that can't be null by its declaration is not nullable:
@@ -104,10 +104,10 @@ def _of_groups(
     of_type: Callable[[OneType, int], pa.Array],
     of_one: Callable[[Content], object],
     kind: pa.DataType,
-) -> Callable[[PlainRows], pa.Array]:
-    """Return a function that makes a plain column. `of_type`: values for a group of one type; `of_one`: value for one record."""
+) -> Callable[[VectorizedRows], pa.Array]:
+    """Return a function that makes a common column. `of_type`: values for a group of one type; `of_one`: value for one record."""
 
-    def column(rows: PlainRows) -> pa.Array:
+    def column(rows: VectorizedRows) -> pa.Array:
         parts = [
             pa.array([of_one(content) for content in group.contents], kind)
             if isinstance(group, OneByOne)
@@ -119,7 +119,7 @@ def _of_groups(
     return column
 
 
-def _one_value(rows: PlainRows, field: pa.Field) -> pa.Array:
+def _one_value(rows: VectorizedRows, field: pa.Field) -> pa.Array:
     (group,) = rows.groups
     assert isinstance(group, OneType)
     value = _ONE_VALUE[field.name](rows, group)
@@ -132,11 +132,11 @@ def _repeated(value: object, count: int) -> pa.Array:
 
 
 def _timestamps(times_ms: Numbers) -> pa.Array:
-    beyond = (times_ms > MOST_TIMESTAMP_MS) | (times_ms < -MOST_TIMESTAMP_MS)
+    beyond = (times_ms > MAX_TIMESTAMP_MS) | (times_ms < -MAX_TIMESTAMP_MS)
     return pa.array(times_ms * 1000, mask=beyond)
 
 
-_PLAIN: dict[str, Callable[[PlainRows], pa.Array]] = {
+_COMMON: dict[str, Callable[[VectorizedRows], pa.Array]] = {
     "offset": lambda rows: pa.array(rows.offsets),
     "epoch": lambda rows: pa.array(rows.epochs),
     "timestamp": lambda rows: _timestamps(rows.timestamps_ms),
@@ -160,7 +160,7 @@ _PLAIN: dict[str, Callable[[PlainRows], pa.Array]] = {
         [None if each.record is None else json_of(each.record) for each in rows.contents]
     ),
     "record_key": lambda rows: pa.nulls(len(rows), pa.binary()),
-    "value": PlainRows.value_array,
+    "value": VectorizedRows.value_array,
     "batch_offset": lambda rows: pa.array(rows.batch_offsets),
     "batch_crc": lambda rows: pa.array(rows.batch_crcs),
     "source": lambda rows: _repeated(rows.source, len(rows)),
@@ -169,7 +169,7 @@ _PLAIN: dict[str, Callable[[PlainRows], pa.Array]] = {
         lambda group, count: pa.nulls(count), lambda content: content.problem, pa.string()
     ),
 }
-_ONE_VALUE: dict[str, Callable[[PlainRows, OneType], str]] = {
+_ONE_VALUE: dict[str, Callable[[VectorizedRows, OneType], str]] = {
     "type": lambda rows, group: record_type_name(group.cls.RECORD_TYPE),
     "source": lambda rows, group: rows.source,
 }

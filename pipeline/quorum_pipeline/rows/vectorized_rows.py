@@ -1,7 +1,7 @@
-"""Rows of many batches in the usual form, decoded type by type: the hot path of reading. PURE.
+"""Rows of many canonical batches, decoded type by type: the hot path of reading. PURE.
 
-Owns which records are decoded together. A usual batch is not compressed, has no control records and no gap between
-offsets; its records have no keys, no headers, and the batch's timestamp. `runs.py` and `plain_blocks` detect anything
+Owns which records are decoded together. A canonical batch is not compressed, has no control records and no gap between
+offsets; its records have no keys, no headers, and the batch's timestamp. `runs.py` and `vectorized_blocks` detect anything
 else, and the caller then uses the reference path (`table.py`). Source: Kafka's documentation, "Record Batch".
 """
 
@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from quorum_node.records.metadata import FRAME_VERSION, RECORDS_BY_TYPE, MetadataMessage
+from quorum_pipeline.canonical_encoding import Unsupported
 from quorum_pipeline.compiled import Bytes, Numbers
-from quorum_pipeline.plain_form import Unusual
 from quorum_pipeline.rows import loops
 from quorum_pipeline.rows.column_arrays import bytes_array, field_array
 from quorum_pipeline.rows.columnar import Indexes, fields_of
@@ -49,7 +49,7 @@ class OneByOne:
         return zip(self.indexes.tolist(), self.contents, strict=True)
 
 
-class PlainRows:
+class VectorizedRows:
     """Columns of equal length, like those of `Rows`; the bytes of record i are `data[begins[i]:ends[i]]`."""
 
     offsets: Numbers
@@ -101,7 +101,7 @@ class PlainRows:
         borders = np.flatnonzero(np.diff(head[order])) + 1
         return [self._group(int(head[indexes[0]]), indexes) for indexes in np.split(order, borders)]
 
-    def by_group(self) -> Iterator["PlainRows"]:
+    def by_group(self) -> Iterator["VectorizedRows"]:
         """Yield the same rows in one block for each group."""
         for group in self.groups:
             rows = copy(self)
@@ -118,7 +118,7 @@ class PlainRows:
         if cls is not None and version <= cls.HIGHEST_VERSION:
             try:
                 return OneType(indexes, cls, version, self._columns(cls, version, indexes))
-            except Unusual:
+            except Unsupported:
                 pass
         begins, ends = self.begins[indexes], self.ends[indexes]
         values = bytes_array(self.data, begins, ends).to_pylist()
@@ -132,23 +132,23 @@ class PlainRows:
         return {name: field_array(self.data, field, len(indexes)) for name, field in fields.items()}
 
 
-def plain_blocks(source: str, run: BatchRun) -> Iterator[PlainRows | Placed]:
-    """Yield the batches of a run in order: contiguous usual ones as one block, others as batches."""
+def vectorized_blocks(source: str, run: BatchRun) -> Iterator[VectorizedRows | Placed]:
+    """Yield the batches of a run in order: contiguous canonical ones as one block, others as batches."""
     counts = run.headers[:, loops.COUNT]
     firsts = np.concatenate([[0], np.cumsum(counts)])
     begins, ends = np.empty(firsts[-1], np.int64), np.empty(firsts[-1], np.int64)
-    is_plain = loops.frames(run.data, run.borders, firsts, begins, ends)
-    for some in np.split(np.arange(len(run)), np.flatnonzero(np.diff(is_plain)) + 1):
-        if not is_plain[some[0]]:
+    is_canonical = loops.frames(run.data, run.borders, firsts, begins, ends)
+    for some in np.split(np.arange(len(run)), np.flatnonzero(np.diff(is_canonical)) + 1):
+        if not is_canonical[some[0]]:
             yield from map(run.batch, some)
             continue
         own = slice(firsts[some[0]], firsts[some[-1] + 1])
-        rows = PlainRows(source, run.data, begins[own], ends[own])
+        rows = VectorizedRows(source, run.data, begins[own], ends[own])
         _add_headers(rows, run, slice(some[0], some[-1] + 1))
         yield rows
 
 
-def _add_headers(rows: PlainRows, run: BatchRun, some: slice) -> None:
+def _add_headers(rows: VectorizedRows, run: BatchRun, some: slice) -> None:
     """Fill in the columns that all records of a batch share."""
     headers = run.headers[some]
     counts = headers[:, loops.COUNT]

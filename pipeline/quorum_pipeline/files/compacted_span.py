@@ -1,7 +1,7 @@
 """Reduces a span of a segment, or a snapshot file, with compiled loops; like `reduced_span.py` without an object per
 record.
 
-Any error or unusual record raises Unusual: then the span is reduced record by record, which identifies the problem.
+Any error or unsupported record raises Unsupported: then the span is reduced record by record, which identifies the problem.
 """
 
 from dataclasses import replace
@@ -10,7 +10,8 @@ import numpy as np
 
 from quorum_node.records.batches import Batch, CorruptBatch, decode_records
 from quorum_node.schema.primitives import MalformedRecord
-from quorum_pipeline.compaction.compaction import (
+from quorum_pipeline.canonical_encoding import Unsupported
+from quorum_pipeline.compaction.record_run import (
     RecordRun,
     known_run,
     run_of_batches,
@@ -20,7 +21,6 @@ from quorum_pipeline.compiled import Numbers
 from quorum_pipeline.deltas.contradiction import Contradiction
 from quorum_pipeline.deltas.summary import Summary
 from quorum_pipeline.files.reduced_span import BEFORE_THE_LOG, SnapshotTask, SpanTask, Task
-from quorum_pipeline.plain_form import Unusual
 from quorum_pipeline.rows import loops
 from quorum_pipeline.rows.runs import BatchRun
 from quorum_pipeline.state.compiled_span import CompiledSpan
@@ -29,8 +29,8 @@ _AT_ONCE = 50_000
 """Number of records outside of runs that are combined at once."""
 
 
-def squeezed_task(task: Task) -> tuple[CompiledSpan, Summary]:
-    """Execute a task. Raises Unusual, PipelineError, OSError."""
+def compacted_task(task: Task) -> tuple[CompiledSpan, Summary]:
+    """Execute a task. Raises Unsupported, PipelineError, OSError."""
     return _of_snapshot(task) if isinstance(task, SnapshotTask) else _of_span(task)
 
 
@@ -70,18 +70,18 @@ class _Sink:
             first = batches[0].header.base_offset
             try:
                 run = run_of_batches(data, count)
-            except Unusual:
+            except Unsupported:
                 self.add_values(_values(batches))
                 return
             self._found.add(run, np.arange(first, first + len(run)))
 
 
 def _values(batches: list[Batch]) -> list[tuple[int, bytes]]:
-    """Decode batches in an unusual form, such as compressed ones. Raises Unusual."""
+    """Decode batches that are not canonical, such as compressed ones. Raises Unsupported."""
     try:
         records = [record for each in batches for record in decode_records(each)]
     except CorruptBatch:
-        raise Unusual from None
+        raise Unsupported from None
     return [(each.offset, each.value) for each in records if each.value is not None]
 
 
@@ -96,9 +96,9 @@ def _of_span(task: SpanTask) -> tuple[CompiledSpan, Summary]:
             try:
                 at = task.read(each, at, sink)
             except (CorruptBatch, MalformedRecord):
-                raise Unusual from None
+                raise Unsupported from None
         if at.wrong is not None:
-            raise Unusual
+            raise Unsupported
         if at.stop or at.end_offset >= task.end_offset:
             break
     sink.finish()
@@ -107,7 +107,7 @@ def _of_span(task: SpanTask) -> tuple[CompiledSpan, Summary]:
 
 def _of_run(found: CompiledSpan, sink: _Sink, each: BatchRun, at: Summary) -> Summary:
     if each.base_offset != at.end_offset:
-        raise Unusual
+        raise Unsupported
     counts = each.headers[:, loops.COUNT]
     firsts = np.concatenate([[0], np.cumsum(counts)])
     begins, ends = np.empty(firsts[-1], np.int64), np.empty(firsts[-1], np.int64)

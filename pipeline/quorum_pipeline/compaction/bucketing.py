@@ -9,39 +9,39 @@ import zlib
 import numpy as np
 
 from quorum_node.records import metadata as md
+from quorum_pipeline.canonical_encoding import Unsupported, int64
 from quorum_pipeline.compaction.columns import PARTITION_KEY_BYTES, UUID_BYTES
+from quorum_pipeline.compaction.elr_updates import elr_updates_bytes, write_elr_updates
 from quorum_pipeline.compaction.frames import HEAD_BYTES
-from quorum_pipeline.compaction.marks import marks_bytes, write_marks
-from quorum_pipeline.compaction.squeezing import (
+from quorum_pipeline.compaction.internal_records import (
+    COMBINED_ARRAYS,
+    COMBINED_CHANGE,
+    REMOVED_NAME,
+    combined_change_bytes,
+    copied,
+    write_combined_change,
+)
+from quorum_pipeline.compaction.log_compaction import (
     COUNT,
-    FIRST_MARK,
+    ELR_UPDATES,
+    FIRST_ELR_UPDATE,
     ISR,
     KEPT,
     KEY_AT,
     LEADER,
     LEADERS,
-    LEFT_OUT,
-    MARKS,
     RECOVERY,
-)
-from quorum_pipeline.compaction.sums import (
-    REMOVED_NAME,
-    SUM,
-    SUM_ARRAYS,
-    copied,
-    sum_bytes,
-    write_sum,
+    REMOVED,
 )
 from quorum_pipeline.compaction.values import text_end, uvarint
 from quorum_pipeline.compiled import Bytes, Numbers, Table, compiled, inner
-from quorum_pipeline.plain_form import Unusual, int64
 
 _TOPIC, _REMOVE_TOPIC = md.TopicRecord.RECORD_TYPE, md.RemoveTopicRecord.RECORD_TYPE
 _PARTITION, _CHANGE = md.PartitionRecord.RECORD_TYPE, md.PartitionChangeRecord.RECORD_TYPE
 _CONFIG, _CLEAR_ELR = md.ConfigRecord.RECORD_TYPE, md.ClearElrRecord.RECORD_TYPE
-EVERYWHERE = -1
+ALL_BUCKETS = -1
 """Marks a record that all topic buckets need."""
-NOWHERE = -1
+NO_TOPIC_ID = -1
 """Marks a record that contains no topic id."""
 _CRC_TABLE = np.array([zlib.crc32(bytes([n ^ 0xFF])) ^ 0xFF000000 for n in range(0x100)], np.int64)
 """CRC-32 table entry of one byte."""
@@ -49,41 +49,48 @@ _ALL_BITS = 0xFFFFFFFF
 
 
 @compiled
-def size_left(
-    data: Bytes, begins: Numbers, ends: Numbers, kept: Bytes, sums: Table, marks: Table
+def compacted_size(
+    data: Bytes,
+    begins: Numbers,
+    ends: Numbers,
+    kept: Bytes,
+    combined_changes: Table,
+    elr_updates: Table,
 ) -> int:
-    """Number of bytes of the records that remain after `squeeze`."""
+    """Number of bytes of the records that remain after `compact`."""
     size, row = int64(0), 0
     for index in range(len(begins)):
         if kept[index] == KEPT:
             size += ends[index] - begins[index]
-        elif kept[index] != LEFT_OUT:
+        elif kept[index] != REMOVED:
             row += 1
-            size += sum_bytes(data, sums.rows[row, ISR : ISR + SUM_ARRAYS])
-            size += marks_bytes(marks, sums.rows[row, FIRST_MARK])
+            size += combined_change_bytes(
+                data, combined_changes.rows[row, ISR : ISR + COMBINED_ARRAYS]
+            )
+            size += elr_updates_bytes(elr_updates, combined_changes.rows[row, FIRST_ELR_UPDATE])
     return size
 
 
 @compiled
-def write_left(
+def write_compacted(
     data: Bytes,
     begins: Numbers,
     ends: Numbers,
     kinds: Bytes,
     kept: Bytes,
-    sums: Table,
-    marks: Table,
+    combined_changes: Table,
+    elr_updates: Table,
     to: Bytes,
     to_begins: Numbers,
     to_ends: Numbers,
     to_kinds: Bytes,
     indexes: Numbers,
 ) -> int:
-    """Write the remaining records and the numbers of records that they replace; returns their number. Raises Unusual."""
+    """Write the remaining records and the numbers of records that they replace; returns their number. Raises Unsupported."""
     at, row, count = 0, 0, 0
     numbers = np.empty(4, np.int64)
     for index in range(len(begins)):
-        if kept[index] == LEFT_OUT:
+        if kept[index] == REMOVED:
             continue
         to_begins[count], indexes[count] = at, index
         if kept[index] == KEPT:
@@ -91,13 +98,15 @@ def write_left(
             to_kinds[count] = kinds[index]
         else:
             row += 1
-            combined = sums.rows[row]
+            combined = combined_changes.rows[row]
             numbers[0], numbers[1] = combined[COUNT], combined[LEADERS]
             numbers[2], numbers[3] = combined[LEADER], combined[RECOVERY]
-            arrays = combined[ISR : ISR + SUM_ARRAYS]
-            at = write_sum(data, combined[KEY_AT], numbers, arrays, combined[MARKS], to, at)
-            at = write_marks(marks, combined[FIRST_MARK], to, at)
-            to_kinds[count] = SUM
+            arrays = combined[ISR : ISR + COMBINED_ARRAYS]
+            at = write_combined_change(
+                data, combined[KEY_AT], numbers, arrays, combined[ELR_UPDATES], to, at
+            )
+            at = write_elr_updates(elr_updates, combined[FIRST_ELR_UPDATE], to, at)
+            to_kinds[count] = COMBINED_CHANGE
         to_ends[count] = at
         count += 1
     return count
@@ -107,7 +116,7 @@ def write_left(
 def _id_bucket(data: Bytes, at: int, end: int, count: int) -> int:
     """Bucket of an id of 16 bytes."""
     if at + UUID_BYTES > end:
-        raise Unusual
+        raise Unsupported
     rest = int64(0)
     for index in range(at, at + UUID_BYTES):
         rest = (rest << 8 | int64(data[index])) % count
@@ -128,10 +137,10 @@ def _name_bucket(data: Bytes, at: int, end: int, count: int) -> int:
 def bucket_numbers(
     data: Bytes, begins: Numbers, ends: Numbers, kinds: Bytes, count: int, numbers: Numbers
 ) -> None:
-    """Fill in the bucket of each record: below `count` for topics, above for names, or EVERYWHERE. Raises Unusual."""
+    """Fill in the bucket of each record: below `count` for topics, above for names, or ALL_BUCKETS. Raises Unsupported."""
     for index in range(len(begins)):
         kind, begin, end = kinds[index], begins[index] + HEAD_BYTES, ends[index]
-        if kind in (_CHANGE, SUM, _PARTITION):
+        if kind in (_CHANGE, COMBINED_CHANGE, _PARTITION):
             id_at = begin + PARTITION_KEY_BYTES - UUID_BYTES
             numbers[index] = _id_bucket(data, id_at, end, count)
         elif kind == _TOPIC:
@@ -144,26 +153,26 @@ def bucket_numbers(
         elif kind == REMOVED_NAME:
             numbers[index] = count + _name_bucket(data, begin, end, count)
         elif kind == _CLEAR_ELR:
-            numbers[index] = EVERYWHERE
+            numbers[index] = ALL_BUCKETS
         else:
             numbers[index] = count
 
 
 @compiled
-def topic_places(
+def topic_id_positions(
     data: Bytes, begins: Numbers, ends: Numbers, kinds: Bytes, places: Numbers
 ) -> None:
-    """Fill in the position of the topic id in each record about topics, or NOWHERE. The records passed `bucket_numbers`."""
+    """Fill in the position of the topic id in each record about topics, or NO_TOPIC_ID. The records passed `bucket_numbers`."""
     for index in range(len(begins)):
         kind, begin, end = kinds[index], begins[index] + HEAD_BYTES, ends[index]
-        if kind in (_CHANGE, SUM, _PARTITION):
+        if kind in (_CHANGE, COMBINED_CHANGE, _PARTITION):
             places[index] = begin + PARTITION_KEY_BYTES - UUID_BYTES
         elif kind == _TOPIC:
             places[index] = text_end(data, begin, end, False)
         elif kind == _REMOVE_TOPIC:
             places[index] = begin
         else:
-            places[index] = NOWHERE
+            places[index] = NO_TOPIC_ID
 
 
 @compiled

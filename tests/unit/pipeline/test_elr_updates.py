@@ -1,4 +1,4 @@
-"""Combined changes of eligible leader replicas that passed ClearElr records: the state of a node, few rows, and files that tell."""
+"""Combined changes of eligible leader replicas that passed ClearElr records: the state of a node, few rows, and the format of files."""
 
 import itertools
 import json
@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 
 from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.records import metadata as md
-from quorum_pipeline.compaction.compaction import decoded, run_of_values
 from quorum_pipeline.compaction.offset_runs import (
     OffsetRun,
-    cut,
-    mark_counts,
+    by_bucket,
+    compacted,
+    elr_update_counts,
     merged_topics,
-    squeezed,
     unpacked,
 )
+from quorum_pipeline.compaction.record_run import decoded, run_of_values
 from quorum_pipeline.deltas.pieces import HEAD
 from quorum_pipeline.deltas.summary import Summary
 from quorum_pipeline.errors import PipelineError
@@ -36,7 +36,7 @@ HEAD_OF = DeltaHead(Summary(0, 1), 0)
 
 
 def reduced(values: list[bytes], begin: int, end: int) -> OffsetRun:
-    return squeezed([OffsetRun(run_of_values(values[begin:end]), np.arange(begin, end))])
+    return compacted([OffsetRun(run_of_values(values[begin:end]), np.arange(begin, end))])
 
 
 def about_topics(records: list[md.MetadataMessage]) -> list[md.MetadataMessage]:
@@ -53,10 +53,10 @@ def merged_as_a_node(
     for _ in range(min(steps, len(spans) - 1)):
         place = rng.randrange(len(spans) - 1)
         spans[place : place + 2] = [
-            squeezed([unpacked(e.packed()) for e in spans[place : place + 2]])
+            compacted([unpacked(e.packed()) for e in spans[place : place + 2]])
         ]
     image = ClusterImage()
-    for parts in zip(*(cut(each, buckets)[0] for each in spans), strict=True):
+    for parts in zip(*(by_bucket(each, buckets)[0] for each in spans), strict=True):
         image = image.replay_all(decoded(merged_topics(parts).left.run))
     expected = node_state(values)
     assert expected.wrong_at is None
@@ -127,46 +127,46 @@ def test_last_change_between_two_records_decides_whether_something_is_cleared() 
             merged_as_a_node(values, list(cuts), seed, seed * 2, 1)
 
 
-def test_combined_changes_have_a_limited_number_of_marks() -> None:
+def test_combined_changes_have_a_limited_number_of_elr_updates() -> None:
     rounds = 600
     change, clear = electable(0, 1), md.ClearElrRecord(topic_name="t")
     values = [*begun(1), *encoded(*[change, clear] * rounds)]
     cuts = [2, *range(2 + 100, len(values), 100)]
     for steps in (0, 3, len(cuts)):
         spans = merged_as_a_node(values, cuts, steps, steps, 1)
-        marks = np.concatenate([mark_counts(each.run) for each in spans])
-        assert rounds <= marks.sum()
-    assert len(marks) < 8, "few rows have many marks each"
+        elr_updates = np.concatenate([elr_update_counts(each.run) for each in spans])
+        assert rounds <= elr_updates.sum()
+    assert len(elr_updates) < 8, "few rows have many elr_updates each"
 
 
-def marked(tmp_path: Path, *records: md.MetadataMessage) -> Path:
+def written(tmp_path: Path, *records: md.MetadataMessage) -> Path:
     """Write a delta file."""
     values = encoded(*records)
     name, _ = write_delta(tmp_path, "part", HEAD_OF, [(HEAD, reduced(values, 0, len(values)))])
     return tmp_path / name
 
 
-def form_of(path: Path) -> int:
-    form: int = json.loads(pq.read_metadata(path).metadata[b"quorum_pipeline"])["form"]
-    return form
+def format_of(path: Path) -> int:
+    number: int = json.loads(pq.read_metadata(path).metadata[b"quorum_pipeline"])["form"]
+    return number
 
 
 CLEAR = md.ClearElrRecord(topic_name="t")
 
 
-def test_file_has_a_newer_form_only_if_older_versions_would_misread_it(tmp_path: Path) -> None:
-    plain = marked(tmp_path, electable(0, 1), electable(0, 2), CLEAR)
-    assert form_of(plain) == 1
-    assert form_of(marked(tmp_path, electable(0, 1), CLEAR, electable(0, 2))) == 2
+def test_file_has_a_newer_format_only_if_older_versions_would_misread_it(tmp_path: Path) -> None:
+    plain = written(tmp_path, electable(0, 1), electable(0, 2), CLEAR)
+    assert format_of(plain) == 1
+    assert format_of(written(tmp_path, electable(0, 1), CLEAR, electable(0, 2))) == 2
 
 
-def test_files_with_marks_are_read_and_those_of_a_newer_version_are_refused(
+def test_files_with_elr_updates_are_read_and_those_of_a_newer_version_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = marked(tmp_path, electable(0, 1), CLEAR, electable(0, 2))
+    path = written(tmp_path, electable(0, 1), CLEAR, electable(0, 2))
     span, _ = read_delta(path)
     ((_, run),) = span.pieces()
-    assert list(mark_counts(run.run)) == [2]
-    monkeypatch.setattr(delta_file, "FORMS", (1,))
+    assert list(elr_update_counts(run.run)) == [2]
+    monkeypatch.setattr(delta_file, "FORMATS", (1,))
     with pytest.raises(PipelineError, match="was written by a newer version of this program"):
         read_delta(path)

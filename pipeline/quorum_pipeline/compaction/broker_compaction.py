@@ -8,10 +8,15 @@ the same epoch with the same fields. Source: KIP-631, "Broker records", as a sto
 import numpy as np
 
 from quorum_node.records import metadata as md
+from quorum_pipeline.canonical_encoding import Unsupported, int32, int64
+from quorum_pipeline.compaction import tags
 from quorum_pipeline.compaction.columns import UUID_BYTES
 from quorum_pipeline.compaction.frames import HEAD_BYTES
 from quorum_pipeline.compaction.values import (
-    MOST_BYTES,
+    INT8_BYTES,
+    INT32_BYTES,
+    INT64_BYTES,
+    MAX_BYTES,
     array_end,
     check_tags,
     required_array_end,
@@ -21,7 +26,6 @@ from quorum_pipeline.compaction.values import (
     word,
 )
 from quorum_pipeline.compiled import Bytes, Numbers, compiled, inner
-from quorum_pipeline.plain_form import Unusual, int32, int64
 
 _REGISTER = md.RegisterBrokerRecord.RECORD_TYPE
 _UNREGISTER = md.UnregisterBrokerRecord.RECORD_TYPE
@@ -42,7 +46,7 @@ def _check_listed(data: Bytes, at: int, end: int, texts: int) -> int:
     """Return the end of an array whose elements are `texts` strings, two numbers of two bytes, and tagged fields."""
     count, at = uvarint(data, at, end)
     if count == 0:
-        raise Unusual
+        raise Unsupported
     for _ in range(count - 1):
         for _ in range(texts):
             at = text_end(data, at, end, False)
@@ -56,18 +60,23 @@ def _check_listed(data: Bytes, at: int, end: int, texts: int) -> int:
 @inner
 def _check_registration(data: Bytes, at: int, end: int) -> None:
     version = int64(data[at - 1])
-    at = _check_listed(data, at + 4 + (version >= 2) + UUID_BYTES + 8, end, 2)
+    at += INT32_BYTES + (version >= tags.BROKER_MIGRATING_SINCE) + UUID_BYTES + INT64_BYTES
+    at = _check_listed(data, at, end, 2)
     at = _check_listed(data, at, end, 1)
-    at = text_end(data, at, end, True) + 1 + (version >= 1)
+    at = text_end(data, at, end, True) + 1 + (version >= tags.BROKER_SHUTDOWN_SINCE)
     check_tags(data, at, end)
     count, at = uvarint(data, at, end)
     last = -1
     for _ in range(count):
         last, at, stop = tag(data, at, end, last)
-        if last == 0 and version >= 3 and required_array_end(data, at, stop, UUID_BYTES) != stop:
-            raise Unusual
-        if last == 1 and version >= 4 and array_end(data, at, stop, UUID_BYTES) != stop:
-            raise Unusual
+        has_dirs = last == tags.BROKER_LOG_DIRS and version >= tags.BROKER_LOG_DIRS_SINCE
+        if has_dirs and required_array_end(data, at, stop, UUID_BYTES) != stop:
+            raise Unsupported
+        has_cordoned = (
+            last == tags.BROKER_CORDONED_LOG_DIRS and version >= tags.BROKER_CORDONED_SINCE
+        )
+        if has_cordoned and array_end(data, at, stop, UUID_BYTES) != stop:
+            raise Unsupported
         at = stop
 
 
@@ -79,65 +88,69 @@ def _fields_set(data: Bytes, at: int, end: int) -> int:
     last, fields = -1, 0
     for _ in range(count):
         last, at, stop = tag(data, at, end, last)
-        if last > version or last > 3:
-            raise Unusual  # has a field of a newer version
-        if last < 2:
-            if stop != at + 1:
-                raise Unusual
+        if last > version or last > tags.BROKER_CHANGE_CORDONED_LOG_DIRS:
+            raise Unsupported  # has a field of a newer version
+        if last <= tags.BROKER_CHANGE_SHUTDOWN:
+            if stop != at + INT8_BYTES:
+                raise Unsupported
             is_set = data[at] != 0
         else:
-            if array_end(data, at, stop, UUID_BYTES) != stop or (last == 2 and data[at] == 0):
-                raise Unusual
-            is_set = data[at] > (1 if last == 2 else 0)
+            # The length of a compact array is encoded as one more; 0 is null, which only the second field may be.
+            is_required = last == tags.BROKER_CHANGE_LOG_DIRS
+            if array_end(data, at, stop, UUID_BYTES) != stop or (is_required and data[at] == 0):
+                raise Unsupported
+            is_set = data[at] > (1 if is_required else 0)
         if is_set:
             fields |= 1 << last
         at = stop
     if at != end:
-        raise Unusual
+        raise Unsupported
     return fields
 
 
 @inner
-def _overtaken(data: Bytes, at: int, end: int, kind: int, later: Numbers) -> bool:
+def _is_superseded(data: Bytes, at: int, end: int, kind: int, later: Numbers) -> bool:
     """Whether the record of one broker is superseded; updates `later`."""
-    overtaken = bool(later[_REGISTERED] != 0)
+    superseded = bool(later[_REGISTERED] != 0)
     if kind == _CHANGE:
         fields, epoch = _fields_set(data, at, end), word(data, at + 4)
         if later[_EPOCH] != epoch:
             later[_EPOCH], later[_FIELDS] = epoch, 0
-        overtaken = overtaken or bool(fields & ~later[_FIELDS] == 0)
+        superseded = superseded or bool(fields & ~later[_FIELDS] == 0)
         later[_FIELDS] |= fields
-        return overtaken
+        return superseded
     if kind == _REGISTER:
         _check_registration(data, at, end)
     else:
         check_tags(data, at + _ID_AND_EPOCH_BYTES, end)
         if data[at + _ID_AND_EPOCH_BYTES]:
-            raise Unusual
+            raise Unsupported
     later[_REGISTERED] = 1
-    return overtaken
+    return superseded
 
 
 @compiled
-def thin_out(data: Bytes, begins: Numbers, ends: Numbers, kinds: Bytes, kept: Bytes) -> None:
-    """Set `kept` to 0 for records that are superseded or without effect. Raises Unusual."""
+def compact_broker_records(
+    data: Bytes, begins: Numbers, ends: Numbers, kinds: Bytes, kept: Bytes
+) -> None:
+    """Set `kept` to 0 for records that are superseded or without effect. Raises Unsupported."""
     brokers = np.zeros((_BROKERS, 3), np.int64)
     has_block = False
     for index in range(len(begins) - 1, -1, -1):
         kind, at, end = int64(kinds[index]), begins[index] + HEAD_BYTES, ends[index]
-        if end - at > MOST_BYTES:
+        if end - at > MAX_BYTES:
             continue  # kept, and decoded later
         if kind == _NO_OP:
             check_tags(data, at, end)
             kept[index] = 0
         elif kind == _PRODUCER_IDS:
             if end != at + _PRODUCER_IDS_BYTES + 1 or data[end - 1]:
-                raise Unusual
+                raise Unsupported
             kept[index] = not has_block
             has_block = True
         elif kind in (_REGISTER, _UNREGISTER, _CHANGE):
             if end <= at + _ID_AND_EPOCH_BYTES:
-                raise Unusual
+                raise Unsupported
             broker = int32(data, at)
             if 0 <= broker < _BROKERS:
-                kept[index] = not _overtaken(data, at, end, kind, brokers[broker])
+                kept[index] = not _is_superseded(data, at, end, kind, brokers[broker])

@@ -1,7 +1,7 @@
-"""The usual encoding of numbers and records in metadata logs. PURE, compiled.
+"""The canonical encoding of numbers and records in metadata logs. PURE, compiled.
 
 Reads varints and record frames for every compiled loop. Any other encoding (a varint of more than three bytes or
-longer than necessary, a key, headers, a separate timestamp) is UNUSUAL; then the node's decoders interpret it. No
+longer than necessary, a key, headers, a separate timestamp) is UNSUPPORTED; then the node's decoders interpret it. No
 byte at or after `end` is read. Source: Kafka's documentation, "Record Batch"; KIP-482 (compact forms).
 """
 
@@ -11,8 +11,8 @@ import numpy as np
 
 from quorum_pipeline.compiled import Bytes, compiled_when_called
 
-UNUSUAL = -2
-"""Returned instead of a number if the encoding is not the usual one."""
+UNSUPPORTED = -2
+"""Returned instead of a number if the encoding is not canonical."""
 if TYPE_CHECKING:
     int64 = uint64 = int
 else:
@@ -20,30 +20,30 @@ else:
     uint64 = np.uint64  # an unsigned index avoids the check for negative values
 
 
-class Unusual(Exception):
+class Unsupported(Exception):
     """Not supported by the fast path: the reference path decodes it or reports its error."""
 
 
 @compiled_when_called
-def plain_uvarint(data: Bytes, at: int, end: int) -> tuple[int, int]:
-    """Decode a minimal varint of up to three bytes; return its value, or UNUSUAL, and the position after it."""
+def canonical_uvarint(data: Bytes, at: int, end: int) -> tuple[int, int]:
+    """Decode a minimal varint of up to three bytes; return its value, or UNSUPPORTED, and the position after it."""
     if at >= end:
-        return UNUSUAL, at
+        return UNSUPPORTED, at
     low = int64(data[uint64(at)])
     if low < 0x80:
         return low, at + 1
     if at + 1 >= end:
-        return UNUSUAL, at
+        return UNSUPPORTED, at
     middle = int64(data[uint64(at + 1)])
     if middle == 0:
-        return UNUSUAL, at
+        return UNSUPPORTED, at
     if middle < 0x80:
         return low & 0x7F | middle << 7, at + 2
     if at + 2 >= end:
-        return UNUSUAL, at
+        return UNSUPPORTED, at
     high = int64(data[uint64(at + 2)])
     if high == 0 or high >= 0x80:
-        return UNUSUAL, at
+        return UNSUPPORTED, at
     return low & 0x7F | (middle & 0x7F) << 7 | high << 14, at + 3
 
 
@@ -61,22 +61,22 @@ def int32(data: Bytes, at: int) -> int:
 
 
 @compiled_when_called
-def plain_record(data: Bytes, at: int, end: int, delta: int) -> tuple[int, int]:
-    """Return where the value of a record begins and ends, or (UNUSUAL, UNUSUAL); the record ends one byte after its value.
+def canonical_record(data: Bytes, at: int, end: int, delta: int) -> tuple[int, int]:
+    """Return where the value of a record begins and ends, or (UNSUPPORTED, UNSUPPORTED); the record ends one byte after its value.
 
     The record begins at `at`, its batch ends at `end`, and its offset is `delta` more than that of the batch.
     """
-    size, at = plain_uvarint(data, at, end)
+    size, at = canonical_uvarint(data, at, end)
     # The size is zigzag encoded: an even varint stands for its half. The rest is attributes,
     # timestamp delta 0, offset delta, no key, value, no headers.
     record_end = at + (size >> 1)
     if size < 0 or size & 1 or record_end > end or at + 2 >= end or data[uint64(at + 1)]:
-        return UNUSUAL, UNUSUAL
-    encoded_delta, at = plain_uvarint(data, at + 2, record_end)
+        return UNSUPPORTED, UNSUPPORTED
+    encoded_delta, at = canonical_uvarint(data, at + 2, record_end)
     if encoded_delta != delta << 1 or at >= record_end or data[uint64(at)] != 1:
-        return UNUSUAL, UNUSUAL
-    size, at = plain_uvarint(data, at + 1, record_end)
+        return UNSUPPORTED, UNSUPPORTED
+    size, at = canonical_uvarint(data, at + 1, record_end)
     value_end = at + (size >> 1)
     if size < 0 or size & 1 or value_end != record_end - 1 or data[uint64(value_end)]:
-        return UNUSUAL, UNUSUAL
+        return UNSUPPORTED, UNSUPPORTED
     return at, value_end

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from quorum_pipeline.spark.kept_classes import classes_file, options_to_make, options_to_use
+from quorum_pipeline.spark.class_data_sharing import classes_file, options_to_make, options_to_use
 
 
 @pytest.fixture

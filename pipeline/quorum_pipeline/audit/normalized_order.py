@@ -11,7 +11,7 @@ from quorum_node.records import metadata as md
 _UNORDERED = frozenset({"RegisterBrokerRecord", "RegisterControllerRecord", "ClientQuotaRecord"})
 
 
-def in_one_order(value: bytes) -> bytes:
+def with_sorted_lists(value: bytes) -> bytes:
     """Return a record with its unordered lists sorted."""
     if md.record_type_name(value[1]) not in _UNORDERED:
         return value

@@ -21,17 +21,17 @@ from quorum_node.records.batches import (
     encode_values,
     read_header,
 )
+from quorum_pipeline.canonical_encoding import UNSUPPORTED, canonical_uvarint
 from quorum_pipeline.compiled import compiled_when_called
 from quorum_pipeline.files.log_directory import open_log
 from quorum_pipeline.files.log_rows import span_rows
-from quorum_pipeline.plain_form import UNUSUAL, plain_uvarint
 from quorum_pipeline.rows import loops
 from quorum_pipeline.rows.arrow import record_batch
 from quorum_pipeline.rows.column_types import arrow_schema
 from quorum_pipeline.rows.gathering import BYTES_AT_ONCE, AnyRows, Gathering
-from quorum_pipeline.rows.plain_rows import OneType, PlainRows
-from quorum_pipeline.rows.runs import may_be_plain
-from quorum_pipeline.rows.table import MOST_TIMESTAMP_MS, Rows, table_columns
+from quorum_pipeline.rows.runs import may_be_canonical
+from quorum_pipeline.rows.table import MAX_TIMESTAMP_MS, Rows, table_columns
+from quorum_pipeline.rows.vectorized_rows import OneType, VectorizedRows
 from support.metadata_histories import histories
 from support.wire_messages import messages
 
@@ -109,7 +109,7 @@ def check(batches: list[Batch]) -> list[AnyRows]:
 @given(st.lists(values_of_any_type(), min_size=1, max_size=12))
 def test_all_record_types_in_one_block(values: list[bytes]) -> None:
     (rows,) = check([written(values)])
-    assert isinstance(rows, PlainRows)
+    assert isinstance(rows, VectorizedRows)
 
 
 @EVERYTHING
@@ -164,7 +164,7 @@ def test_records_of_all_writers_are_decoded_type_by_type() -> None:
     config = md.ConfigRecord(resource_type=2, resource_name="é" * 70, name="k", value=None)
     records = [(change, 2), (partition, 2), (config, 0), (md.NoOpRecord(), 0)] * 90
     (rows,) = check([written([md.encode_metadata(*each) for each in records])])
-    assert isinstance(rows, PlainRows)
+    assert isinstance(rows, VectorizedRows)
     assert all(isinstance(group, OneType) for group in rows.groups)
     assert len(rows.groups) == 4
 
@@ -178,44 +178,44 @@ def test_other_batches_are_decoded_by_the_reference() -> None:
     for each in (Record(b"key", value), Record(None, None)):
         (rows,) = check([batch(each)])
         assert isinstance(rows, Rows)
-    assert not may_be_plain(batch(Record(None, value), control=True))
+    assert not may_be_canonical(batch(Record(None, value), control=True))
     before, behind = written([value], 0), written([value] * 2, 2)
     kinds = [type(rows) for rows in check([before, batch(Record(b"key", value)), behind])]
-    assert kinds == [PlainRows, Rows, PlainRows]
+    assert kinds == [VectorizedRows, Rows, VectorizedRows]
 
 
 def test_allocation_is_limited_by_the_records_that_fit_into_a_batch() -> None:
     batch = written([b"\1\x14\0\0"])
-    assert may_be_plain(batch)
+    assert may_be_canonical(batch)
     most = (1 << 31) - 1
     reported = batch.header._replace(record_count=most, last_offset_delta=most - 1)
-    assert not may_be_plain(batch._replace(header=reported))
+    assert not may_be_canonical(batch._replace(header=reported))
 
 
 @pytest.mark.parametrize(
-    ("size", "is_plain"), [(10_000, True), (1_000_000, True), (1 << 20, False)]
+    ("size", "is_canonical"), [(10_000, True), (1_000_000, True), (1 << 20, False)]
 )
-def test_lengths_of_up_to_three_bytes(size: int, is_plain: bool) -> None:
+def test_lengths_of_up_to_three_bytes(size: int, is_canonical: bool) -> None:
     (rows,) = check([written([b"x" * size])])
-    assert isinstance(rows, PlainRows) == is_plain
+    assert isinstance(rows, VectorizedRows) == is_canonical
 
 
 @pytest.mark.parametrize("count", [0x40, 8192, 8193])
 def test_offsets_of_several_bytes(count: int) -> None:
     (rows,) = gathered([written([b"\1\x14\0\0"] * count)])
-    assert isinstance(rows, PlainRows)
+    assert isinstance(rows, VectorizedRows)
     assert list(rows.offsets) == list(range(BASE, BASE + count))
     assert len(rows.values) == count
 
 
 @pytest.mark.parametrize(
     ("timestamp_ms", "is_shown"),
-    [(-1, True), (MOST_TIMESTAMP_MS, True), (-MOST_TIMESTAMP_MS, True)]
-    + [(each, False) for each in (MOST_TIMESTAMP_MS + 1, 2**63 - 1, -(2**63))],
+    [(-1, True), (MAX_TIMESTAMP_MS, True), (-MAX_TIMESTAMP_MS, True)]
+    + [(each, False) for each in (MAX_TIMESTAMP_MS + 1, 2**63 - 1, -(2**63))],
 )
 def test_timestamp_out_of_the_column_range_is_null(timestamp_ms: int, is_shown: bool) -> None:
     (rows,) = check([written([b"\1\x14\0\0"], timestamp_ms=timestamp_ms)])
-    assert isinstance(rows, PlainRows)
+    assert isinstance(rows, VectorizedRows)
     (found,) = record_batch(rows, SCHEMA).column("timestamp").cast(pa.int64()).to_pylist()
     assert found == (timestamp_ms * 1000 if is_shown else None)
 
@@ -267,13 +267,17 @@ def twice(number: int) -> int:
     ("number", "plain"),
     [
         *[(b"\x05", 5), (b"\x85\x01", 133), (b"\xff\xff\x7f", 0x1FFFFF)],
-        *[(b"\x85\x00", UNUSUAL), (b"\x80\x80\x00", UNUSUAL), (b"\x80\x80\x80\x01", UNUSUAL)],
-        *[(b"\x80", UNUSUAL), (b"", UNUSUAL)],
+        *[
+            (b"\x85\x00", UNSUPPORTED),
+            (b"\x80\x80\x00", UNSUPPORTED),
+            (b"\x80\x80\x80\x01", UNSUPPORTED),
+        ],
+        *[(b"\x80", UNSUPPORTED), (b"", UNSUPPORTED)],
     ],
 )
 def test_overlong_or_truncated_number_is_left_to_the_reference(number: bytes, plain: int) -> None:
     """One that is longer than it needs, or cut off, is for the reference path, in every loop."""
     data = np.frombuffer(number + b"\x01", np.uint8)
-    found, behind = plain_uvarint(data, 0, len(number))
+    found, behind = canonical_uvarint(data, 0, len(number))
     assert found == plain
     assert behind == (len(number) if plain >= 0 else 0)

@@ -17,7 +17,7 @@ from quorum_pipeline.files.archive_reader import ArchiveReader
 from quorum_pipeline.files.audited_archive import AuditRange
 from quorum_pipeline.files.local_files import LocalFiles
 from quorum_pipeline.files.log_directory import open_log
-from quorum_pipeline.files.merged_meanwhile import with_all_ranges
+from quorum_pipeline.files.merge_retries import retry_on_merge
 from quorum_pipeline.spark.versions_job import ArchiveVersions
 from support.written_archive import write_archive
 from support.written_log import LogWriter, write_history
@@ -123,7 +123,7 @@ def test_archive_that_is_merged_again_and_again_is_reported(node: Path, tmp_path
         write_archive(root, node, 0, reader.ranges()[1].end)
 
     with pytest.raises(PipelineError, match=f"directories of {root} were merged each time"):
-        with_all_ranges([reader], merged)
+        retry_on_merge([reader], merged)
 
 
 def test_range_that_is_not_mounted_where_a_task_runs_is_no_empty_one(root: Path) -> None:

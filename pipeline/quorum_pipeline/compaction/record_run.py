@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from quorum_node.records import metadata as md
+from quorum_pipeline.canonical_encoding import Unsupported
 from quorum_pipeline.compaction import merging
 from quorum_pipeline.compaction.columns import (
     CONFIG_COLUMNS,
@@ -22,7 +23,6 @@ from quorum_pipeline.compaction.columns import (
 )
 from quorum_pipeline.compaction.frames import find_kinds, find_values
 from quorum_pipeline.compiled import Bytes, Numbers, Table
-from quorum_pipeline.plain_form import Unusual
 
 MERGED_KINDS = np.array(
     (
@@ -75,9 +75,9 @@ def run_of_values(values: Sequence[bytes]) -> RecordRun:
 
 
 def run_of_batches(data: bytearray, count: int) -> RecordRun:
-    """Create a run of the records in `count` complete, contiguous batches. Raises Unusual."""
+    """Create a run of the records in `count` complete, contiguous batches. Raises Unsupported."""
     if count > len(data):
-        raise Unusual  # checked before memory is allocated for them
+        raise Unsupported  # checked before memory is allocated for them
     found = np.frombuffer(data, np.uint8)
     begins, ends = np.empty(count, np.int64), np.empty(count, np.int64)
     find_values(found, begins, ends)
@@ -85,7 +85,7 @@ def run_of_batches(data: bytearray, count: int) -> RecordRun:
 
 
 def known_run(data: Bytes, begins: Numbers, ends: Numbers) -> RecordRun:
-    """Create a run of values at known positions. Raises Unusual."""
+    """Create a run of values at known positions. Raises Unsupported."""
     kinds = np.empty(len(begins), np.uint8)
     find_kinds(data, begins, ends, kinds)
     return RecordRun(data, begins, ends, kinds)

@@ -1,6 +1,6 @@
 """The state of a log by compiled loops: tasks reduce spans, buckets are merged, without an object per record.
 
-Anything unusual or wrong raises Unusual; then the same is done record by record (`state_job.py`). The driver holds a
+Anything unsupported or wrong raises Unsupported; then the same is done record by record (`state_job.py`). The driver holds a
 summary per task and decides which pieces of a transaction count.
 """
 
@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from quorum_pipeline.canonical_encoding import Unsupported
 from quorum_pipeline.deltas.shards import homes_of_ids, is_shard, key_of, place_of
 from quorum_pipeline.deltas.span import Boundary
 from quorum_pipeline.deltas.summary import Summary
 from quorum_pipeline.errors import PipelineError
-from quorum_pipeline.plain_form import Unusual
 from quorum_pipeline.spark.state_job import (
     NAMES,
     TOPICS,
@@ -38,7 +38,7 @@ _REPORTED = -1
 
 
 @dataclass(frozen=True, slots=True)
-class SqueezedDone(TaskDone):
+class CompactedDone(TaskDone):
     """The result of a task of compiled loops.
 
     `error`: why it could not be read, or that it contains data that compiled loops don't support. `pieces`: those that have records.
@@ -53,28 +53,28 @@ class SqueezedDone(TaskDone):
     damaged: str = ""
 
 
-class SqueezedLog:
-    """Like `ReducedLog`. Any method may raise Unusual."""
+class CompactedLog:
+    """Like `ReducedLog`. Any method may raise Unsupported."""
 
     def __init__(self, stages: Stages, plan: LogPlan, buckets: int) -> None:
         self._stages, self._plan, self._buckets = stages, plan, buckets
-        self._kept: list[Rows] = []
+        self._persisted: list[Rows] = []
         numbered: list[Numbered] = list(enumerate(plan.tasks))
         stages.describe(f"reduce {len(numbered)} spans of {plan.name}")
-        found = stages.rows(numbered).flatMap(partial(_squeeze, buckets))
-        self._reduced = self._keep(found)
-        self.done: list[SqueezedDone] = results_of(self._reduced)
+        found = stages.parallelize(numbered).flatMap(partial(_compact, buckets))
+        self._reduced = self._persist(found)
+        self.done: list[CompactedDone] = results_of(self._reduced)
         self._shards = homes_of_ids((each.large for each in self.done), buckets)
 
-    def __enter__(self) -> SqueezedLog:
+    def __enter__(self) -> CompactedLog:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for each in self._kept:
+        for each in self._persisted:
             each.unpersist()
 
     def state(self, cut: int = -1) -> SparkState:
-        """Return the state at one of the planned moments. Raises PipelineError, Unusual."""
+        """Return the state at one of the planned moments. Raises PipelineError, Unsupported."""
         done = self._until(self._plan.cuts[cut])
         last = joined_up([each.summary for each in done], self._plan)
         order, dropped, is_open = _order(done)
@@ -83,42 +83,42 @@ class SqueezedLog:
             # The records of an aborted transaction over several spans have no effect, but a node decodes them.
             aborted = parts_of(self._reduced, read).filter(partial(_counts, dropped))
             if any(aborted.map(_undecodable).collect()):
-                raise Unusual
+                raise Unsupported
         self._stages.describe(f"merge deltas up to offset {last.end_offset} of {self._plan.name}")
-        mine = parts_of(self._stages.fewer(self._reduced), read).filter(partial(_counts, order))
+        mine = parts_of(self._stages.coalesce(self._reduced), read).filter(partial(_counts, order))
         of_topics = mine.filter(partial(_is, TOPICS))
         if self._shards:
             of_topics = of_topics.flatMap(partial(_split, self._shards, self._buckets))
         placed = of_topics.map(partial(_placed, order))
         grouped = placed.groupByKey(self._buckets, partial(place_of, self._buckets))
-        topics = self._keep(grouped.mapValues(partial(_merge_topics, self._buckets)))
+        topics = self._persist(grouped.mapValues(partial(_merge_topics, self._buckets)))
         of_names = mine.filter(partial(_is, NAMES)).map(partial(_placed, order))
         reported = topics.flatMap(_report_names)
         both = of_names.union(reported).groupByKey(self._buckets, same)
-        names = self._keep(both.mapValues(_merge_names))
+        names = self._persist(both.mapValues(_merge_names))
         # In one job, as the start of another one would take longer than its tasks.
         both_figures = names.map(_figures_of_names).union(topics.map(_figures_of_topics))
         figures: list[Figures | None] = both_figures.collect()
         whole = [each for each in figures if each is not None]
         if len(whole) < len(figures) or last.wrong is not None:
-            raise Unusual
+            raise Unsupported
         latest_ms = max((each.latest_ms for each in done), default=0)
         return SparkState(topics, names, whole, frozenset(), last, is_open, latest_ms)
 
-    def _until(self, end: int) -> list[SqueezedDone]:
+    def _until(self, end: int) -> list[CompactedDone]:
         found = self.done[:end]
         if any(each.error is not None for each in found):
-            raise Unusual
+            raise Unsupported
         stops = [each.number for each in found if each.summary.stop]
         return found[: stops[0] + 1] if stops else found
 
-    def _keep(self, found: Rows) -> Rows:
-        kept = self._stages.keep(found)
-        self._kept.append(kept)
-        return kept
+    def _persist(self, found: Rows) -> Rows:
+        persisted = self._stages.persist(found)
+        self._persisted.append(persisted)
+        return persisted
 
 
-def _order(done: list[SqueezedDone]) -> tuple[dict[Piece, int], frozenset[Piece], bool]:
+def _order(done: list[CompactedDone]) -> tuple[dict[Piece, int], frozenset[Piece], bool]:
     """Return the position of each piece that takes effect, the aborted ones with records, and whether a transaction is open
     at the end.
     """
@@ -132,19 +132,19 @@ def _order(done: list[SqueezedDone]) -> tuple[dict[Piece, int], frozenset[Piece]
 # -- on executors
 
 
-def _squeeze(buckets: int, numbered: Numbered) -> Iterator[tuple[Any, Any]]:
-    from quorum_pipeline.compaction.offset_runs import cut
+def _compact(buckets: int, numbered: Numbered) -> Iterator[tuple[Any, Any]]:
+    from quorum_pipeline.compaction.offset_runs import by_bucket
     from quorum_pipeline.compaction.sharding import large_topics
 
     number, task = numbered
     rows: list[tuple[Any, Any]] = []
     large: dict[int, int] = {}
     try:
-        span, summary = task.squeezed()
+        span, summary = task.compacted()
         pieces = []
         for piece, left in span.pieces():
             pieces.append(piece)
-            topics, names = cut(left, buckets)
+            topics, names = by_bucket(left, buckets)
             large = large_topics(left, large)
             for kind, parts in ((TOPICS, topics), (NAMES, names)):
                 rows += [
@@ -153,13 +153,13 @@ def _squeeze(buckets: int, numbered: Numbered) -> Iterator[tuple[Any, Any]]:
                     if len(part)
                 ]
     # the job that reads record by record reports the error
-    except (Unusual, PipelineError, OSError) as error:
+    except (Unsupported, PipelineError, OSError) as error:
         damaged: str = getattr(task, "file", "")
-        why = str(error) or "a span that could be read is unusual now"
-        yield result_row(SqueezedDone(number, where(), Summary(0, 0), damaged=damaged, error=why))
+        why = str(error) or "a span that was supported is not any more"
+        yield result_row(CompactedDone(number, where(), Summary(0, 0), damaged=damaged, error=why))
         return
     yield result_row(
-        SqueezedDone(
+        CompactedDone(
             number,
             where(),
             summary,
@@ -185,7 +185,7 @@ def _undecodable(keyed: tuple[Any, bytes]) -> bool:
 
     try:
         check_aborted(unpacked_run(keyed[1]))
-    except Unusual:
+    except Unsupported:
         return True
     return False
 
@@ -224,7 +224,7 @@ def _merge_topics(buckets: int, parts: Iterable[tuple[int, bytes]]) -> bytes:
 
     try:
         return packed(topics_bucket(_in_order(parts), buckets), 0)
-    except Unusual:
+    except Unsupported:
         return packed(None)
 
 
@@ -242,7 +242,7 @@ def _merge_names(parts: Iterable[tuple[int, Any]]) -> bytes:
     runs = _in_order(each for each in every if each[0] != _REPORTED)
     try:
         return packed(names_bucket(runs, reported), 0)
-    except Unusual:
+    except Unsupported:
         return packed(None)
 
 

@@ -15,7 +15,7 @@ from tempfile import mkdtemp
 _DIRECTORY = "NUMBA_CACHE_DIR"
 
 
-def use_kept_loops() -> None:
+def use_loop_cache() -> None:
     """Copy the loops; call it before numba is imported. Without room for a copy each process compiles for itself."""
     kept = Path(os.environ.get(_DIRECTORY) or os.devnull)
     if not kept.is_dir() or os.access(kept, os.W_OK):

@@ -12,20 +12,20 @@ import numpy as np
 
 from quorum_node.records.batches import DecodedRecord
 from quorum_node.schema.primitives import MalformedRecord
-from quorum_pipeline.compaction.compaction import known_run, run_of_values
+from quorum_pipeline.canonical_encoding import Unsupported
+from quorum_pipeline.compaction.record_run import known_run, run_of_values
 from quorum_pipeline.deltas.summary import Summary
 from quorum_pipeline.files.delta_file import DeltaHead, write_delta
 from quorum_pipeline.files.sealed_file import stem_of
-from quorum_pipeline.plain_form import Unusual
 from quorum_pipeline.rows.gathering import AnyRows
-from quorum_pipeline.rows.plain_rows import PlainRows
 from quorum_pipeline.rows.table import Rows
+from quorum_pipeline.rows.vectorized_rows import VectorizedRows
 from quorum_pipeline.state.compiled_span import CompiledSpan
 
 _OFFSETS_DIGITS = 20
 
 
-class DeltaTap:
+class DeltaBuilder:
     """The delta of one part of an archive."""
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class DeltaTap:
             if self._span is not None and len(rows):
                 try:
                     self._take(self._span, rows)
-                except (Unusual, MalformedRecord):
+                except (Unsupported, MalformedRecord):
                     self._span = None
             yield rows
 
@@ -50,7 +50,7 @@ class DeltaTap:
         at = self._at
         try:
             pieces = list(self._span.pieces())
-        except Unusual:
+        except Unsupported:
             return "", 0
         stem = part_stem(at.start_offset, at.end_offset)
         head = DeltaHead(at, self._latest_ms, self._span.boundary, self._span.is_open)
@@ -63,8 +63,8 @@ class DeltaTap:
         if not np.array_equal(
             offsets, np.arange(self._at.end_offset, self._at.end_offset + len(rows))
         ):
-            raise Unusual
-        if isinstance(rows, PlainRows):
+            raise Unsupported
+        if isinstance(rows, VectorizedRows):
             span.add(known_run(rows.data.copy(), rows.begins, rows.ends), offsets)
         else:
             self._at = _one_by_one(span, rows, self._at)
@@ -96,7 +96,7 @@ def _one_by_one(span: CompiledSpan, rows: Rows, at: Summary) -> Summary:
     for index, offset in enumerate(rows.offsets):
         value = rows.values[index]
         if rows.contents[index].problem is not None:
-            raise Unusual
+            raise Unsupported
         if rows.controls[index]:
             record = DecodedRecord(
                 offset, rows.timestamps_ms[index], rows.record_keys[index], value

@@ -15,7 +15,7 @@ _TRIES = 5
 Result = TypeVar("Result")
 
 
-def with_all_ranges(readers: Sequence[ArchiveReader], work: Callable[[], Result]) -> Result:
+def retry_on_merge(readers: Sequence[ArchiveReader], work: Callable[[], Result]) -> Result:
     """Return the result of work that reads these archives; the work begins again if ranges were merged meanwhile, also if it
     failed for that reason. Raises PipelineError if that happens each time; OSError, and errors of the work.
     """

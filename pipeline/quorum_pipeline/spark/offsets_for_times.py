@@ -1,4 +1,4 @@
-"""Finds the offset at which a query begins or ends that is asked for by a time, as Kafka's ListOffsets does.
+"""Finds the offset at which a query begins or ends for a timestamp, as Kafka's `offsetsForTimes` (ListOffsets) does.
 
 Searches by halving, so it reads a few records whatever the length of the log, and relies on times that do not decrease. Where the clock of
 a new leader is behind that of the one before, a record near the time may be on the other side.

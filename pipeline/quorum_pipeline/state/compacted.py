@@ -11,7 +11,7 @@ from uuid import UUID
 import numpy as np
 
 from quorum_node.records import metadata as md
-from quorum_pipeline.compaction import squeezing as s
+from quorum_pipeline.compaction import log_compaction as s
 from quorum_pipeline.compaction.columns import (
     CONFIG_COLUMNS,
     PARTITION_COLUMNS,
@@ -20,8 +20,8 @@ from quorum_pipeline.compaction.columns import (
     UUID_BYTES,
     table,
 )
-from quorum_pipeline.compaction.compaction import RecordRun
-from quorum_pipeline.compaction.marks import MARK_COLUMNS
+from quorum_pipeline.compaction.elr_updates import ELR_UPDATE_COLUMNS
+from quorum_pipeline.compaction.record_run import RecordRun
 from quorum_pipeline.compiled import Bytes
 from quorum_pipeline.deltas.partition_change import ELR, LAST_KNOWN_ELR, Change
 
@@ -40,14 +40,14 @@ Left = tuple[int, bytes | Changed]
 """Index of a record in the run, and its value; or the index of the first of several changes, and their combination."""
 
 
-def squeezed(run: RecordRun) -> Iterator[Left]:
-    """Yield the remaining records in order. Raises Unusual before the first one is yielded."""
+def compacted(run: RecordRun) -> Iterator[Left]:
+    """Yield the remaining records in order. Raises Unsupported before the first one is yielded."""
     counts = np.bincount(run.kinds, minlength=0x100)
     changes = int(counts[_CHANGE])
-    sums = table(changes, s.SUM_COLUMNS)
+    combined_changes = table(changes, s.COMBINED_CHANGE_COLUMNS)
     kept = np.empty(len(run), np.uint8)
-    no_marks = table(0, MARK_COLUMNS)  # a Change has none
-    s.squeeze(
+    no_elr_updates = table(0, ELR_UPDATE_COLUMNS)  # a Change has none
+    s.compact(
         run.data,
         run.begins,
         run.ends,
@@ -55,14 +55,14 @@ def squeezed(run: RecordRun) -> Iterator[Left]:
         table(changes, TOPIC_COLUMNS),
         table(changes, PARTITION_COLUMNS),
         table(int(counts[_CONFIG]), CONFIG_COLUMNS),
-        sums,
-        no_marks,
+        combined_changes,
+        no_elr_updates,
         kept,
     )
-    return _left(run, kept, sums.rows)
+    return _left(run, kept, combined_changes.rows)
 
 
-def _left(run: RecordRun, kept: Bytes, sums: Any) -> Iterator[Left]:
+def _left(run: RecordRun, kept: Bytes, combined_changes: Any) -> Iterator[Left]:
     raw = run.data.tobytes()
     indexes = np.flatnonzero(kept)
     rows = zip(
@@ -78,7 +78,7 @@ def _left(run: RecordRun, kept: Bytes, sums: Any) -> Iterator[Left]:
             yield index, raw[begin:end]
         else:
             number += 1
-            yield index, _changed(raw, sums[number].tolist())
+            yield index, _changed(raw, combined_changes[number].tolist())
 
 
 def _changed(raw: bytes, row: list[int]) -> Changed:
@@ -123,7 +123,7 @@ def _known_directories(raw: bytes, at: int) -> tuple[UUID, ...] | None:
 
 
 def _count(raw: bytes, at: int) -> tuple[int, int]:
-    """Return the count of a checked array and the position of its elements. It is not null, and its record has at most MOST_BYTES."""
+    """Return the count of a checked array and the position of its elements. It is not null, and its record has at most MAX_BYTES."""
     low = raw[at]
     if low < 0x80:
         return low - 1, at + 1

@@ -7,11 +7,11 @@ from hypothesis import given, settings
 
 from quorum_node.records import metadata as md
 from quorum_node.records.batches import Batch, encode_values, split_batches
-from quorum_pipeline.compaction.compaction import run_of_values
+from quorum_pipeline.canonical_encoding import Unsupported
+from quorum_pipeline.compaction.record_run import run_of_values
 from quorum_pipeline.deltas.span import Span
-from quorum_pipeline.files.reduced_span import _Pending, _squeezed
-from quorum_pipeline.plain_form import Unusual
-from quorum_pipeline.state.squeezed import Changed, squeezed
+from quorum_pipeline.files.reduced_span import _compacted, _Pending
+from quorum_pipeline.state.compacted import Changed, compacted
 from support.delta_checks import CUTS, SHORT, assert_as_a_node, reduced
 from support.delta_records import BEGUN, LOGS
 from support.elr_histories import elr_histories
@@ -87,8 +87,8 @@ def test_cleared_eligible_leader_replicas_are_those_of_a_node(
 @settings(SHORT, max_examples=40)
 @given(histories(max_size=60, newer=False))
 @pytest.mark.requirement("SP-03")
-def test_controller_records_are_not_treated_as_unusual(values: list[bytes]) -> None:
-    assert _squeezed(Span(), batches_of(values, [], 0), len(values))
+def test_controller_records_are_supported_by_compiled_loops(values: list[bytes]) -> None:
+    assert _compacted(Span(), batches_of(values, [], 0), len(values))
 
 
 def change(**fields: object) -> bytes:
@@ -98,7 +98,7 @@ def change(**fields: object) -> bytes:
 
 def test_hundred_thousand_changes_of_one_partition_are_one_row() -> None:
     values = [change(isr=(1, 2), leader=number % 3) for number in range(100)] * 1_000
-    ((index, left),) = squeezed(run_of_values(values))
+    ((index, left),) = compacted(run_of_values(values))
     assert isinstance(left, Changed)
     assert (index, left.topic, left.change.changes, left.change.leaders) == (
         0,
@@ -110,5 +110,5 @@ def test_hundred_thousand_changes_of_one_partition_are_one_row() -> None:
 
 
 def test_unknown_field_is_not_decoded_by_the_compiled_loops() -> None:
-    with pytest.raises(Unusual):
-        squeezed(run_of_values([*BEGUN, change(tagged_fields=((900, b"newer"),))]))
+    with pytest.raises(Unsupported):
+        compacted(run_of_values([*BEGUN, change(tagged_fields=((900, b"newer"),))]))

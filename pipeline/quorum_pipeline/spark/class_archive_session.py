@@ -1,4 +1,4 @@
-"""A session whose JVM writes its classes to a file when it ends (`kept_classes.py`). Owns the end of that JVM."""
+"""A session whose JVM writes its classes to a file when it ends (`class_data_sharing.py`). Owns the end of that JVM."""
 
 import subprocess
 from collections.abc import Iterator, Mapping
@@ -15,7 +15,7 @@ _JAVA_ENDS_SECONDS = 600.0
 
 
 @contextmanager
-def session_that_keeps_classes(
+def session_writing_class_archive(
     name: str,
     master: str,
     file: Path,
@@ -27,7 +27,7 @@ def session_that_keeps_classes(
     Raises PipelineError, OSError.
     """
     fresh = file.with_suffix(".new")
-    session = open_session(name, master, more, rows_in_jvm=False, keep_classes=fresh, home=home)
+    session = open_session(name, master, more, rows_in_jvm=False, class_archive=fresh, home=home)
     gateway: Any = session.sparkContext._gateway  # noqa: SLF001 - there is no public way
     java: subprocess.Popen[bytes] = gateway.proc
     try:

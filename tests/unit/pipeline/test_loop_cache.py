@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from quorum_pipeline.files import kept_loops
-from quorum_pipeline.files.kept_loops import use_kept_loops
+from quorum_pipeline.files import loop_cache
+from quorum_pipeline.files.loop_cache import use_loop_cache
 
 NAME = "NUMBA_CACHE_DIR"
 LOOP = """
@@ -24,9 +24,9 @@ def twice(number):
 PROGRAM = """
 import os
 
-from quorum_pipeline.files.kept_loops import use_kept_loops
+from quorum_pipeline.files.loop_cache import use_loop_cache
 
-use_kept_loops()
+use_loop_cache()
 import loop
 
 assert loop.twice(21) == 42
@@ -51,8 +51,8 @@ def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def test_process_gets_a_writable_copy(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ends: list[tuple[object, ...]] = []
-    monkeypatch.setattr(kept_loops.atexit, "register", lambda *each: ends.append(each))
-    use_kept_loops()
+    monkeypatch.setattr(loop_cache.atexit, "register", lambda *each: ends.append(each))
+    use_loop_cache()
     copy = Path(os.environ[NAME])
     assert copy != kept
     assert (copy / "rows_1" / "loop.nbi").read_bytes() == b"index"
@@ -69,7 +69,7 @@ def test_process_gets_a_writable_copy(kept: Path, monkeypatch: pytest.MonkeyPatc
 
 def test_writable_directory_is_used_directly(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "access", lambda path, mode: True)
-    use_kept_loops()
+    use_loop_cache()
     assert os.environ[NAME] == str(kept)
 
 
@@ -77,10 +77,10 @@ def test_missing_space_for_a_copy_changes_nothing(
     kept: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(kept / "nowhere"))
-    use_kept_loops()
+    use_loop_cache()
     assert os.environ[NAME] == str(kept)
     monkeypatch.setenv(NAME, str(kept / "nothing"))
-    use_kept_loops()
+    use_loop_cache()
     assert os.environ[NAME] == str(kept / "nothing")
 
 
