@@ -58,7 +58,7 @@ async def _read(api: Reads, host: str) -> HostFacts | None:
         if not found:
             return HostFacts(host, exists=False, ready=False)
         zone = (found[0]["metadata"].get("labels") or {}).get(ZONE, "")
-        ready = _is_ready(found[0])
+        ready = is_ready(found[0])
         away = bool(zone) and not ready and await _is_away(api, zone)
         return HostFacts(host, exists=True, ready=ready, zone=zone, zone_is_away=away)
     except ApiError:
@@ -68,7 +68,7 @@ async def _read(api: Reads, host: str) -> HostFacts | None:
 async def _is_away(api: Reads, zone: str) -> bool:
     """Whether all Nodes of the zone are down; False for a zone with a single Node."""
     nodes = await api.find(paths.NODES, labels=f"{ZONE}={zone}")
-    return len(nodes) > 1 and not any(map(_is_ready, nodes))
+    return len(nodes) > 1 and not any(map(is_ready, nodes))
 
 
 async def all_have_zones(api: Reads) -> bool:
@@ -88,7 +88,7 @@ def _is_control_plane(node: Object) -> bool:
     return any(each.get("key", "").startswith(_ROLE_TAINT) for each in taints)
 
 
-def _is_ready(node: Object) -> bool:
+def is_ready(node: Object) -> bool:
     """Whether the Node is ready; a Node without a status yet counts as ready."""
     conditions = (node.get("status") or {}).get("conditions") or []
     return all(each.get("status") == "True" for each in conditions if each.get("type") == "Ready")
