@@ -328,11 +328,8 @@ class Reconciler:
             reads,
             owner,
             spec,
+            search,
             check_objects=check,
-            known=search.known,
-            with_pod=search.with_pod,
-            wide=search.wide,
-            older_claims=search.older_claims,
             copies=self._kept if live else None,
             now=self._clock(),
         )

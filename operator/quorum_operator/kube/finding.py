@@ -69,19 +69,23 @@ class Parts:
     unlabelled: frozenset[Place]
 
 
-async def find_parts(
-    api: WideReads,
-    owner: Owner,
-    *,
-    known: frozenset[Place] = frozenset(),
-    with_pod: frozenset[Place] = frozenset(),
-    wide: bool = False,
-    older_claims: bool = True,
-) -> Parts:
-    """Find the objects of a quorum. `known`: places that are always read by name; `with_pod`: those that had a pod, which
-    of a stopped member is read by name too. `older_claims`: look for claims with labels of the previous version, as a wide
-    search always does.
-    """
+@dataclass(frozen=True, slots=True)
+class Search:
+    """What one search reads, in addition to the objects with the labels of the quorum."""
+
+    known: frozenset[Place] = frozenset()
+    """Members whose objects are always read by name."""
+    with_pod: frozenset[Place] = frozenset()
+    """Members that had a pod in the last status. Their pods are read by name, also those of stopped members."""
+    wide: bool = False
+    """Whether to list the names of all objects of the namespace."""
+    older_claims: bool = True
+    """Whether to list claims with labels of the previous version, as a wide search always does."""
+
+
+async def find_parts(api: WideReads, owner: Owner, search: Search) -> Parts:
+    """Find the objects of a quorum. Raises ApiError."""
+    wide, known = search.wide, search.known
 
     def listing(plural: str, selector: str = owner.selector) -> Any:
         return api.find(paths.namespaced(plural, owner.namespace), labels=selector)
@@ -91,7 +95,7 @@ async def find_parts(
         listing("statefulsets"),
         listing("pods"),
         listing("persistentvolumeclaims", owner.claim_selector),
-        listing("persistentvolumeclaims") if older_claims and not wide else _nothing(),
+        listing("persistentvolumeclaims") if search.older_claims and not wide else _nothing(),
         _all_names(api, owner.namespace) if wide else _no_names(),
     )
     seen = _Seen(owner)
@@ -102,7 +106,7 @@ async def find_parts(
     await seen.read(api, "StatefulSet", seen.without_set() | known)
     await asyncio.gather(
         # Without its labels nobody ends the pod of a stopped member.
-        seen.read(api, "Pod", seen.without_pod() | (known - seen.sets.keys()) | with_pod),
+        seen.read(api, "Pod", seen.without_pod() | (known - seen.sets.keys()) | search.with_pod),
         seen.read(api, "PersistentVolumeClaim", seen.without_claim() | known),
     )
     formed = {index for each in named["configmaps"] if (index := owner.parse_identity(each))}

@@ -30,6 +30,7 @@ from quorum_operator.kube.finding import (
     Parts,
     Place,
     Reads,
+    Search,
     WideReads,
     cluster_id_of,
     find_parts,
@@ -110,24 +111,19 @@ async def observe(
     api: WideReads,
     owner: Owner,
     spec: MetadataQuorumSpec,
+    search: Search,
     *,
     check_objects: bool,
-    known: frozenset[Place] = frozenset(),
-    with_pod: frozenset[Place] = frozenset(),
-    wide: bool = False,
-    older_claims: bool = True,
     copies: Reads | None = None,
     now: float = inf,
 ) -> Cluster:
     """Read all objects of a quorum; Services and similar objects only if `check_objects` is set.
 
-    `known`, `with_pod`, `wide` and `older_claims`: see `finding.find_parts`; `copies`: the cache for cluster-scoped objects
-    (`volumes.read_volumes`); `now`: seconds since 1970 by the API server's clock if known.
+    `copies`: the cache for cluster-scoped objects (`volumes.read_volumes`); `now`: seconds since 1970 by the API server's
+    clock if known. Raises ApiError.
     """
     parts, has_class = await asyncio.gather(
-        find_parts(
-            api, owner, known=known, with_pod=with_pod, wide=wide, older_claims=older_claims
-        ),
+        find_parts(api, owner, search),
         _has_storage_class(api, spec, copies),
     )
     identities, unknown = credible(

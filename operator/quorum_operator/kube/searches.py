@@ -4,35 +4,17 @@ This happens in the first reconcile of this process, while an object is missing,
 never in the steady state. The state kept between reconciles only affects where to search.
 """
 
-from dataclasses import dataclass
-
-from quorum_operator.kube.finding import Place
+from quorum_operator.kube.finding import Place, Search
 from quorum_operator.kube.observe import Cluster
 from quorum_operator.planner.observed import QuorumView
 from quorum_operator.status_crd import MetadataQuorumStatus
 
 PERIOD_S = 10.0
 """Interval of wide searches for objects that stay missing."""
-
-
 MOST_KNOWN = 64
 """Maximum number of members of the last status that are read by name. An edited status may name thousands, and each is
 three reads.
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Search:
-    """How to search next."""
-
-    known: frozenset[Place]
-    with_pod: frozenset[Place]
-    """Members that had a pod in the last status."""
-    wide: bool
-    older_claims: bool
-    """Whether the last wide search found objects without this version's labels, such as claims of the previous
-    version.
-    """
 
 
 class Searches:

@@ -15,7 +15,7 @@ from quorum_operator.desired.names import (
     LABEL_QUORUM,
     Owner,
 )
-from quorum_operator.kube.finding import Parts, Place, find_parts
+from quorum_operator.kube.finding import Parts, Place, Search, find_parts
 from quorum_operator.kube.label_drift import label_drift
 from quorum_operator.kube.observe import Cluster, observe
 from support.member_objects import MemberObjects, Object
@@ -40,12 +40,12 @@ def found(
     with_pod: frozenset[Place] = NO_MEMBERS,
     wide: bool = False,
 ) -> Parts:
-    return asyncio.run(find_parts(api, OWNER, known=known, with_pod=with_pod, wide=wide))
+    return asyncio.run(find_parts(api, OWNER, Search(known=known, with_pod=with_pod, wide=wide)))
 
 
 def cluster(api: MemberObjects, *, wide: bool = False) -> Cluster:
     spec = MetadataQuorumSpec()
-    return asyncio.run(observe(api, OWNER, spec, check_objects=False, wide=wide))
+    return asyncio.run(observe(api, OWNER, spec, Search(wide=wide), check_objects=False))
 
 
 def edit(each: Object, how: str) -> None:
@@ -168,7 +168,7 @@ def test_quorum_with_a_common_name_prefix_is_not_confused(quorum: str, other: st
             for each in api.add_member(owner, node_id, number):
                 each["metadata"]["labels"] = {}
     for owner in (mine, theirs):
-        seen = asyncio.run(find_parts(api, owner, wide=True))
+        seen = asyncio.run(find_parts(api, owner, Search(wide=True)))
         assert seen.foreign == ()
         assert seen.sets.keys() == seen.pods.keys() == seen.claims.keys()
         assert set(seen.sets) == {(1, 1), (1, 2), (2, 1), (2, 2)}
