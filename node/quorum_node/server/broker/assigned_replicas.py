@@ -65,9 +65,7 @@ class AssignedReplicas:
         isr_requests: IsrRequests,
         assignments: DirectoryAssignments,
         events: BrokerEvents,
-        lag_time_max_ms: int,
-        retention_check_ms: int,
-        producer_check_ms: int,
+        intervals: Intervals,
         threads: DirectoryThreads | None = None,
     ) -> None:
         self._broker_id = broker_id
@@ -98,7 +96,7 @@ class AssignedReplicas:
             directories,
             self._threads,
             values.cleaner(self._image.configs),
-            Intervals(lag_time_max_ms, retention_check_ms, producer_check_ms, values.sync_check_ms),
+            intervals,
             events,
         )
         self._openings = LogOpenings(self._threads, self._log_opened)

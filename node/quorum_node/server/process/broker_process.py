@@ -70,17 +70,15 @@ class BrokerProcess(NodeProcess):
         self._broker = HostedBroker(
             config,
             LedReplica(host),
-            lambda: host.describe().cluster_id,
-            lambda cluster_id, events, ended: open_data_directories(
+            cluster_id=lambda: host.describe().cluster_id,
+            open_directories=lambda cluster_id, events, ended: open_data_directories(
                 log_dirs, metadata_dir, node_id, cluster_id, events, ended
             ),
-            self._to_controllers(host),
-            self._between_brokers,
-            self,
-            refuse_forwarded,
-            self._guard_of_broker,
-            self._may_register,
-            self._incarnation_id,
+            controllers=self._to_controllers(host),
+            brokers=self._between_brokers,
+            owner=self,
+            refuse=refuse_forwarded,
+            incarnation_id=self._incarnation_id,
         )
         self._is_leaving = False
         return self._broker
@@ -104,14 +102,6 @@ class BrokerProcess(NodeProcess):
     def _to_controllers(self, host: ReplicaHost) -> Peers:
         """Connections for the broker's requests to the active controller."""
         return host.peers
-
-    def _guard_of_broker(self) -> Guard | None:
-        """Called once, when the listeners of the broker open."""
-        return self._guard
-
-    def _may_register(self, image: ClusterImage) -> bool:
-        """Whether the broker may register, by the committed image."""
-        return True
 
     def _handler(self) -> Handler:
         return self._broker.handle
@@ -157,6 +147,14 @@ class BrokerProcess(NodeProcess):
         self._between_brokers.renew(proven_before=proven_before)
 
     # -- from the broker
+
+    def may_register(self, image: ClusterImage) -> bool:
+        """See `BrokerOwner`."""
+        return True
+
+    def guard_of_broker(self) -> Guard | None:
+        """See `BrokerOwner`."""
+        return self._guard
 
     def ready(self) -> None:
         """See `BrokerOwner`."""

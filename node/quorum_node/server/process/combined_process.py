@@ -112,7 +112,8 @@ class CombinedProcess(BrokerProcess):
     def _decider(self) -> Decider:
         return super(BrokerProcess, self)._decider()
 
-    def _guard_of_broker(self) -> Guard | None:
+    def guard_of_broker(self) -> Guard | None:
+        """See `BrokerOwner`."""
         return make_guard(
             access_settings(self._config, BROKER_TABLE),
             LedReplica(self._hosted.first),
@@ -121,7 +122,8 @@ class CombinedProcess(BrokerProcess):
             self._metrics,
         )
 
-    def _may_register(self, image: ClusterImage) -> bool:
+    def may_register(self, image: ClusterImage) -> bool:
+        """See `BrokerOwner`."""
         if image.features.levels.get(METADATA_VERSION, 0) < CONTROLLER_REGISTRATION_LEVEL:
             return True
         own = image.controllers.get(self._config.node_id)
