@@ -20,7 +20,7 @@ from quorum_node.records.metadata.metadata_version import (
 from quorum_node.security.rights.api_table import CONTROLLER_TABLE
 from quorum_node.security.rights.broker_table import BROKER_TABLE
 from quorum_node.server.controller.port import Decider
-from quorum_node.server.listener.kafka_listener import Serving
+from quorum_node.server.listener.kafka_listener import ServedApis
 from quorum_node.server.listener.port import Handler
 from quorum_node.server.partition.led_replica import LedReplica
 from quorum_node.server.partition.port import Append, AppendOutcome, NamesVoters, PartitionRole
@@ -106,8 +106,8 @@ class CombinedProcess(BrokerProcess):
     def _handler(self) -> Handler:
         return super(BrokerProcess, self)._handler()
 
-    def _other_servings(self) -> Mapping[str, Serving]:
-        return dict.fromkeys(self._names_of_broker(), (self._broker.handle, BROKER_APIS))
+    def _served_by_other_role(self) -> Mapping[str, ServedApis]:
+        return dict.fromkeys(self._names_of_broker(), ServedApis(self._broker.handle, BROKER_APIS))
 
     def _decider(self) -> Decider:
         return super(BrokerProcess, self)._decider()
