@@ -417,7 +417,7 @@ class AssignedReplicas:
 
     def may_fetch(self, replica: HostedReplica) -> None:
         """See `ReplicaPort`."""
-        self._fetchers.look(replica)
+        self._fetchers.fetch_soon(replica)
 
     def ask_range(self, replica: HostedReplica, output: AskRange) -> None:
         """See `ReplicaPort`."""
@@ -472,4 +472,4 @@ class AssignedReplicas:
         for changed in self._watchers:
             changed()
         if self._start is not None:
-            self._start.look()
+            self._start.openings_changed()

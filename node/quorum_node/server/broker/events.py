@@ -22,7 +22,7 @@ class Named(Protocol):
 class BrokerEvents:
     """One method for each log line."""
 
-    def looks_for_logs(self, seconds: float) -> None:
+    def searching_logs(self, seconds: float) -> None:
         """Log that the start has not begun to open logs. `seconds`: since it has begun."""
         _LOG.info(
             f"looking for logs in log.dirs, and setting stray ones aside: not done after {seconds:.0f} s"
