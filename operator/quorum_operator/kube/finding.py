@@ -25,7 +25,7 @@ from quorum_operator.desired.names import (
 )
 from quorum_operator.kube import paths
 from quorum_operator.kube.facts import overrides_of
-from quorum_operator.planner.noticed import ForeignObject
+from quorum_operator.planner.object_facts import ForeignObject
 from quorum_operator.quantity import whole_number
 
 Object = dict[str, Any]

@@ -10,7 +10,7 @@ from typing import Any
 from quorum_operator.desired import identity, stateful_set
 from quorum_operator.desired.names import LABEL_INSTANCE, LABEL_QUORUM, Owner
 from quorum_operator.kube.finding import Parts, formation_of
-from quorum_operator.planner.noticed import LabelDrift
+from quorum_operator.planner.object_facts import LabelDrift
 
 Object = dict[str, Any]
 

@@ -47,7 +47,7 @@ from quorum_operator.planner.claim_marks import merged
 from quorum_operator.planner.credible_identity import credible
 from quorum_operator.planner.evidence import CIRCUMSTANCES
 from quorum_operator.planner.growth import wants_more
-from quorum_operator.planner.noticed import ForeignObject, LabelDrift
+from quorum_operator.planner.object_facts import ForeignObject, LabelDrift
 from quorum_operator.planner.observed import (
     Identity,
     Incarnation,
