@@ -166,7 +166,10 @@ class BrokerProcess(NodeProcess):
 
     def failure_unreported(self, path: str) -> None:
         """See `BrokerOwner`."""
-        why = f"log directory {path} failed, and no controller could be informed within log.dir.failure.timeout.ms"
+        why = (
+            f"log directory {path} failed, and no controller could be informed within log.dir.failure.timeout.ms. Check"
+            " the network to the controllers, and restart the broker: it starts without this directory"
+        )
         self._die(TerminationReason.STORAGE_FAILED, why, latch=False)
 
     def wrong_directory(self, why: str) -> None:
