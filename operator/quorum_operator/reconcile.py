@@ -29,6 +29,7 @@ from quorum_operator.kube.host_capacities import read_host_capacities
 from quorum_operator.kube.observe import Cluster, observe, with_report
 from quorum_operator.mark_keeper import MarkKeeper
 from quorum_operator.metrics import Metrics
+from quorum_operator.namespaced_name import NamespacedName
 from quorum_operator.outcome import Outcome
 from quorum_operator.page_document import Move
 from quorum_operator.planner.edited_epochs import corrected
@@ -452,7 +453,7 @@ class Reconciler:
         self._metrics.count_step(name, outcome.changed)
         if outcome.changed:
             move = Move(text_of(self._clock()), name, step.reason)
-            self._metrics.moves.note((owner.namespace, owner.name), move)
+            self._metrics.moves.note(NamespacedName(owner.namespace, owner.name), move)
         _log.info(
             "step",
             quorum=owner.name,

@@ -9,7 +9,7 @@ from typing import Any
 
 from quorum_operator.kube import paths
 from quorum_operator.kube.errors import ApiError
-from quorum_operator.kube.finding import Place, Reads
+from quorum_operator.kube.finding import MemberId, Reads
 from quorum_operator.kube.volumes import HOSTNAME
 from quorum_operator.planner.observed import HostFacts, Incarnation
 
@@ -21,17 +21,17 @@ _ROLE_TAINT = "node-role.kubernetes.io/"
 
 async def read_hosts(
     api: Reads, members: tuple[Incarnation, ...], copies: Reads | None = None
-) -> dict[Place, HostFacts]:
+) -> dict[MemberId, HostFacts]:
     """Hosts of members that should run and are not ready. A host that is ready in the cache is not read again: a
     stale cache delays detection, and no step is based on a ready host alone.
     """
-    host_by_place = {
+    host_by_member = {
         (each.node_id, each.number): host
         for each in members
         if each.pod is None or each.pod.deleting or not each.pod.ready
         if (host := _host_of(each)) is not None
     }
-    hosts = sorted(set(host_by_place.values()))
+    hosts = sorted(set(host_by_member.values()))
 
     async def read(host: str) -> HostFacts | None:
         seen = await _read(copies, host) if copies is not None else None
@@ -39,7 +39,9 @@ async def read_hosts(
 
     found = dict(zip(hosts, await asyncio.gather(*map(read, hosts)), strict=True))
     return {
-        place: seen for place, host in host_by_place.items() if (seen := found[host]) is not None
+        member_id: seen
+        for member_id, host in host_by_member.items()
+        if (seen := found[host]) is not None
     }
 
 
