@@ -25,10 +25,10 @@ from quorum_operator.kube.cache import Cache
 from quorum_operator.kube.client import KubeApi, load_configuration
 from quorum_operator.kube.errors import ApiError
 from quorum_operator.leadership import Always, Leadership
-from quorum_operator.leadership import Place as LeasePlace
 from quorum_operator.lease_thread import LeaseThread
 from quorum_operator.live_page import LivePage
 from quorum_operator.metrics import EXPOSITION, Metrics
+from quorum_operator.namespaced_name import NamespacedName
 from quorum_operator.partition_client import PartitionClient
 from quorum_operator.planner.times import text_of
 from quorum_operator.quorum_client import QuorumClient
@@ -37,7 +37,7 @@ from quorum_operator.reassignment_crd import REASSIGNMENT_KIND, REASSIGNMENT_PLU
 from quorum_operator.reconcile import Reconciler
 from quorum_operator.settings import Settings
 from quorum_operator.transport import Transport
-from quorum_operator.turns import Place, Turns, has_ended
+from quorum_operator.turns import Turns, has_ended
 from quorum_operator.workers import Workers
 
 STALE_AFTER_S = 180.0
@@ -65,7 +65,7 @@ class Application:
         self._scraped = Reused(self.metrics.render)
         self._page: LivePage | None = None
         self._generations: dict[tuple[str, str], object] = {}
-        self._reassigned: dict[Place, object] = {}
+        self._reassigned: dict[NamespacedName, object] = {}
         self._lease: LeaseThread | None = None
         self._cache: Cache | None = None
         self._gate_of_calls: Callable[[httpx.Request], Awaitable[None]] = _checking(Always())
@@ -129,7 +129,7 @@ class Application:
         if settings.lease is None:
             return Always()
         identity = settings.identity or f"{socket.gethostname()}_{secrets.token_hex(4)}"
-        self._lease = LeaseThread(KubeApi(configuration), LeasePlace(*settings.lease), identity)
+        self._lease = LeaseThread(KubeApi(configuration), settings.lease, identity)
         return self._lease.leadership
 
     def _begin_work(self) -> None:
@@ -162,8 +162,8 @@ class Application:
         )
         self._reassignments = Workers(REASSIGNMENT_KIND, moves, self.metrics, resync_s)
         self.metrics.set_leading(True)
-        for place in self._generations:
-            self._workers.ensure(*place)
+        for resource in self._generations:
+            self._workers.ensure(*resource)
         for each in self._reassigned:
             self._reassignments.ensure(*each)
 
@@ -201,30 +201,32 @@ class Application:
         self, namespace: str, name: str, body: dict[str, object], *, deleted: bool
     ) -> None:
         """Handle a changed PartitionReassignment. The change may allow another one to start."""
-        place = Place(namespace, name)
+        resource = NamespacedName(namespace, name)
         if deleted:
-            self._turns.forget(place)
+            self._turns.forget(resource)
         else:
-            self._turns.note(place, body)
+            self._turns.note(resource, body)
         meta = body.get("metadata")
         assert isinstance(meta, dict)
         state = (meta.get("uid"), meta.get("generation"), meta.get("deletionTimestamp"))
         if deleted:
-            self._reassigned.pop(place, None)
+            self._reassigned.pop(resource, None)
             if self._reassignments is not None:
-                self._reassignments.wake(*place)
+                self._reassignments.wake(*resource)
         elif has_ended(body):
             # Its worker ends. If the phase is cleared, a new worker starts.
-            self._reassigned.pop(place, None)
+            self._reassigned.pop(resource, None)
         else:
-            known = self._reassigned.get(place) == state
-            self._reassigned[place] = state
-            if self._reassignments is not None and not (known and self._reassignments.has(*place)):
-                self._reassignments.ensure(*place)
+            known = self._reassigned.get(resource) == state
+            self._reassigned[resource] = state
+            if self._reassignments is not None and not (
+                known and self._reassignments.has(*resource)
+            ):
+                self._reassignments.ensure(*resource)
 
-    def _turn_came(self, place: Place) -> None:
+    def _turn_came(self, resource: NamespacedName) -> None:
         if self._reassignments is not None:
-            self._reassignments.wake(*place)
+            self._reassignments.wake(*resource)
 
     def part_changed(self, namespace: str, instance: str) -> None:
         """Wake the worker of a quorum, because one of its objects changed."""
@@ -264,11 +266,11 @@ class Application:
 
     async def _serve_page(self) -> None:
         """Serve the live page if it is configured."""
-        place, metrics = self._settings.page, self.metrics
-        if place is None:
+        address, metrics = self._settings.page, self.metrics
+        if address is None:
             return
         page = LivePage(
-            place,
+            address,
             metrics.statuses,
             metrics.moves,
             lambda: text_of(time.time()),
@@ -276,7 +278,7 @@ class Application:
         )
         port = await page.start()
         self._page = page
-        _log.info(f"the live page is at http://{place.host}:{port}/")
+        _log.info(f"the live page is at http://{address.host}:{port}/")
 
     async def _healthz(self, _: web.BaseRequest) -> web.Response:
         still_s = self.metrics.standstill_s()

@@ -7,7 +7,7 @@ is lost when the operator restarts; then each step is tried once more.
 from dataclasses import dataclass
 
 from quorum_operator.backoff import delay_s
-from quorum_operator.planner.noticed import Refusal
+from quorum_operator.planner.object_facts import Refusal
 from quorum_operator.planner.refusals import CONTESTED
 
 DONE_FIRST_S = 0.1

@@ -11,7 +11,7 @@ from quorum_operator.certificates.lifetimes import DAY_S
 from quorum_operator.certificates.pem import Read
 from quorum_operator.certificates.store import subject_of
 from quorum_operator.desired.names import Owner
-from quorum_operator.planner.noticed import Refusal
+from quorum_operator.planner.object_facts import Refusal
 from quorum_operator.refused import ALREADY_EXISTS
 
 MOST_REPORTED = 3

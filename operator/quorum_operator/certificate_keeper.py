@@ -23,9 +23,9 @@ from quorum_operator.certificates.checks import STAYS
 from quorum_operator.certificates.facts import Seen
 from quorum_operator.certificates.holders import Holder
 from quorum_operator.certificates.issued import request_name
-from quorum_operator.certificates.look import look
 from quorum_operator.certificates.members import members_of, members_seen, others_of
 from quorum_operator.certificates.named import named
+from quorum_operator.certificates.objects import certificate_facts
 from quorum_operator.certificates.ownership import restorations
 from quorum_operator.certificates.pem import Read, Unreadable
 from quorum_operator.certificates.steps import (
@@ -54,7 +54,7 @@ from quorum_operator.kube.client import KubeApi
 from quorum_operator.kube.errors import AlreadyExists, ApiError, Forbidden, NotFound
 from quorum_operator.kube.observe import Cluster
 from quorum_operator.planner.certificates_seen import CertificatesSeen, Trouble
-from quorum_operator.planner.noticed import Refusal
+from quorum_operator.planner.object_facts import Refusal
 from quorum_operator.planner.observed import Incarnation, Observation
 from quorum_operator.pod_client import TlsPodClient, client_context
 from quorum_operator.quantity import whole_number
@@ -412,7 +412,7 @@ class CertificateKeeper:
         given = named(owner.namespace, tls_spec, found.named, now)
         given = self._trials.without_useless(owner, given, found.named, now)
         issuer = tls_spec.issuer_ref if tls_spec is not None else None
-        return look(owner, now, found.objects, members, others, given, issuer)
+        return certificate_facts(owner, now, found.objects, members, others, given, issuer)
 
 
 def _no_issuer(error: ApiError, refused: str) -> Trouble:

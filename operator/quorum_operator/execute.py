@@ -23,13 +23,12 @@ from quorum_operator.kube.drift import ZERO, template_drift
 from quorum_operator.kube.errors import AlreadyExists, ApiError, Forbidden, Invalid
 from quorum_operator.kube.hosts import all_have_zones
 from quorum_operator.kube.token import read_token
-from quorum_operator.last_look import last_look
 from quorum_operator.outcome import Outcome, not_done, together
 from quorum_operator.owned_objects import OwnedObjects
 from quorum_operator.planner import step as steps
 from quorum_operator.planner.evidence import CIRCUMSTANCES
 from quorum_operator.planner.formation_defaults import Defaults, FormationDefault
-from quorum_operator.planner.noticed import LabelDrift
+from quorum_operator.planner.object_facts import LabelDrift
 from quorum_operator.planner.observed import (
     FailureLatch,
     Founding,
@@ -44,6 +43,7 @@ from quorum_operator.planner.situation import Situation
 from quorum_operator.planner.tls_stage import TlsStage
 from quorum_operator.quorum_client import QuorumClient
 from quorum_operator.refused import by_node
+from quorum_operator.safety_check import safety_check
 
 NOT_SAFE_NOW = "NotSafeNow"
 """Reason: the safety check before a step found that it would do harm."""
@@ -67,7 +67,7 @@ class Executor:
     async def execute(self, step: steps.Step) -> Outcome:
         """Execute the step once. Raises ApiError only if the API server as a whole is unavailable."""
         try:
-            harm = await last_look(self._api, self._nodes, self._owner, self._seen, step)
+            harm = await safety_check(self._api, self._nodes, self._owner, self._seen, step)
             if harm is not None:
                 return _harmful(subject_of(self._seen, step), harm)
             return await self._execute(step)

@@ -19,6 +19,7 @@ import structlog
 from quorum_operator.kube import paths
 from quorum_operator.kube.client import KubeApi
 from quorum_operator.kube.errors import AlreadyExists, ApiError, Conflict, NotFound, Unavailable
+from quorum_operator.namespaced_name import NamespacedName
 
 Object = dict[str, Any]
 Clock = Callable[[], float]
@@ -62,13 +63,6 @@ class NotLeading(Unavailable):
         super().__init__(0, "NotLeading", "this operator does not hold the lease")
 
 
-class Place(NamedTuple):
-    """Namespace and name of the Lease."""
-
-    namespace: str
-    name: str
-
-
 class Seen(NamedTuple):
     """What another holder has written into the lease, and the time by the own clock until which it is valid unless that
     changes. Edits of the object's metadata are no renewals.
@@ -95,14 +89,14 @@ class Leadership:
     def __init__(
         self,
         api: KubeApi,
-        place: Place,
+        lease: NamespacedName,
         identity: str,
         *,
         terms: Terms = Terms(),
         clock: Clock = clock,
         works: Callable[[], bool] = lambda: True,
     ) -> None:
-        self._api, self._place, self._identity = api, place, identity
+        self._api, self._lease, self._identity = api, lease, identity
         self._terms, self._clock, self._works = terms, clock, works
         self._until = 0.0
         self._own: Object | None = None
@@ -122,7 +116,7 @@ class Leadership:
         """Acquire and renew the lease repeatedly, until cancelled. Calls `gained` and `lost` alternately."""
         while True:
             await self._take()
-            _log.info("leading", lease="/".join(self._place), identity=self._identity)
+            _log.info("leading", lease="/".join(self._lease), identity=self._identity)
             gained()
             try:
                 await self._keep()
@@ -131,7 +125,7 @@ class Leadership:
                 lost()
             _log.warning(
                 "no longer leading: all work stops until the lease is held again",
-                lease="/".join(self._place),
+                lease="/".join(self._lease),
                 identity=self._identity,
             )
 
@@ -148,7 +142,7 @@ class Leadership:
 
     @property
     def _path(self) -> str:
-        return paths.namespaced("leases", *self._place)
+        return paths.namespaced("leases", *self._lease)
 
     async def _take(self) -> None:
         taken = await self._attempt()
@@ -248,10 +242,10 @@ class Leadership:
         body = {
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
-            "metadata": {"name": self._place.name, "namespace": self._place.namespace},
+            "metadata": {"name": self._lease.name, "namespace": self._lease.namespace},
             "spec": {**self._claim(), "leaseTransitions": 0},
         }
-        return await self._api.create(paths.namespaced("leases", self._place.namespace), body)
+        return await self._api.create(paths.namespaced("leases", self._lease.namespace), body)
 
     async def _write(self, found: Object, spec: Object) -> Object:
         meta = {"resourceVersion": found["metadata"]["resourceVersion"]}

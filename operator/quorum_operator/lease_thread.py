@@ -10,7 +10,8 @@ from collections.abc import Callable
 from concurrent.futures import Future
 
 from quorum_operator.kube.client import KubeApi
-from quorum_operator.leadership import Leadership, Place, clock
+from quorum_operator.leadership import Leadership, clock
+from quorum_operator.namespaced_name import NamespacedName
 
 BEAT_S = 1.0
 BLOCKED_S = 20.0
@@ -20,10 +21,10 @@ BLOCKED_S = 20.0
 class LeaseThread:
     """The thread. Only it uses `api`, because a connection belongs to one event loop."""
 
-    def __init__(self, api: KubeApi, place: Place, identity: str) -> None:
+    def __init__(self, api: KubeApi, lease: NamespacedName, identity: str) -> None:
         self._api = api
         self._beat_at = clock()
-        self.leadership = Leadership(api, place, identity, works=self._comes_round)
+        self.leadership = Leadership(api, lease, identity, works=self._comes_round)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="lease", daemon=True)
         self._beating: asyncio.Task[None] | None = None

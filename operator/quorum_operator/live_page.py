@@ -16,6 +16,7 @@ from pathlib import Path
 from aiohttp import web
 
 from quorum_operator.http_endpoint import HttpEndpoint, Reused
+from quorum_operator.namespaced_name import NamespacedName
 from quorum_operator.page_document import MOST_MOVES, POLICY, Move, Shown, document
 from quorum_operator.status_crd import MetadataQuorumStatus
 
@@ -27,11 +28,9 @@ _HEADERS = {
     "X-Content-Type-Options": "nosniff",
 }
 
-Place = tuple[str, str]
-
 
 @dataclass(frozen=True, slots=True)
-class PagePlace:
+class PageAddress:
     """Address of the page. `token_file` holds the token; required unless the address is loopback."""
 
     host: str
@@ -51,19 +50,19 @@ class LastMoves:
     """The last steps of each existing quorum."""
 
     def __init__(self) -> None:
-        self._moves: dict[Place, deque[Move]] = {}
+        self._moves: dict[NamespacedName, deque[Move]] = {}
 
-    def note(self, place: Place, move: Move) -> None:
+    def note(self, quorum: NamespacedName, move: Move) -> None:
         """Add a step."""
-        self._moves.setdefault(place, deque(maxlen=MOST_MOVES)).append(move)
+        self._moves.setdefault(quorum, deque(maxlen=MOST_MOVES)).append(move)
 
-    def of(self, place: Place) -> tuple[Move, ...]:
+    def of(self, quorum: NamespacedName) -> tuple[Move, ...]:
         """The steps, oldest first."""
-        return tuple(self._moves.get(place, ()))
+        return tuple(self._moves.get(quorum, ()))
 
-    def forget(self, place: Place) -> None:
+    def forget(self, quorum: NamespacedName) -> None:
         """Forget a deleted quorum."""
-        self._moves.pop(place, None)
+        self._moves.pop(quorum, None)
 
 
 class LivePage:
@@ -73,13 +72,13 @@ class LivePage:
 
     def __init__(
         self,
-        place: PagePlace,
-        statuses: Callable[[], dict[Place, MetadataQuorumStatus]],
+        address: PageAddress,
+        statuses: Callable[[], dict[NamespacedName, MetadataQuorumStatus]],
         moves: LastMoves,
         clock: Callable[[], str],
         works: Callable[[], bool],
     ) -> None:
-        self._place, self._statuses, self._moves = place, statuses, moves
+        self._address, self._statuses, self._moves = address, statuses, moves
         self._clock, self._works = clock, works
         self._endpoint = HttpEndpoint({"/": self._page})
         self._document = Reused(self._made)
@@ -87,7 +86,7 @@ class LivePage:
     async def start(self) -> int:
         """Start the server and return its port. Raises OSError, or ValueError for a token file that is empty or can't be read."""
         self._token()
-        return await self._endpoint.start(self._place.host, self._place.port)
+        return await self._endpoint.start(self._address.host, self._address.port)
 
     async def stop(self) -> None:
         """Close the port."""
@@ -101,8 +100,8 @@ class LivePage:
 
     def _made(self) -> str:
         found = [
-            Shown(*place, status, self._moves.of(place))
-            for place, status in self._statuses().items()
+            Shown(*quorum, status, self._moves.of(quorum))
+            for quorum, status in self._statuses().items()
         ]
         return document(found, self._clock(), works=self._works())
 
@@ -122,22 +121,22 @@ class LivePage:
 
     def _token(self) -> str | None:
         """The token, read again each time, because it may be rotated."""
-        if not self._place.token_file:
-            if not self._place.is_loopback:
+        if not self._address.token_file:
+            if not self._address.is_loopback:
                 raise ValueError(
-                    f"the live page on {self._place.host} needs a token: set METADATAQUORUM_OPERATOR_PAGE_TOKEN_FILE, or"
+                    f"the live page on {self._address.host} needs a token: set METADATAQUORUM_OPERATOR_PAGE_TOKEN_FILE, or"
                     " listen on 127.0.0.1"
                 )
             return None
         try:
-            found = Path(self._place.token_file).read_text().strip()
+            found = Path(self._address.token_file).read_text().strip()
         except OSError as error:
             raise ValueError(
-                f"{self._place.token_file} can't be read ({error.strerror or error}): mount the Secret with the token"
+                f"{self._address.token_file} can't be read ({error.strerror or error}): mount the Secret with the token"
                 " (docs/how-to/live-page.md)"
             ) from None
         if not found:
-            raise ValueError(f"{self._place.token_file} is empty: write a token into it")
+            raise ValueError(f"{self._address.token_file} is empty: write a token into it")
         return found
 
 

@@ -20,6 +20,7 @@ from prometheus_client import (
 
 from quorum_operator.crd import KIND
 from quorum_operator.live_page import LastMoves
+from quorum_operator.namespaced_name import NamespacedName
 from quorum_operator.quorum_series import PLACE, QuorumSeries
 from quorum_operator.status_crd import MetadataQuorumStatus
 
@@ -161,7 +162,7 @@ class Metrics:
         self._last_reconcile.remove(*resource)
         if resource.kind == KIND:
             self._quorums.forget(resource.namespace, resource.name)
-            self.moves.forget((resource.namespace, resource.name))
+            self.moves.forget(NamespacedName(resource.namespace, resource.name))
 
     def watch(self, resource: Reconciled) -> None:
         """Expect reconciles of a resource from now on."""
@@ -190,7 +191,7 @@ class Metrics:
         """Update the gauges from a status."""
         self._quorums.set_status(namespace, name, status)
 
-    def statuses(self) -> dict[tuple[str, str], MetadataQuorumStatus]:
+    def statuses(self) -> dict[NamespacedName, MetadataQuorumStatus]:
         """The last status of each quorum, by namespace and name."""
         return self._quorums.statuses()
 

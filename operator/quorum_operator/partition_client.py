@@ -31,7 +31,7 @@ from quorum_operator.planner.reassignment import (
     CancelMoves,
     Change,
     Cluster,
-    Place,
+    PartitionReplicas,
     Target,
 )
 from quorum_operator.pod_client import PodClient
@@ -126,8 +126,8 @@ def _target(change: Change) -> PartitionTarget:
 
 def _cluster(descriptions: PartitionDescriptions) -> Cluster:
     return Cluster(
-        places={
-            (each.topic, each.partition): Place(
+        partitions={
+            (each.topic, each.partition): PartitionReplicas(
                 tuple(each.replicas),
                 tuple(each.isr),
                 tuple(each.adding_replicas),

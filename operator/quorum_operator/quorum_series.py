@@ -10,12 +10,12 @@ from prometheus_client import Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector, CollectorRegistry
 
+from quorum_operator.namespaced_name import NamespacedName
 from quorum_operator.planner.conditions import BACKUP_CURRENT
 from quorum_operator.status_crd import MetadataQuorumStatus, Phase
 
 PLACE = ("namespace", "name")
 
-_Place = tuple[str, str]
 _Repair = tuple[int, int, str]
 
 
@@ -24,9 +24,9 @@ class QuorumSeries(Collector):
 
     def __init__(self, registry: CollectorRegistry, prefix: str) -> None:
         self._prefix = prefix
-        self._statuses: dict[_Place, MetadataQuorumStatus] = {}
-        self._repairs: dict[_Place, int] = {}
-        self._counted: dict[_Place, frozenset[_Repair]] = {}
+        self._statuses: dict[NamespacedName, MetadataQuorumStatus] = {}
+        self._repairs: dict[NamespacedName, int] = {}
+        self._counted: dict[NamespacedName, frozenset[_Repair]] = {}
         """Completed repairs in the last status, which contains only the latest ones."""
         self._repair_seconds = Histogram(
             f"{prefix}_repair_duration_seconds",
@@ -38,27 +38,28 @@ class QuorumSeries(Collector):
 
     def set_status(self, namespace: str, name: str, status: MetadataQuorumStatus) -> None:
         """Store the current status."""
-        place = (namespace, name)
-        self._statuses[place] = status
+        quorum = NamespacedName(namespace, name)
+        self._statuses[quorum] = status
         done = {
             (each.id, each.incarnation, each.started_at): each.seconds
             for each in status.repairs
             if each.seconds is not None
         }
         # Those of the first status were completed earlier, and counted by the operator of that time.
-        fresh = [done[each] for each in done.keys() - self._counted.get(place, done.keys())]
+        fresh = [done[each] for each in done.keys() - self._counted.get(quorum, done.keys())]
         for seconds in fresh:
             self._repair_seconds.observe(seconds or 0.0)
-        self._repairs[place] = self._repairs.get(place, 0) + len(fresh)
-        self._counted[place] = frozenset(done)
+        self._repairs[quorum] = self._repairs.get(quorum, 0) + len(fresh)
+        self._counted[quorum] = frozenset(done)
 
     def forget(self, namespace: str, name: str) -> None:
         """Forget a quorum that was deleted or is handled by another operator."""
-        self._statuses.pop((namespace, name), None)
-        self._repairs.pop((namespace, name), None)
-        self._counted.pop((namespace, name), None)
+        quorum = NamespacedName(namespace, name)
+        self._statuses.pop(quorum, None)
+        self._repairs.pop(quorum, None)
+        self._counted.pop(quorum, None)
 
-    def statuses(self) -> dict[_Place, MetadataQuorumStatus]:
+    def statuses(self) -> dict[NamespacedName, MetadataQuorumStatus]:
         """The last status of each quorum, by namespace and name."""
         return dict(self._statuses)
 
@@ -73,34 +74,36 @@ class QuorumSeries(Collector):
             "Completed replacements of failed members.",
             labels=PLACE,
         )
-        for place, count in tuple(self._repairs.items()):
-            repairs.add_metric(place, count)
+        for quorum, count in tuple(self._repairs.items()):
+            repairs.add_metric(quorum, count)
         yield repairs
 
     def _gauge(self, name: str, text: str, *labels: str) -> GaugeMetricFamily:
         return GaugeMetricFamily(f"{self._prefix}_quorum_{name}", text, labels=(*PLACE, *labels))
 
-    def _phases(self, statuses: tuple[tuple[_Place, MetadataQuorumStatus], ...]) -> Metric:
+    def _phases(self, statuses: tuple[tuple[NamespacedName, MetadataQuorumStatus], ...]) -> Metric:
         made = self._gauge("phase", "1 for the current phase of a quorum.", "phase")
-        for place, status in statuses:
+        for quorum, status in statuses:
             for phase in Phase:
-                made.add_metric((*place, phase.value), float(status.phase is phase))
+                made.add_metric((*quorum, phase.value), float(status.phase is phase))
         return made
 
-    def _conditions(self, statuses: tuple[tuple[_Place, MetadataQuorumStatus], ...]) -> Metric:
+    def _conditions(
+        self, statuses: tuple[tuple[NamespacedName, MetadataQuorumStatus], ...]
+    ) -> Metric:
         made = self._gauge("condition", "1 while a condition of a quorum is True.", "condition")
-        for place, status in statuses:
+        for quorum, status in statuses:
             for each in status.conditions:
-                made.add_metric((*place, each.type), float(each.status == "True"))
+                made.add_metric((*quorum, each.type), float(each.status == "True"))
         return made
 
     def _numbers(
-        self, statuses: tuple[tuple[_Place, MetadataQuorumStatus], ...]
+        self, statuses: tuple[tuple[NamespacedName, MetadataQuorumStatus], ...]
     ) -> Iterator[GaugeMetricFamily]:
         made = {name: self._gauge(name, text) for name, text in _NUMBERS.items()}
-        for place, status in statuses:
+        for quorum, status in statuses:
             for name, value in _values(status):
-                made[name].add_metric(place, value)
+                made[name].add_metric(quorum, value)
         yield from made.values()
 
 

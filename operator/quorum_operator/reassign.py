@@ -22,6 +22,7 @@ from quorum_operator.kube.events import post_event
 from quorum_operator.kube.pods import pod_addresses
 from quorum_operator.kube.token import read_token
 from quorum_operator.metrics import Metrics
+from quorum_operator.namespaced_name import NamespacedName
 from quorum_operator.partition_client import PartitionClient
 from quorum_operator.planner.reassignment import (
     Await,
@@ -50,7 +51,7 @@ from quorum_operator.reconcile import Next
 from quorum_operator.refused import by_api, is_outage
 from quorum_operator.remembered import PodAccess
 from quorum_operator.resource_facts import problems_of, readable
-from quorum_operator.turns import Place, Turns, has_ended
+from quorum_operator.turns import Turns, has_ended
 
 Object = dict[str, Any]
 
@@ -98,15 +99,15 @@ class ReassignmentReconciler:
         resource = await self._api.get(path)
         if resource is None or has_ended(resource) or "deletionTimestamp" in resource["metadata"]:
             # The watch may miss the deletion, and reports it later than this read.
-            self._turns.forget(Place(namespace, name))
+            self._turns.forget(NamespacedName(namespace, name))
             return Next(finished=True)
         try:
             spec = PartitionReassignmentSpec.model_validate(resource.get("spec") or {})
             earlier = readable(PartitionReassignmentStatus, resource.get("status"))
-            outcome = await self._advance(Place(namespace, name), spec, earlier.moving > 0)
+            outcome = await self._advance(NamespacedName(namespace, name), spec, earlier.moving > 0)
         except ValidationError as error:
             _log.error("resource does not validate", reassignment=name, error=str(error))
-            self._turns.skip_invalid(Place(namespace, name), resource)
+            self._turns.skip_invalid(NamespacedName(namespace, name), resource)
             text = f"{problems_of(error)}. Create a new resource with a correct spec. Later ones do not wait for this one"
             outcome = Held("SpecInvalid", text)
         except ApiError as error:
@@ -139,15 +140,15 @@ class ReassignmentReconciler:
         await self._write_status(path, resource, status, earlier)
 
     async def _advance(
-        self, place: Place, spec: PartitionReassignmentSpec, has_moved: bool
+        self, resource_name: NamespacedName, spec: PartitionReassignmentSpec, has_moved: bool
     ) -> Outcome:
         """`has_moved`: partitions of it were moving at the last reconcile."""
-        ahead = self._turns.ahead_of(place, spec.quorum)
+        ahead = self._turns.ahead_of(resource_name, spec.quorum)
         text = f"{ahead} reassigns partitions of {spec.quorum} first"
         waits = ahead is not None and not spec.cancel and not spec.paused
         if waits and not has_moved:
             return Held(WAITING_FOR_TURN, text)
-        quorum = await self._quorum(place.namespace, spec.quorum)
+        quorum = await self._quorum(resource_name.namespace, spec.quorum)
         if isinstance(quorum, Held):
             return quorum
         wanted = _wanted(spec)
@@ -159,7 +160,7 @@ class ReassignmentReconciler:
         if waits and not isinstance(step, Finished):
             # An older one was resumed. Moves of this one that are under way continue, and are followed to their end.
             step = Await(f"{len(found.moving)} moves in progress continue; {text}")
-        refusal = await self._execute(place, quorum, step)
+        refusal = await self._execute(resource_name, quorum, step)
         return Planned(found, step, spec.paused and not spec.cancel, refusal)
 
     async def _quorum(self, namespace: str, name: str) -> _Quorum | Held:
@@ -185,7 +186,7 @@ class ReassignmentReconciler:
         )
         return _Quorum(await pod_addresses(self._api, owner), token, partitions)
 
-    async def _execute(self, place: Place, quorum: _Quorum, step: Step) -> str:
+    async def _execute(self, resource_name: NamespacedName, quorum: _Quorum, step: Step) -> str:
         """Execute the step once. Returns why it failed; empty on success."""
         if isinstance(step, Await | Finished):
             return ""
@@ -195,8 +196,8 @@ class ReassignmentReconciler:
         self._metrics.count_step(name, answer.done)
         _log.info(
             "step",
-            reassignment=place.name,
-            namespace=place.namespace,
+            reassignment=resource_name.name,
+            namespace=resource_name.namespace,
             step=name,
             reason=step.reason,
             changed=answer.done,

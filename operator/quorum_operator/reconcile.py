@@ -29,6 +29,7 @@ from quorum_operator.kube.host_capacities import read_host_capacities
 from quorum_operator.kube.observe import Cluster, observe, with_report
 from quorum_operator.mark_keeper import MarkKeeper
 from quorum_operator.metrics import Metrics
+from quorum_operator.namespaced_name import NamespacedName
 from quorum_operator.outcome import Outcome
 from quorum_operator.page_document import Move
 from quorum_operator.planner.edited_epochs import corrected
@@ -124,14 +125,14 @@ class Reconciler:
         """Run one reconcile. Raises ApiError if the API server is unavailable or denies reads."""
         known = self._memory.known(namespace, name)
         checked = known.checked if known is not None else None
-        due = await self._glance(namespace, name)
+        due = await self._reconcile_cached(namespace, name)
         if due is not None:
             return due
         if known is not None and checked is not None:
             known.checked = checked  # The live read has to check the same objects.
-        return await self._pass(namespace, name)
+        return await self._reconcile_live(namespace, name)
 
-    async def _glance(self, namespace: str, name: str) -> Next | None:
+    async def _reconcile_cached(self, namespace: str, name: str) -> Next | None:
         """Observe only the cache. None if anything has to be done or reported, which needs reads from the API server."""
         known = self._memory.known(namespace, name)
         now = time.monotonic()
@@ -168,7 +169,7 @@ class Reconciler:
         self._metrics.set_status(namespace, name, status)
         return _wait(known, step)
 
-    async def _pass(self, namespace: str, name: str) -> Next:
+    async def _reconcile_live(self, namespace: str, name: str) -> Next:
         path = paths.namespaced(PLURAL, namespace, name)
         resource = await self._api.get(path)
         if resource is None:
@@ -328,11 +329,8 @@ class Reconciler:
             reads,
             owner,
             spec,
+            search,
             check_objects=check,
-            known=search.known,
-            with_pod=search.with_pod,
-            wide=search.wide,
-            older_claims=search.older_claims,
             copies=self._kept if live else None,
             now=self._clock(),
         )
@@ -342,7 +340,7 @@ class Reconciler:
                 known.checked = (meta["generation"], time.monotonic())
         await self._open(owner, spec, cluster, live=live)
         nodes = self._nodes_of(known)
-        incarnations, described = await self._ask_nodes(nodes, known, cluster, newest, live=live)
+        incarnations, described = await self._query_nodes(nodes, known, cluster, newest, live=live)
         described = await known.fallback_addresses.describe(
             nodes, reads, owner, cluster, incarnations, described, newest, time.monotonic()
         )
@@ -414,7 +412,7 @@ class Reconciler:
         """The client for the pods of a quorum."""
         return self._nodes if known.pod_client is None else self._nodes.through(known.pod_client)
 
-    async def _ask_nodes(
+    async def _query_nodes(
         self,
         nodes: QuorumClient,
         known: Remembered,
@@ -455,7 +453,7 @@ class Reconciler:
         self._metrics.count_step(name, outcome.changed)
         if outcome.changed:
             move = Move(text_of(self._clock()), name, step.reason)
-            self._metrics.moves.note((owner.namespace, owner.name), move)
+            self._metrics.moves.note(NamespacedName(owner.namespace, owner.name), move)
         _log.info(
             "step",
             quorum=owner.name,

@@ -17,8 +17,8 @@ from quorum_operator.kube.events import post_event
 from quorum_operator.metrics import Metrics
 from quorum_operator.outcome import Outcome
 from quorum_operator.planner.conditions import REFUSED, SPEC_INVALID, Finding
-from quorum_operator.planner.news import News, news
 from quorum_operator.planner.status import condition_of
+from quorum_operator.planner.status_events import StatusEvent, status_events
 from quorum_operator.planner.step import LatchFailure, Step
 from quorum_operator.refused import is_outage
 from quorum_operator.status_crd import Condition, MetadataQuorumStatus
@@ -81,7 +81,7 @@ class Reporter:
         """Write the status if it has changed, and post an event for each change to report. A rejection is reported by an
         event: it must not delay the steps.
         """
-        found = [each for each in news(status, earlier) if self._is_new(owner, each)]
+        found = [each for each in status_events(status, earlier) if self._is_new(owner, each)]
         events = [self.post(owner, each.kind, each.reason, each.message) for each in found]
         written, *_ = await asyncio.gather(
             self._write_status(path, resource, status, earlier, owner), *events
@@ -91,8 +91,8 @@ class Reporter:
         else:
             self._posted.setdefault(owner.uid, set()).update(map(_key, found))
 
-    def _is_new(self, owner: Owner, news_item: News) -> bool:
-        return _key(news_item) not in self._posted.get(owner.uid, ())
+    def _is_new(self, owner: Owner, event: StatusEvent) -> bool:
+        return _key(event) not in self._posted.get(owner.uid, ())
 
     async def hold(self, path: str, resource: Object, finding: Finding) -> None:
         """Set one condition if no status can be computed; the rest of the status is kept.
@@ -113,7 +113,7 @@ class Reporter:
         others = [each for each in before if each.type != condition.type]
         body = [each.model_dump(mode="json", by_alias=True) for each in (*others, condition)]
         owner = Owner(meta["name"], meta["namespace"], meta["uid"])
-        event = News("Warning", condition.reason, condition.message)
+        event = StatusEvent("Warning", condition.reason, condition.message)
         if await self._patch(path, resource, {"conditions": body}, owner):
             self._posted.pop(owner.uid, None)
         elif self._is_new(owner, event):
@@ -152,7 +152,9 @@ class Reporter:
             if is_outage(error):
                 raise
             _log.warning("status rejected", quorum=owner.name, error=str(error))
-            rejected = News("Warning", STATUS_REFUSED, f"the status is outdated: {error.message}")
+            rejected = StatusEvent(
+                "Warning", STATUS_REFUSED, f"the status is outdated: {error.message}"
+            )
             if self._is_new(owner, rejected):
                 self._posted.setdefault(owner.uid, set()).add(_key(rejected))
                 await self.post(owner, rejected.kind, rejected.reason, rejected.message)
@@ -187,8 +189,8 @@ def _reported(resource: Object) -> object:
     return state, resource.get("status")
 
 
-def _key(news_item: News) -> tuple[str, str]:
-    return news_item.reason, news_item.message
+def _key(event: StatusEvent) -> tuple[str, str]:
+    return event.reason, event.message
 
 
 def blocked(refused: Refused) -> Finding:

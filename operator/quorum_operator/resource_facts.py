@@ -12,7 +12,7 @@ from quorum_operator.crd import EarlierClaimsPolicy, MetadataQuorumSpec
 from quorum_operator.desired import revision, tls
 from quorum_operator.kube.observe import Cluster
 from quorum_operator.planner.conditions import CONFIRMED
-from quorum_operator.planner.noticed import Suspicion
+from quorum_operator.planner.object_facts import Suspicion
 from quorum_operator.planner.observed import Confirmation, StorageChoice, Wanted
 from quorum_operator.planner.times import seconds_of
 from quorum_operator.planner.update_record import UpdateWanted

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from quorum_node.host_port import HostPort, parse_host_port
 from quorum_operator.kube.rate_limit import USUAL_LIMITS, CallLimits, Limit
-from quorum_operator.live_page import PagePlace
+from quorum_operator.live_page import PageAddress
+from quorum_operator.namespaced_name import NamespacedName
 
 _PREFIX = "METADATAQUORUM_OPERATOR_"
 _ALL_ADDRESSES = frozenset({"0.0.0.0", "::"})
@@ -23,11 +24,11 @@ class Settings:
     http_host: str = "0.0.0.0"
     http_port: int = 8080
     log_level: str = "INFO"
-    lease: tuple[str, str] | None = None
+    lease: NamespacedName | None = None
     """Namespace and name of the Lease for leader election; None: no leader election."""
     home: str = ""
     """Namespace of the operator's own pod; empty outside of a cluster."""
-    page: PagePlace | None = None
+    page: PageAddress | None = None
     """Address of the live page; None: disabled."""
     identity: str = ""
     """Holder identity in the lease, stable across container restarts; empty: generated."""
@@ -55,21 +56,21 @@ def from_environment(environment: Mapping[str, str]) -> Settings:
         http_host=served.host,
         http_port=served.port,
         log_level=environment.get("METADATAQUORUM_OPERATOR_LOG_LEVEL", "INFO").upper(),
-        lease=(space, name) if lease else None,
+        lease=NamespacedName(space, name) if lease else None,
         home=environment.get("METADATAQUORUM_OPERATOR_NAMESPACE") or space,
         page=_page(environment, served),
         identity=environment.get("METADATAQUORUM_OPERATOR_IDENTITY", ""),
     )
 
 
-def _page(environment: Mapping[str, str], served: HostPort) -> PagePlace | None:
+def _page(environment: Mapping[str, str], served: HostPort) -> PageAddress | None:
     listen = environment.get("METADATAQUORUM_OPERATOR_PAGE", "")
     if not listen:
         return None
     address = _place("METADATAQUORUM_OPERATOR_PAGE", listen)
     token_file = environment.get("METADATAQUORUM_OPERATOR_PAGE_TOKEN_FILE", "")
-    place = PagePlace(address.host, address.port, token_file)
-    if not place.is_loopback and not token_file:
+    page = PageAddress(address.host, address.port, token_file)
+    if not page.is_loopback and not token_file:
         raise ValueError(
             f"METADATAQUORUM_OPERATOR_PAGE={listen}: this address is reachable from other hosts, so set "
             "METADATAQUORUM_OPERATOR_PAGE_TOKEN_FILE, or listen on 127.0.0.1 and use kubectl port-forward"
@@ -79,7 +80,7 @@ def _page(environment: Mapping[str, str], served: HostPort) -> PagePlace | None:
             f"METADATAQUORUM_OPERATOR_PAGE={listen}: /healthz and /metrics are served at this port "
             f"(METADATAQUORUM_OPERATOR_LISTEN={served}), so choose another one"
         )
-    return place
+    return page
 
 
 def _overlap(one: str, other: str) -> bool:

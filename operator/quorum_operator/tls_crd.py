@@ -123,6 +123,16 @@ class SecretOrConfigMap(CrdModel):
         return found
 
 
+def _one_object(field: str) -> ConfigDict:
+    """The rule that each entry of `field` sets either `secret` or `configMap`."""
+    return ConfigDict(
+        json_schema_extra=cel_rule(
+            "has(self.secret) != has(self.configMap)",
+            f"an entry of {field} names a Secret or a ConfigMap: set one of secret and configMap",
+        )
+    )
+
+
 class TrustedObject(ObjectKey):
     """One key of a Secret or ConfigMap in the same namespace."""
 
@@ -138,12 +148,7 @@ class TrustedObject(ObjectKey):
 class TrustedCa(SecretOrConfigMap):
     """Source of additional trusted authorities."""
 
-    model_config = ConfigDict(
-        json_schema_extra=cel_rule(
-            "has(self.secret) != has(self.configMap)",
-            "an entry of spec.tls.trustedCAs names a Secret or a ConfigMap: set one of secret and configMap",
-        )
-    )
+    model_config = _one_object("spec.tls.trustedCAs")
 
     secret: TrustedObject | None = None
     config_map: TrustedObject | None = None
@@ -164,12 +169,7 @@ class RevokedObject(ObjectKey):
 class RevokedList(SecretOrConfigMap):
     """Where revocation lists are."""
 
-    model_config = ConfigDict(
-        json_schema_extra=cel_rule(
-            "has(self.secret) != has(self.configMap)",
-            "an entry of spec.tls.revoked.lists names a Secret or a ConfigMap: set one of secret and configMap",
-        )
-    )
+    model_config = _one_object("spec.tls.revoked.lists")
 
     secret: RevokedObject | None = None
     config_map: RevokedObject | None = None

@@ -7,18 +7,12 @@ whose spec is invalid, until it changes.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
+from quorum_operator.namespaced_name import NamespacedName
 from quorum_operator.reassignment_crd import FINAL
 
 Object = dict[str, Any]
-
-
-class Place(NamedTuple):
-    """Namespace and name of a PartitionReassignment."""
-
-    namespace: str
-    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,61 +30,63 @@ class Turns:
     It is a callback because both the watch and the worker notice the end, and either may be first.
     """
 
-    def __init__(self, wake: Callable[[Place], None]) -> None:
+    def __init__(self, wake: Callable[[NamespacedName], None]) -> None:
         self._wake = wake
-        self._entries: dict[Place, _Entry] = {}
-        self._invalid: dict[Place, tuple[object, object]] = {}
+        self._entries: dict[NamespacedName, _Entry] = {}
+        self._invalid: dict[NamespacedName, tuple[object, object]] = {}
         """UID and generation of the specs that are invalid."""
 
-    def note(self, place: Place, body: Object) -> None:
+    def note(self, resource: NamespacedName, body: Object) -> None:
         """Record the current state of a PartitionReassignment."""
         spec = body.get("spec") or {}
         quorum = str(spec.get("quorum", ""))
         meta = body["metadata"]
         runs = not (has_ended(body) or spec.get("paused", False) or "deletionTimestamp" in meta)
-        if self._invalid.get(place) != _version(meta):
-            self._invalid.pop(place, None)
+        if self._invalid.get(resource) != _version(meta):
+            self._invalid.pop(resource, None)
         created = str(meta.get("creationTimestamp", ""))
-        entry = _Entry(quorum, created, runs and place not in self._invalid)
-        self._replace(place, entry)
+        entry = _Entry(quorum, created, runs and resource not in self._invalid)
+        self._replace(resource, entry)
 
-    def skip_invalid(self, place: Place, body: Object) -> None:
+    def skip_invalid(self, resource: NamespacedName, body: Object) -> None:
         """Let others go first until the spec of this PartitionReassignment changes: it is invalid."""
-        self._invalid[place] = _version(body["metadata"])
-        self.note(place, body)
+        self._invalid[resource] = _version(body["metadata"])
+        self.note(resource, body)
 
-    def forget(self, place: Place) -> None:
+    def forget(self, resource: NamespacedName) -> None:
         """Forget a PartitionReassignment that was deleted or has ended."""
-        entry = self._entries.get(place)
+        entry = self._entries.get(resource)
         if entry is None:
             return
-        before = self._first(place.namespace, entry.quorum)
-        del self._entries[place]
-        self._invalid.pop(place, None)
-        self._pass_on(before, self._first(place.namespace, entry.quorum), place)
+        before = self._first(resource.namespace, entry.quorum)
+        del self._entries[resource]
+        self._invalid.pop(resource, None)
+        self._pass_on(before, self._first(resource.namespace, entry.quorum), resource)
 
-    def ahead_of(self, place: Place, quorum: str) -> str | None:
+    def ahead_of(self, resource: NamespacedName, quorum: str) -> str | None:
         """The name of the PartitionReassignment that is active before this one; None if there is none."""
-        first = self._first(place.namespace, quorum)
-        return None if first is None or first == place else first.name
+        first = self._first(resource.namespace, quorum)
+        return None if first is None or first == resource else first.name
 
-    def _replace(self, place: Place, entry: _Entry) -> None:
-        before = self._first(place.namespace, entry.quorum)
-        self._entries[place] = entry
-        self._pass_on(before, self._first(place.namespace, entry.quorum), place)
+    def _replace(self, resource: NamespacedName, entry: _Entry) -> None:
+        before = self._first(resource.namespace, entry.quorum)
+        self._entries[resource] = entry
+        self._pass_on(before, self._first(resource.namespace, entry.quorum), resource)
 
-    def _pass_on(self, before: Place | None, after: Place | None, place: Place) -> None:
-        if after is not None and after not in {before, place}:
+    def _pass_on(
+        self, before: NamespacedName | None, after: NamespacedName | None, resource: NamespacedName
+    ) -> None:
+        if after is not None and after not in {before, resource}:
             self._wake(after)
 
-    def _first(self, namespace: str, quorum: str) -> Place | None:
+    def _first(self, namespace: str, quorum: str) -> NamespacedName | None:
         first = min(self._running(namespace, quorum), default=None)
         return None if first is None else first[1]
 
-    def _running(self, namespace: str, quorum: str) -> Iterator[tuple[str, Place]]:
-        for place, entry in self._entries.items():
-            if place.namespace == namespace and entry.quorum == quorum and entry.runs:
-                yield entry.created, place
+    def _running(self, namespace: str, quorum: str) -> Iterator[tuple[str, NamespacedName]]:
+        for resource, entry in self._entries.items():
+            if resource.namespace == namespace and entry.quorum == quorum and entry.runs:
+                yield entry.created, resource
 
 
 def _version(meta: Object) -> tuple[object, object]:

@@ -44,6 +44,7 @@ from quorum_node.server.broker.events import BrokerEvents
 from quorum_node.server.broker.fetchers import Fetchers
 from quorum_node.server.broker.hosted_replica import HostedReplica
 from quorum_node.server.broker.isr_requests import IsrRequests
+from quorum_node.server.broker.replica_timers import Intervals
 from quorum_node.server.broker.topic_values import TopicValues
 from quorum_node.server.listener.port import InboundRequest
 from quorum_node.server.peers.port import PeerListener
@@ -198,6 +199,7 @@ class HostedReplicas:
             self.opened, BrokerEvents(), self.failures.append, not_opened, record=record
         )
         config = broker_config()
+        values = TopicValues(ME, static or {}, config.lag_time_max_ms)
 
         def own() -> tuple[int, int]:
             return ME, self.cluster.epoch(ME)
@@ -205,16 +207,19 @@ class HostedReplicas:
         self.replicas = AssignedReplicas(
             ME,
             self.directories,
-            TopicValues(ME, static or {}, config.lag_time_max_ms),
+            values,
             Fetchers(
                 self.peers, config, own, lambda _: Endpoint("P", "other", 9092), BrokerEvents()
             ),
             IsrRequests(self.controller, own),  # type: ignore[arg-type]
             DirectoryAssignments(self.controller, own),  # type: ignore[arg-type]
             BrokerEvents(),
-            config.lag_time_max_ms,
-            config.retention_check_ms,
-            producer_check_ms or config.producer_check_ms,
+            Intervals(
+                config.lag_time_max_ms,
+                config.retention_check_ms,
+                producer_check_ms or config.producer_check_ms,
+                values.sync_check_ms,
+            ),
             self.threads,
         )
         self.refused: list[AmbiguousReplica | None] = []

@@ -1,6 +1,6 @@
 """A model of a quorum with certificates: Secrets that are lost or corrupted, processes that load them late, an operator that is killed.
 
-The certificates are real, the objects are those that the operator would write, and `look` and `plan` are the operator's own. A node takes
+The certificates are real, the objects are those that the operator would write, and `certificate_facts` and `plan` are the operator's own. A node takes
 over a bundle and a key pair separately, and keeps what it has if the new one can't be used.
 """
 
@@ -13,7 +13,7 @@ from quorum_operator.certificates import checks, documents, holders, issuing, pe
 from quorum_operator.certificates.facts import Loaded, MemberSeen, Seen
 from quorum_operator.certificates.holders import Holder
 from quorum_operator.certificates.lifetimes import DAY_S
-from quorum_operator.certificates.look import Objects, look
+from quorum_operator.certificates.objects import Objects, certificate_facts
 from quorum_operator.certificates.pem import Read
 from quorum_operator.desired.names import Owner
 
@@ -57,7 +57,9 @@ class Certificates:
         """The operator's observation."""
         found = Objects(self.authorities, self.leaves, self.trust)
         members = tuple(map(self._member, self.members))
-        at = look(OWNER, self.now + self.skew_s, copy.deepcopy(found), members, self.others)
+        at = certificate_facts(
+            OWNER, self.now + self.skew_s, copy.deepcopy(found), members, self.others
+        )
         return replace(at, rotation_requested=self.rotation_requested)
 
     def _member(self, holder: Holder) -> MemberSeen:

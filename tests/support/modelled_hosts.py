@@ -9,7 +9,7 @@ import random
 from dataclasses import replace
 
 from quorum_operator.planner import step as steps
-from quorum_operator.planner.noticed import LabelDrift
+from quorum_operator.planner.object_facts import LabelDrift
 from quorum_operator.planner.observed import HostFacts, Incarnation, Key, Observation, Wanted
 from quorum_operator.planner.situation import Situation, Why
 from support.model_rules import Unsafe

@@ -1,6 +1,6 @@
 """The fields of a quorum's status that one reconcile leaves for the next, for the planner's model."""
 
-from quorum_operator.planner.noticed import Suspicion
+from quorum_operator.planner.object_facts import Suspicion
 from quorum_operator.planner.observed import Observation
 from quorum_operator.planner.situation import Situation
 from quorum_operator.planner.suspicion import suspicion_of

@@ -92,7 +92,7 @@ def read_contents(files: BackupFiles) -> Contents:
             _replay_segment(found, files, name)
     if found.end_offset == 0:
         raise BackupError(
-            f"{files.place_of(PARTITION)} contains no records: there is nothing to restore"
+            f"{files.place_of(PARTITION)} contains no records, so there is nothing to restore: use another backup"
         )
     return found
 

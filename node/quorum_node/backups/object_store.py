@@ -124,7 +124,10 @@ class ObjectStore:
             for data in self.pieces(key):
                 found += data
                 if len(found) > most_bytes:
-                    raise BackupError(f"{self.place_of(key)} is larger than {most_bytes} bytes")
+                    raise BackupError(
+                        f"{self.place_of(key)} is larger than {most_bytes} bytes, so it is no file that quorum-backup wrote:"
+                        " use another backup"
+                    )
         except ObjectStoreError as error:
             if error.is_missing:
                 return None

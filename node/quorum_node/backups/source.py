@@ -138,7 +138,8 @@ def _replica(path: Path) -> Source:
         )
     if meta.cluster_id is None:
         raise BackupError(
-            f"{path / META_FILE} does not name a cluster: this replica never joined one"
+            f"{path / META_FILE} does not name a cluster, as this replica never joined one: take the directory of another"
+            " replica, or a backup"
         )
     return Source(DirectoryFiles(path), meta.cluster_id)
 

@@ -21,7 +21,7 @@ from quorum_node.quorumctl.client import AdminClient, CommandFailed, WrongUsage
 from quorum_node.quorumctl.output import show
 
 PATH = "/v1/alter-quorum"
-_LOOK_SECONDS = 0.2
+_POLL_SECONDS = 0.2
 
 
 def alter(client: AdminClient, arguments: argparse.Namespace) -> tuple[BaseModel, list[str]]:
@@ -55,18 +55,18 @@ def follow(client: AdminClient, *, quiet: bool) -> list[str]:
     """Print a line for every change until there is no target any more. Returns the last line."""
     last = ""
     while True:
-        quorum = _look(client)
+        quorum = _describe(client)
         if quorum is not None:
             if quorum.target_voters is None and not quorum.pending_change:
                 return [f"done: the voters are {render.ids(quorum.voters)}"]
-            line = _way(quorum)
+            line = _progress(quorum)
             if line != last and not quiet:
                 show(line)
             last = line
-        time.sleep(_LOOK_SECONDS)
+        time.sleep(_POLL_SECONDS)
 
 
-def _way(quorum: QuorumDescription) -> str:
+def _progress(quorum: QuorumDescription) -> str:
     """One line of progress. The target is removed before the record that reached it is committed."""
     voters = render.ids(quorum.voters)
     if quorum.target_voters is None:
@@ -74,7 +74,7 @@ def _way(quorum: QuorumDescription) -> str:
     return f"{voters} → {render.targets(quorum)}  {quorum.plan}".rstrip()
 
 
-def _look(client: AdminClient) -> QuorumDescription | None:
+def _describe(client: AdminClient) -> QuorumDescription | None:
     """The leader's description; None while there is no leader, as during a hand-over."""
     try:
         return client.call(

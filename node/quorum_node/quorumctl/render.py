@@ -78,7 +78,7 @@ def summary(quorum: QuorumDescription) -> list[str]:
             ("CurrentVoters", ids(quorum.voters)),
             ("TargetVoters", targets(quorum)),
         ]
-    ) + _doubts(quorum)
+    ) + _unconfirmed_note(quorum)
 
 
 def altered(result: AlterQuorumResult) -> list[str]:
@@ -118,7 +118,7 @@ def status(quorum: QuorumDescription) -> list[str]:
              + ("committed" if position.committed else "not committed yet")),
             ("Formed", _formed(quorum)),
         ]
-    ) + _doubts(quorum)  # fmt: skip
+    ) + _unconfirmed_note(quorum)  # fmt: skip
 
 
 def replication(quorum: QuorumDescription) -> list[str]:
@@ -258,7 +258,7 @@ def _head(quorum: QuorumDescription) -> list[tuple[str, object]]:
     ]
 
 
-def _doubts(quorum: QuorumDescription) -> list[str]:
+def _unconfirmed_note(quorum: QuorumDescription) -> list[str]:
     if quorum.confirmed:
         return []
     return [f"(not confirmed by a majority: present view of node {quorum.node_id})"]

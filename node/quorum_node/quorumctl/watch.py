@@ -21,7 +21,7 @@ def watch(client: AdminClient, interval_seconds: float, count: int | None) -> No
     rounds = 0
     while count is None or rounds < count:
         rounds += 1
-        nodes, quorum = _look(client)
+        nodes, quorum = _describe_nodes(client)
         if sys.stdout.isatty():
             show("\n".join(_page(nodes, quorum)), before=_CLEAR)
         else:
@@ -37,7 +37,7 @@ Nodes = list[tuple[str, NodeDescription | CommandFailed]]
 """URLs, each with the view of its node or with the reason why there is none."""
 
 
-def _look(client: AdminClient) -> tuple[Nodes, QuorumDescription | None]:
+def _describe_nodes(client: AdminClient) -> tuple[Nodes, QuorumDescription | None]:
     """The view of every given node, and the leader's description if it is among them and answers. Raises WrongUsage."""
     nodes: Nodes = []
     quorum: QuorumDescription | None = None

@@ -18,7 +18,7 @@ from quorum_operator.certificates.documents import Object
 from quorum_operator.certificates.facts import Seen
 from quorum_operator.certificates.holders import Holder
 from quorum_operator.certificates.known import known_authorities
-from quorum_operator.certificates.look import Objects
+from quorum_operator.certificates.objects import Objects
 from quorum_operator.certificates.pem import Read
 from quorum_operator.certificates.steps import RestoreOwner
 from quorum_operator.desired.names import Owner

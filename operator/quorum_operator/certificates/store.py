@@ -16,8 +16,8 @@ from quorum_operator.certificates.handshake import rejection
 from quorum_operator.certificates.holders import Holder
 from quorum_operator.certificates.issued import IssuedObjects, request_name
 from quorum_operator.certificates.issued import pair_of as issued_pair
-from quorum_operator.certificates.look import Objects
 from quorum_operator.certificates.named import NamedObjects, pair_of
+from quorum_operator.certificates.objects import Objects
 from quorum_operator.certificates.pem import Read
 from quorum_operator.desired.names import Owner
 from quorum_operator.kube import paths
@@ -187,7 +187,7 @@ async def _authorities(
     found: dict[int, Object] = {}
     others: dict[int, Object] = {}
 
-    async def look(generation: int) -> bool:
+    async def read_secret(generation: int) -> bool:
         name = documents.authority_name(owner, generation)
         secret = await reads.get(paths.namespaced("secrets", owner.namespace, name))
         if secret is not None and is_owned(secret, owner):
@@ -196,13 +196,13 @@ async def _authorities(
             others[generation] = secret
         return secret is not None
 
-    await asyncio.gather(*(look(each) for each in sorted(noted)))
+    await asyncio.gather(*(read_secret(each) for each in sorted(noted)))
     named = shown | found.keys() | others.keys()
     first, last = min(named, default=1), max(named, default=0)
     window = set(range(max(first, last - MOST_GENERATIONS), last + 1)) - found.keys()
-    await asyncio.gather(*(look(each) for each in sorted(window)))
+    await asyncio.gather(*(read_secret(each) for each in sorted(window)))
     following = last + 1
-    while following <= last + MOST_GENERATIONS and await look(following):
+    while following <= last + MOST_GENERATIONS and await read_secret(following):
         following += 1
     return found, others
 

@@ -6,13 +6,12 @@ from typing import Any
 from quorum_operator.desired import names
 from quorum_operator.desired.names import Owner
 from quorum_operator.kube import facts
+from quorum_operator.kube.finding import MemberId
 from quorum_operator.planner.formation_defaults import defaults_in, defaults_text
 from quorum_operator.planner.observed import ClaimFacts, LoneClaim, Marks, StorageChoice
 from quorum_operator.quantity import value_of, whole_number
 
 Object = dict[str, Any]
-Place = tuple[int, int]
-"""Node id and incarnation."""
 _ENDED = ("Succeeded", "Failed")
 """Phases of pods that keep no claim."""
 
@@ -73,7 +72,7 @@ def marks_notes(marks: Marks) -> dict[str, str | None]:
 
 
 def lone_claims(
-    owner: Owner, claims: dict[Place, Object], sets: set[Place], pods: dict[Place, Object]
+    owner: Owner, claims: dict[MemberId, Object], sets: set[MemberId], pods: dict[MemberId, Object]
 ) -> tuple[LoneClaim, ...]:
     """Claims without a StatefulSet of that name. `sets`: all existing StatefulSets, of any owner; `pods`: of members."""
     return tuple(

@@ -5,7 +5,7 @@ from typing import Any
 
 from quorum_operator.kube.mounts import occurred_at
 from quorum_operator.kube.refusal_words import advice_on, reason_in
-from quorum_operator.planner.noticed import NotMade
+from quorum_operator.planner.object_facts import NotMade
 
 Object = dict[str, Any]
 

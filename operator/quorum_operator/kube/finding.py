@@ -25,11 +25,11 @@ from quorum_operator.desired.names import (
 )
 from quorum_operator.kube import paths
 from quorum_operator.kube.facts import overrides_of
-from quorum_operator.planner.noticed import ForeignObject
+from quorum_operator.planner.object_facts import ForeignObject
 from quorum_operator.quantity import whole_number
 
 Object = dict[str, Any]
-Place = tuple[int, int]
+MemberId = tuple[int, int]
 """Node id and incarnation."""
 
 
@@ -61,27 +61,31 @@ class Parts:
     """
 
     identities: dict[int, Object]
-    sets: dict[Place, Object]
-    pods: dict[Place, Object]
-    claims: dict[Place, Object]
+    sets: dict[MemberId, Object]
+    pods: dict[MemberId, Object]
+    claims: dict[MemberId, Object]
     foreign: tuple[ForeignObject, ...]
-    taken: frozenset[Place]
-    unlabelled: frozenset[Place]
+    taken: frozenset[MemberId]
+    unlabelled: frozenset[MemberId]
 
 
-async def find_parts(
-    api: WideReads,
-    owner: Owner,
-    *,
-    known: frozenset[Place] = frozenset(),
-    with_pod: frozenset[Place] = frozenset(),
-    wide: bool = False,
-    older_claims: bool = True,
-) -> Parts:
-    """Find the objects of a quorum. `known`: places that are always read by name; `with_pod`: those that had a pod, which
-    of a stopped member is read by name too. `older_claims`: look for claims with labels of the previous version, as a wide
-    search always does.
-    """
+@dataclass(frozen=True, slots=True)
+class Search:
+    """What one search reads, in addition to the objects with the labels of the quorum."""
+
+    known: frozenset[MemberId] = frozenset()
+    """Members whose objects are always read by name."""
+    with_pod: frozenset[MemberId] = frozenset()
+    """Members that had a pod in the last status. Their pods are read by name, also those of stopped members."""
+    wide: bool = False
+    """Whether to list the names of all objects of the namespace."""
+    older_claims: bool = True
+    """Whether to list claims with labels of the previous version, as a wide search always does."""
+
+
+async def find_parts(api: WideReads, owner: Owner, search: Search) -> Parts:
+    """Find the objects of a quorum. Raises ApiError."""
+    wide, known = search.wide, search.known
 
     def listing(plural: str, selector: str = owner.selector) -> Any:
         return api.find(paths.namespaced(plural, owner.namespace), labels=selector)
@@ -91,7 +95,7 @@ async def find_parts(
         listing("statefulsets"),
         listing("pods"),
         listing("persistentvolumeclaims", owner.claim_selector),
-        listing("persistentvolumeclaims") if older_claims and not wide else _nothing(),
+        listing("persistentvolumeclaims") if search.older_claims and not wide else _nothing(),
         _all_names(api, owner.namespace) if wide else _no_names(),
     )
     seen = _Seen(owner)
@@ -102,7 +106,7 @@ async def find_parts(
     await seen.read(api, "StatefulSet", seen.without_set() | known)
     await asyncio.gather(
         # Without its labels nobody ends the pod of a stopped member.
-        seen.read(api, "Pod", seen.without_pod() | (known - seen.sets.keys()) | with_pod),
+        seen.read(api, "Pod", seen.without_pod() | (known - seen.sets.keys()) | search.with_pod),
         seen.read(api, "PersistentVolumeClaim", seen.without_claim() | known),
     )
     formed = {index for each in named["configmaps"] if (index := owner.parse_identity(each))}
@@ -125,59 +129,65 @@ async def _nothing() -> list[Object]:
 
 
 class _Seen:
-    """Objects found so far, by kind and place."""
+    """Objects found so far, by kind and member."""
 
     def __init__(self, owner: Owner) -> None:
         self._owner = owner
-        self._found: dict[str, dict[Place, Object]] = {kind: {} for kind in _PLURALS}
+        self._found: dict[str, dict[MemberId, Object]] = {kind: {} for kind in _PLURALS}
 
     @property
-    def sets(self) -> dict[Place, Object]:
+    def sets(self) -> dict[MemberId, Object]:
         """StatefulSets of this quorum."""
         all_sets = self._found["StatefulSet"]
-        return {place: each for place, each in all_sets.items() if is_owned(each, self._owner)}
+        return {
+            member_id: each for member_id, each in all_sets.items() if is_owned(each, self._owner)
+        }
 
     def take(self, kind: str, objects: Iterable[Object]) -> None:
         for each in objects:
-            place = _place(self._owner, kind, each["metadata"]["name"])
-            if place is not None:
-                self._found[kind][place] = each
+            member_id = _member_id(self._owner, kind, each["metadata"]["name"])
+            if member_id is not None:
+                self._found[kind][member_id] = each
 
-    async def read(self, api: Reads, kind: str, places: Iterable[Place]) -> None:
+    async def read(self, api: Reads, kind: str, member_ids: Iterable[MemberId]) -> None:
         """Read objects that no list contains, by name."""
-        missing = sorted(set(places) - self._found[kind].keys())
+        missing = sorted(set(member_ids) - self._found[kind].keys())
         space, plural = self._owner.namespace, _PLURALS[kind]
         found = await asyncio.gather(
             *(
-                api.get(paths.namespaced(plural, space, _name(self._owner, kind, place)))
-                for place in missing
+                api.get(paths.namespaced(plural, space, _name(self._owner, kind, member_id)))
+                for member_id in missing
             )
         )
         self.take(kind, [each for each in found if each is not None])
 
     async def read_named(self, api: Reads, kind: str, names: Iterable[str]) -> None:
         """Read objects of this quorum that no list contains, from all names of a namespace."""
-        places = (_place(self._owner, kind, each) for each in names)
-        await self.read(api, kind, {each for each in places if each is not None})
+        member_ids = (_member_id(self._owner, kind, each) for each in names)
+        await self.read(api, kind, {each for each in member_ids if each is not None})
 
-    def without_set(self) -> set[Place]:
-        """Places of pods and of each member's newest claim. Older claims and removed members intentionally have no
-        StatefulSet.
+    def without_set(self) -> set[MemberId]:
+        """Members that should have a StatefulSet: those with a pod, and those with the newest claim of a node id. Older claims
+        and removed members intentionally have none.
         """
         newest: dict[int, int] = {}
         for node_id, number in self._found["PersistentVolumeClaim"]:
             newest[node_id] = max(newest.get(node_id, 0), number)
-        there = {place for place in newest.items() if not self._has_left(place)}
-        return self._found["Pod"].keys() | there
+        remaining = {member_id for member_id in newest.items() if not self._has_left(member_id)}
+        return self._found["Pod"].keys() | remaining
 
-    def _has_left(self, place: Place) -> bool:
-        claim = self._found["PersistentVolumeClaim"][place]
+    def _has_left(self, member_id: MemberId) -> bool:
+        claim = self._found["PersistentVolumeClaim"][member_id]
         return ANNOTATION_REMOVED in (claim["metadata"].get("annotations") or {})
 
-    def without_pod(self) -> set[Place]:
-        return {place for place, each in self.sets.items() if each["spec"].get("replicas", 1) > 0}
+    def without_pod(self) -> set[MemberId]:
+        return {
+            member_id
+            for member_id, each in self.sets.items()
+            if each["spec"].get("replicas", 1) > 0
+        }
 
-    def without_claim(self) -> set[Place]:
+    def without_claim(self) -> set[MemberId]:
         return set(self.sets)
 
     def formations(self) -> set[int]:
@@ -188,26 +198,31 @@ class _Seen:
         sets = self.sets
         others = self._found["StatefulSet"].keys() - sets.keys()
         pods = self._found["Pod"]
-        ours = {place: pod for place, pod in pods.items() if _is_members(pod, owner, place)}
+        ours = {
+            member_id: pod for member_id, pod in pods.items() if _is_members(pod, owner, member_id)
+        }
         foreign = [
-            *(("StatefulSet", self._found["StatefulSet"][place]) for place in sorted(others)),
-            *(("Pod", pods[place]) for place in sorted(pods.keys() - ours.keys() - others)),
+            *(
+                ("StatefulSet", self._found["StatefulSet"][member_id])
+                for member_id in sorted(others)
+            ),
+            *(("Pod", pods[member_id]) for member_id in sorted(pods.keys() - ours.keys() - others)),
             *(("ConfigMap", each) for each in identities.values() if not is_owned(each, owner)),
         ]
-        taken: set[Place] = set().union(*self._found.values())
+        taken: set[MemberId] = set().union(*self._found.values())
         labelled = {kind: owner.labels.items() for kind in _PLURALS}
         labelled["PersistentVolumeClaim"] = {LABEL_QUORUM: owner.name}.items()
         return Parts(
             identities={i: each for i, each in identities.items() if is_owned(each, owner)},
             sets=sets,
-            pods={place: pod for place, pod in ours.items() if place not in others},
+            pods={member_id: pod for member_id, pod in ours.items() if member_id not in others},
             claims=dict(self._found["PersistentVolumeClaim"]),
             foreign=tuple(_foreign(kind, each) for kind, each in foreign),
             taken=frozenset(taken),
             unlabelled=frozenset(
-                place
+                member_id
                 for kind, found in self._found.items()
-                for place, each in found.items()
+                for member_id, each in found.items()
                 if wide and not labelled[kind] <= (each["metadata"].get("labels") or {}).items()
             ),
         )
@@ -219,7 +234,7 @@ _FOUND = tuple(_PLURALS.items())
 _SEARCHED = (*_PLURALS.values(), "configmaps")
 
 
-def _place(owner: Owner, kind: str, name: str) -> Place | None:
+def _member_id(owner: Owner, kind: str, name: str) -> MemberId | None:
     match kind:
         case "Pod":
             return owner.parse_pod(name)
@@ -229,8 +244,8 @@ def _place(owner: Owner, kind: str, name: str) -> Place | None:
             return owner.parse_member(name)
 
 
-def _name(owner: Owner, kind: str, place: Place) -> str:
-    member = owner.member(*place)
+def _name(owner: Owner, kind: str, member_id: MemberId) -> str:
+    member = owner.member(*member_id)
     return {"Pod": owner.pod(member), "PersistentVolumeClaim": owner.claim(member)}.get(
         kind, member
     )
@@ -300,13 +315,13 @@ def formation_of(found: Object) -> int | None:
     return None
 
 
-def _is_members(pod: Object, owner: Owner, place: Place) -> bool:
+def _is_members(pod: Object, owner: Owner, member_id: MemberId) -> bool:
     """Whether it is the pod of this member; its StatefulSet may have been deleted."""
     controller = _controller(pod)
     if controller is not None:
         of_set = controller.get("kind") == "StatefulSet"
-        return of_set and controller.get("name") == owner.member(*place)
-    advertised = f"//{owner.host(owner.member(*place))}:"
+        return of_set and controller.get("name") == owner.member(*member_id)
+    advertised = f"//{owner.host(owner.member(*member_id))}:"
     return any(
         advertised in argument
         for container in pod["spec"].get("containers", [])

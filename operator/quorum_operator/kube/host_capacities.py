@@ -13,6 +13,7 @@ from quorum_operator.crd import MetadataQuorumSpec, Spread
 from quorum_operator.kube import paths
 from quorum_operator.kube.errors import ApiError
 from quorum_operator.kube.finding import Reads
+from quorum_operator.kube.hosts import is_ready
 from quorum_operator.kube.volumes import HOSTNAME
 from quorum_operator.planner.host_capacity import HostCapacity
 
@@ -54,7 +55,7 @@ def _has_many_rules(spec: MetadataQuorumSpec) -> bool:
 def takes(node: Object, spec: MetadataQuorumSpec) -> bool:
     """Whether the scheduler would place a member's pod there, by the rules that depend only on the Node."""
     labels, node_spec = node["metadata"].get("labels") or {}, node.get("spec") or {}
-    if "deletionTimestamp" in node["metadata"] or not _is_ready(node):
+    if "deletionTimestamp" in node["metadata"] or not is_ready(node):
         return False
     taints = [
         *(node_spec.get("taints") or []),
@@ -73,11 +74,6 @@ def takes(node: Object, spec: MetadataQuorumSpec) -> bool:
 def _capacity(node: Object) -> HostCapacity:
     name = node["metadata"]["name"]
     return HostCapacity(name, (node["metadata"].get("labels") or {}).get(HOSTNAME, name))
-
-
-def _is_ready(node: Object) -> bool:
-    conditions = (node.get("status") or {}).get("conditions") or []
-    return all(each.get("status") == "True" for each in conditions if each.get("type") == "Ready")
 
 
 def _is_tolerated(taint: Object, tolerations: list[Object]) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 from quorum_operator.kube import paths
 from quorum_operator.kube.errors import ApiError
-from quorum_operator.kube.finding import Place, Reads
+from quorum_operator.kube.finding import MemberId, Reads
 from quorum_operator.kube.volumes import HOSTNAME
 from quorum_operator.planner.observed import HostFacts, Incarnation
 
@@ -21,17 +21,17 @@ _ROLE_TAINT = "node-role.kubernetes.io/"
 
 async def read_hosts(
     api: Reads, members: tuple[Incarnation, ...], copies: Reads | None = None
-) -> dict[Place, HostFacts]:
+) -> dict[MemberId, HostFacts]:
     """Hosts of members that should run and are not ready. A host that is ready in the cache is not read again: a
     stale cache delays detection, and no step is based on a ready host alone.
     """
-    host_by_place = {
+    host_by_member = {
         (each.node_id, each.number): host
         for each in members
         if each.pod is None or each.pod.deleting or not each.pod.ready
         if (host := _host_of(each)) is not None
     }
-    hosts = sorted(set(host_by_place.values()))
+    hosts = sorted(set(host_by_member.values()))
 
     async def read(host: str) -> HostFacts | None:
         seen = await _read(copies, host) if copies is not None else None
@@ -39,7 +39,9 @@ async def read_hosts(
 
     found = dict(zip(hosts, await asyncio.gather(*map(read, hosts)), strict=True))
     return {
-        place: seen for place, host in host_by_place.items() if (seen := found[host]) is not None
+        member_id: seen
+        for member_id, host in host_by_member.items()
+        if (seen := found[host]) is not None
     }
 
 
@@ -58,7 +60,7 @@ async def _read(api: Reads, host: str) -> HostFacts | None:
         if not found:
             return HostFacts(host, exists=False, ready=False)
         zone = (found[0]["metadata"].get("labels") or {}).get(ZONE, "")
-        ready = _is_ready(found[0])
+        ready = is_ready(found[0])
         away = bool(zone) and not ready and await _is_away(api, zone)
         return HostFacts(host, exists=True, ready=ready, zone=zone, zone_is_away=away)
     except ApiError:
@@ -68,7 +70,7 @@ async def _read(api: Reads, host: str) -> HostFacts | None:
 async def _is_away(api: Reads, zone: str) -> bool:
     """Whether all Nodes of the zone are down; False for a zone with a single Node."""
     nodes = await api.find(paths.NODES, labels=f"{ZONE}={zone}")
-    return len(nodes) > 1 and not any(map(_is_ready, nodes))
+    return len(nodes) > 1 and not any(map(is_ready, nodes))
 
 
 async def all_have_zones(api: Reads) -> bool:
@@ -88,7 +90,7 @@ def _is_control_plane(node: Object) -> bool:
     return any(each.get("key", "").startswith(_ROLE_TAINT) for each in taints)
 
 
-def _is_ready(node: Object) -> bool:
+def is_ready(node: Object) -> bool:
     """Whether the Node is ready; a Node without a status yet counts as ready."""
     conditions = (node.get("status") or {}).get("conditions") or []
     return all(each.get("status") == "True" for each in conditions if each.get("type") == "Ready")

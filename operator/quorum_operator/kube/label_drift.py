@@ -10,7 +10,7 @@ from typing import Any
 from quorum_operator.desired import identity, stateful_set
 from quorum_operator.desired.names import LABEL_INSTANCE, LABEL_QUORUM, Owner
 from quorum_operator.kube.finding import Parts, formation_of
-from quorum_operator.planner.noticed import LabelDrift
+from quorum_operator.planner.object_facts import LabelDrift
 
 Object = dict[str, Any]
 
@@ -26,15 +26,15 @@ def _drift(owner: Owner, parts: Parts) -> Iterator[LabelDrift]:
     for index, each in sorted(parts.identities.items()):
         yield from _of("ConfigMap", each, identity.labels(owner, index), shared=_is_shared(each))
     current = max(parts.identities, default=1)
-    for place, each in sorted(parts.sets.items()):
+    for member_id, each in sorted(parts.sets.items()):
         formation = formation_of(each) or current
-        wanted = stateful_set.labels(owner, *place, formation)
+        wanted = stateful_set.labels(owner, *member_id, formation)
         yield from _of("StatefulSet", each, wanted, shared=_is_shared(each))
         # The selector of a StatefulSet is immutable, so its pods need these labels in every version.
         selected = each["spec"].get("selector", {}).get("matchLabels") or {}
-        yield from _of("Pod", parts.pods.get(place), {**wanted, **selected})
-        claim = parts.claims.get(place)
-        kept = stateful_set.claim_labels(owner, *place, formation)
+        yield from _of("Pod", parts.pods.get(member_id), {**wanted, **selected})
+        claim = parts.claims.get(member_id)
+        kept = stateful_set.claim_labels(owner, *member_id, formation)
         # Claims of the previous version are found by their own labels.
         there = {} if claim is None else claim["metadata"].get("labels") or {}
         older = LABEL_INSTANCE in there and LABEL_QUORUM not in there

@@ -27,26 +27,27 @@ from quorum_operator.kube.claims import claim_facts, lone_claims
 from quorum_operator.kube.drift import drift, template_drift
 from quorum_operator.kube.errors import ApiError, Forbidden, Unavailable
 from quorum_operator.kube.finding import (
+    MemberId,
     Parts,
-    Place,
     Reads,
+    Search,
     WideReads,
     cluster_id_of,
     find_parts,
     formation_of,
     without_identities,
 )
+from quorum_operator.kube.formation_evidence import formation_evidence
 from quorum_operator.kube.hosts import read_hosts
 from quorum_operator.kube.label_drift import label_drift
 from quorum_operator.kube.pod_template import with_template
 from quorum_operator.kube.token import has_shape, token_of
 from quorum_operator.kube.volumes import read_volumes
-from quorum_operator.kube.witnesses import witnesses
 from quorum_operator.planner.claim_marks import merged
-from quorum_operator.planner.credible_identity import credible
+from quorum_operator.planner.credible_identity import credible_identities
 from quorum_operator.planner.evidence import CIRCUMSTANCES
 from quorum_operator.planner.growth import wants_more
-from quorum_operator.planner.noticed import ForeignObject, LabelDrift
+from quorum_operator.planner.object_facts import ForeignObject, LabelDrift
 from quorum_operator.planner.observed import (
     Identity,
     Incarnation,
@@ -86,7 +87,7 @@ class Cluster:
     stale_objects: tuple[str, ...]
     label_drift: tuple[LabelDrift, ...]
     foreign_objects: tuple[ForeignObject, ...]
-    unlabelled: frozenset[Place]
+    unlabelled: frozenset[MemberId]
     """Members of which a wide search found additional objects."""
     strays: tuple[Stray, ...]
     incarnations: tuple[Incarnation, ...]
@@ -110,33 +111,28 @@ async def observe(
     api: WideReads,
     owner: Owner,
     spec: MetadataQuorumSpec,
+    search: Search,
     *,
     check_objects: bool,
-    known: frozenset[Place] = frozenset(),
-    with_pod: frozenset[Place] = frozenset(),
-    wide: bool = False,
-    older_claims: bool = True,
     copies: Reads | None = None,
     now: float = inf,
 ) -> Cluster:
     """Read all objects of a quorum; Services and similar objects only if `check_objects` is set.
 
-    `known`, `with_pod`, `wide` and `older_claims`: see `finding.find_parts`; `copies`: the cache for cluster-scoped objects
-    (`volumes.read_volumes`); `now`: seconds since 1970 by the API server's clock if known.
+    `copies`: the cache for cluster-scoped objects (`volumes.read_volumes`); `now`: seconds since 1970 by the API server's
+    clock if known. Raises ApiError.
     """
     parts, has_class = await asyncio.gather(
-        find_parts(
-            api, owner, known=known, with_pod=with_pod, wide=wide, older_claims=older_claims
-        ),
+        find_parts(api, owner, search),
         _has_storage_class(api, spec, copies),
     )
-    identities, unknown = credible(
+    identities, unknown = credible_identities(
         [
             identity
             for index, each in sorted(parts.identities.items())
             if (identity := facts.identity_facts(each, index)) is not None
         ],
-        witnesses(parts),
+        formation_evidence(parts),
     )
     parts = without_identities(parts, unknown)
     policed = network_policy.is_wanted(spec, identities)
@@ -191,10 +187,10 @@ def _tls_stage(
 
 
 def _strays(parts: Parts) -> Iterator[Stray]:
-    for place, pod in sorted(parts.pods.items()):
+    for member_id, pod in sorted(parts.pods.items()):
         seen = facts.pod_facts(pod, None)
-        if place not in parts.sets and seen.ip is not None and seen.running:
-            yield Stray(place[0], seen.ip, place[1])
+        if member_id not in parts.sets and seen.ip is not None and seen.running:
+            yield Stray(member_id[0], seen.ip, member_id[1])
 
 
 async def _volumes(api: Reads, parts: Parts, copies: Reads | None) -> dict[str, VolumeFacts]:
@@ -203,9 +199,9 @@ async def _volumes(api: Reads, parts: Parts, copies: Reads | None) -> dict[str, 
     """
     sound: list[Object] = []
     doubtful: list[Object] = []
-    for place, claim in parts.claims.items():
-        if place in parts.sets:
-            notes = parts.sets[place]["metadata"].get("annotations") or {}
+    for member_id, claim in parts.claims.items():
+        if member_id in parts.sets:
+            notes = parts.sets[member_id]["metadata"].get("annotations") or {}
             latch = facts.latch_facts(notes.get(names.ANNOTATION_FAILED))
             circumstance = latch is not None and latch.reason in CIRCUMSTANCES
             (doubtful if circumstance else sound).append(claim)
@@ -330,8 +326,8 @@ async def _events(
     own: without an answer there are none.
     """
     waiting: list[Object] = []
-    for place, each in parts.sets.items():
-        pod = parts.pods.get(place)
+    for member_id, each in parts.sets.items():
+        pod = parts.pods.get(member_id)
         if pod is not None and facts.needs_events(pod):
             waiting.append(pod["metadata"])
         elif creation_events.needs_events(each, pod):
@@ -375,10 +371,10 @@ def _incarnations(
     storage = StorageChoice(spec.storage.size, spec.storage.storage_class_name)
     current = max(parts.identities, default=1)
     found = []
-    for place, each in sorted(parts.sets.items()):
+    for member_id, each in sorted(parts.sets.items()):
         meta = each["metadata"]
         notes = meta.get("annotations") or {}
-        pod, claim = parts.pods.get(place), parts.claims.get(place)
+        pod, claim = parts.pods.get(member_id), parts.claims.get(member_id)
         claim_seen = claim_facts(claim) if claim is not None else None
         bound = claim_seen.volume if claim_seen is not None else None
         created = facts.seconds(meta["creationTimestamp"])
@@ -387,8 +383,8 @@ def _incarnations(
         recovery, given_up = facts.recovery_facts(notes.get(names.ANNOTATION_RECOVERY) or marked)
         found.append(
             Incarnation(
-                node_id=place[0],
-                number=place[1],
+                node_id=member_id[0],
+                number=member_id[1],
                 name=meta["name"],
                 uid=meta["uid"],
                 resource_version=meta["resourceVersion"],
@@ -426,10 +422,10 @@ def _member_in(owner: Owner, text: str | None) -> str | None:
     return text if text is not None and owner.parse_member(text) is not None else None
 
 
-def _foreign_sets(owner: Owner, parts: Parts) -> set[Place]:
+def _foreign_sets(owner: Owner, parts: Parts) -> set[MemberId]:
     """Member names whose StatefulSet has another owner."""
     sets = (each.name for each in parts.foreign if each.kind == "StatefulSet")
-    return {place for name in sets if (place := owner.parse_member(name)) is not None}
+    return {member_id for name in sets if (member_id := owner.parse_member(name)) is not None}
 
 
 def _used_numbers(parts: Parts) -> dict[int, int]:

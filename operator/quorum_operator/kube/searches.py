@@ -4,42 +4,24 @@ This happens in the first reconcile of this process, while an object is missing,
 never in the steady state. The state kept between reconciles only affects where to search.
 """
 
-from dataclasses import dataclass
-
-from quorum_operator.kube.finding import Place
+from quorum_operator.kube.finding import MemberId, Search
 from quorum_operator.kube.observe import Cluster
 from quorum_operator.planner.observed import QuorumView
 from quorum_operator.status_crd import MetadataQuorumStatus
 
 PERIOD_S = 10.0
 """Interval of wide searches for objects that stay missing."""
-
-
 MOST_KNOWN = 64
 """Maximum number of members of the last status that are read by name. An edited status may name thousands, and each is
 three reads.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Search:
-    """How to search next."""
-
-    known: frozenset[Place]
-    with_pod: frozenset[Place]
-    """Members that had a pod in the last status."""
-    wide: bool
-    older_claims: bool
-    """Whether the last wide search found objects without this version's labels, such as claims of the previous
-    version.
-    """
-
-
 class Searches:
     """Searches for one resource."""
 
     def __init__(self) -> None:
-        self._unlabelled: frozenset[Place] = frozenset()
+        self._unlabelled: frozenset[MemberId] = frozenset()
         self._missing = True
         self._wide_at = float("-inf")
         self._wide = False
@@ -51,7 +33,7 @@ class Searches:
             for member in earlier.members[:MOST_KNOWN]
             if member.incarnation is not None
         }
-        with_pod = {place for place, member in members.items() if member.pod is not None}
+        with_pod = {member_id for member_id, member in members.items() if member.pod is not None}
         self._wide = self._missing and now - self._wide_at >= PERIOD_S
         if self._wide:
             self._wide_at = now

@@ -9,12 +9,17 @@ from dataclasses import dataclass
 
 from quorum_operator.planner.backups import BackupsSeen, is_overdue
 from quorum_operator.planner.certificates_seen import CertificatesSeen
-from quorum_operator.planner.claim_doubts import adoptable, had_members, undecided, way_out
+from quorum_operator.planner.claim_decisions import (
+    adoptable,
+    had_members,
+    required_decision,
+    undecided,
+)
 from quorum_operator.planner.foreign_target import explain
 from quorum_operator.planner.growth import grows_to, wants_more
 from quorum_operator.planner.identity_rebuilding import plan_missing_identity
 from quorum_operator.planner.member_problems import LEFT
-from quorum_operator.planner.noticed import ForeignObject
+from quorum_operator.planner.object_facts import ForeignObject
 from quorum_operator.planner.placement import shortage
 from quorum_operator.planner.refusals import reported_refusals
 from quorum_operator.planner.situation import Situation
@@ -317,7 +322,7 @@ def _identity(at: Situation) -> Finding:
 
 
 def _claims(at: Situation) -> Finding:
-    message = way_out(at)
+    message = required_decision(at)
     if message is None:
         return Finding(CLAIMS_IN_DOUBT, False, "NoDoubt", "no claim waits for a decision")
     earlier = at.recorded_identity is None

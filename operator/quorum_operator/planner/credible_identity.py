@@ -19,7 +19,7 @@ from quorum_operator.planner.tls_stage import TlsStage, stage_left
 
 
 @dataclass(frozen=True, slots=True)
-class Witness:
+class FormationEvidence:
     """What a StatefulSet proves about its formation; most of it is in its claim template, which is immutable."""
 
     formation: int
@@ -41,12 +41,12 @@ class Witness:
     """Whether its next process may form a quorum. The permission is withdrawn once it has formed."""
 
 
-def credible(
-    identities: Sequence[Identity], witnesses: Sequence[Witness]
+def credible_identities(
+    identities: Sequence[Identity], evidence: Sequence[FormationEvidence]
 ) -> tuple[tuple[Identity, ...], frozenset[int]]:
     """The identities that count, corrected by what is proven, and the indexes of those that belong to no formation."""
-    held = {each.formation for each in witnesses}
-    forming = {each.formation for each in witnesses if each.may_found}
+    held = {each.formation for each in evidence}
+    forming = {each.formation for each in evidence if each.may_found}
     formed = max(
         (e.index for e in identities if e.index in held and (e.formed or e.index not in forming)),
         default=None,
@@ -55,7 +55,7 @@ def credible(
     unknown = frozenset(beside) - held
     found = []
     for each in identities:
-        members = [one for one in witnesses if one.formation == each.index]
+        members = [one for one in evidence if one.formation == each.index]
         if each.index not in unknown and not _is_damaged(each, members):
             found.append(_as_proven(each, [one for one in members if one.runs]))
     return tuple(found), unknown
@@ -78,12 +78,12 @@ def current_formation(
     return found.pop() if len(found) == 1 else None
 
 
-def _is_damaged(identity: Identity, members: Sequence[Witness]) -> bool:
+def _is_damaged(identity: Identity, members: Sequence[FormationEvidence]) -> bool:
     proven = {each.cluster_id for each in members}
     return len(proven) == 1 and not proven & {None, identity.cluster_id}
 
 
-def _as_proven(identity: Identity, members: Sequence[Witness]) -> Identity:
+def _as_proven(identity: Identity, members: Sequence[FormationEvidence]) -> Identity:
     if not members:
         return identity
     stages = {each.stage for each in members}

@@ -36,7 +36,7 @@ def true_replica(at: Situation, each: Incarnation) -> str | None:
     Two of three sources have to agree: the process, the claim, and the voters of a confirmed leader. The UUID of a
     new, empty volume is on no claim and is no voter's, because a UUID is recorded before it is added to the voters.
     """
-    uuid = _witnessed(at, each)
+    uuid = _replica_uuid(at, each)
     if uuid is None or each.uuid in (None, uuid):
         return None
     if not (_is_voter(at, each, uuid) or _agree_on(each, uuid)):
@@ -60,7 +60,7 @@ def _agree_on(each: Incarnation, uuid: str) -> bool:
     return each.report is not None and marked == each.report.uuid == uuid
 
 
-def _witnessed(at: Situation, each: Incarnation) -> str | None:
+def _replica_uuid(at: Situation, each: Incarnation) -> str | None:
     report, identity = each.report, at.identity
     if report is None:
         return None if each.claim is None else each.claim.marks.uuid

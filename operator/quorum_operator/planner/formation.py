@@ -6,7 +6,7 @@ the others join.
 """
 
 from quorum_node.quorum_arithmetic import majority
-from quorum_operator.planner.claim_doubts import had_members, plan_adoption, plan_earlier
+from quorum_operator.planner.claim_decisions import had_members, plan_adoption, plan_earlier
 from quorum_operator.planner.identity_rebuilding import plan_missing_identity
 from quorum_operator.planner.member_problems import cannot_start, why_not_running
 from quorum_operator.planner.observed import Incarnation, Key

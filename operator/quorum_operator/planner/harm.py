@@ -1,6 +1,6 @@
 """Safety rules checked directly before a step is executed.
 
-The observation has a describe and pods that were read for this step (`last_look.py`):
+The observation has a describe and pods that were read for this step (`safety_check.py`):
 
 - no sign of failure stops a voter that fetches from a confirmed leader;
 - a planned stop, and the removal of a voter, leave a live majority;

@@ -163,7 +163,7 @@ class IdentityLeft:
         return self.is_forming and not voters and self.at.known_voters == 0
 
     @cached_property
-    def _is_witnessed(self) -> bool:
+    def _is_confirmed_by_claims(self) -> bool:
         """Whether the status and a claim of this resource have the same cluster id, and replicas of it exist."""
         marks = [each.claim.marks for each in self.at.own_claims]
         named = any(one.uuid and one.cluster_id == self.cluster_id for one in marks)
@@ -211,7 +211,7 @@ class IdentityLeft:
             return None
         if self.cluster_id is not None and at.seen.view is not None and at.seen.view.cluster_id:
             return None
-        if not at.current and self._is_witnessed:
+        if not at.current and self._is_confirmed_by_claims:
             return None
         if not at.current:
             return (

@@ -16,7 +16,13 @@ from quorum_operator.planner.backups import BackupsSeen
 from quorum_operator.planner.certificates_seen import CertificatesSeen, LoadedCertificates
 from quorum_operator.planner.formation_defaults import Defaults
 from quorum_operator.planner.host_capacity import HostCapacity
-from quorum_operator.planner.noticed import ForeignObject, LabelDrift, NotMade, Refusal, Suspicion
+from quorum_operator.planner.object_facts import (
+    ForeignObject,
+    LabelDrift,
+    NotMade,
+    Refusal,
+    Suspicion,
+)
 from quorum_operator.planner.tls_stage import TlsStage
 from quorum_operator.planner.update_record import UpdateRecord, UpdateWanted
 from quorum_operator.quantity import value_of

@@ -35,7 +35,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PartitionReplicas:
     """The current replicas of a partition; while it moves, those to be removed are last."""
 
     replicas: tuple[int, ...]
@@ -49,7 +49,7 @@ class Place:
         return bool(self.adding or self.removing)
 
     @property
-    def heading(self) -> tuple[int, ...]:
+    def target_replicas(self) -> tuple[int, ...]:
         """The replicas after the move."""
         return tuple(each for each in self.replicas if each not in self.removing)
 
@@ -58,7 +58,7 @@ class Place:
 class Cluster:
     """The state of the cluster at one point in time."""
 
-    places: Mapping[tuple[str, int], Place]
+    partitions: Mapping[tuple[str, int], PartitionReplicas]
     """Existing partitions."""
     fenced: Mapping[int, bool]
     """Registered brokers, and whether they are fenced."""
@@ -141,12 +141,12 @@ def tally(wanted: Wanted, cluster: Cluster) -> Tally:
     waiting: list[Target] = []
     problems: list[Problem] = []
     for target in wanted.targets:
-        place = cluster.places.get((target.topic, target.partition))
-        if place is not None and place.is_moving:
-            (moving if place.heading == target.replicas else elsewhere).append(target)
-        elif place is not None and place.replicas == target.replicas:
+        found = cluster.partitions.get((target.topic, target.partition))
+        if found is not None and found.is_moving:
+            (moving if found.target_replicas == target.replicas else elsewhere).append(target)
+        elif found is not None and found.replicas == target.replicas:
             done.append(target)
-        elif (problem := _problem(target, place, cluster.fenced)) is not None:
+        elif (problem := _problem(target, found, cluster.fenced)) is not None:
             problems.append(problem)
         else:
             waiting.append(target)
@@ -169,7 +169,7 @@ def plan(wanted: Wanted, cluster: Cluster, found: Tally) -> Step:
         text = f"{cluster.moving} partitions of the cluster are moving, spec.maxMovingPartitions is"
         return Await(f"{text} {wanted.max_moving}; {_under_way(cluster, found)}")
     changes = tuple(
-        Change(each.topic, each.partition, each.replicas, _place(cluster, each).replicas)
+        Change(each.topic, each.partition, each.replicas, _replicas_of(cluster, each).replicas)
         for each in found.waiting[:room]
     )
     return BeginMoves(changes, wanted.max_moving, f"{len(changes)} partitions start to move")
@@ -179,8 +179,8 @@ def lagging(cluster: Cluster, moving: Iterable[Target]) -> tuple[int, ...]:
     """Brokers that partitions wait for: added but not in sync yet."""
     brokers: set[int] = set()
     for each in moving:
-        place = _place(cluster, each)
-        brokers |= set(place.heading) - set(place.isr)
+        found = _replicas_of(cluster, each)
+        brokers |= set(found.target_replicas) - set(found.isr)
     return tuple(sorted(brokers))
 
 
@@ -191,7 +191,7 @@ def _cancel(cluster: Cluster, found: Tally) -> Step:
             ReassignmentPhase.CANCELLED, f"cancelled; {done} partitions had arrived before"
         )
     changes = tuple(
-        Change(each.topic, each.partition, None, _place(cluster, each).replicas)
+        Change(each.topic, each.partition, None, _replicas_of(cluster, each).replicas)
         for each in found.moving
     )
     return CancelMoves(changes, f"spec.cancel is set: {len(changes)} moves are cancelled")
@@ -221,8 +221,10 @@ def _broker(cluster: Cluster, broker: int) -> str:
     return f"broker {broker}{note}"
 
 
-def _problem(target: Target, place: Place | None, brokers: Mapping[int, bool]) -> Problem | None:
-    if place is None:
+def _problem(
+    target: Target, found: PartitionReplicas | None, brokers: Mapping[int, bool]
+) -> Problem | None:
+    if found is None:
         text = f"there is no partition {target.topic}-{target.partition}"
         return Problem(target.topic, target.partition, UNKNOWN_PARTITION, text)
     unknown = [str(each) for each in target.replicas if each not in brokers]
@@ -232,5 +234,5 @@ def _problem(target: Target, place: Place | None, brokers: Mapping[int, bool]) -
     return None
 
 
-def _place(cluster: Cluster, target: Target) -> Place:
-    return cluster.places[target.topic, target.partition]
+def _replicas_of(cluster: Cluster, target: Target) -> PartitionReplicas:
+    return cluster.partitions[target.topic, target.partition]

@@ -5,7 +5,7 @@ UUID and no mark that forbids it, no other claim or member has the same UUID, an
 are those of a confirmed describe, else those in the logs of the answering replicas; without any answer only the marks
 decide, because they are written before a member is stopped. Of several claims of a member the newest is then used
 first: its replica is a voter, or an observer whose log names the voters and that no election counts. In all other
-cases the user decides (`claim_doubts.py`).
+cases the user decides (`claim_decisions.py`).
 
 A claim that is being deleted counts while a pod of its member uses it, because only a member with a StatefulSet can be
 called, moved and stopped. It is replaced like every member whose claim is being deleted.

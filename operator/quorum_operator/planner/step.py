@@ -7,7 +7,7 @@ is idempotent, and safe if another operator has just executed it.
 from dataclasses import dataclass
 
 from quorum_operator.planner.formation_defaults import Defaults
-from quorum_operator.planner.noticed import LabelDrift
+from quorum_operator.planner.object_facts import LabelDrift
 from quorum_operator.planner.observed import (
     FailureLatch,
     Founding,

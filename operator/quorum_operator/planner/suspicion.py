@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from quorum_operator.planner import evidence
 from quorum_operator.planner.formation import founder_incarnation
-from quorum_operator.planner.noticed import Suspicion
+from quorum_operator.planner.object_facts import Suspicion
 from quorum_operator.planner.observed import Incarnation
 from quorum_operator.planner.situation import Situation
 from quorum_operator.planner.step import Step, Wait

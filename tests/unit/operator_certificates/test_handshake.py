@@ -14,7 +14,7 @@ from quorum_operator.certificates import checks, documents, holders, issuing, pe
 from quorum_operator.certificates.checks import Problem, Reason
 from quorum_operator.certificates.handshake import rejection
 from quorum_operator.certificates.issuing import Pair
-from quorum_operator.certificates.look import Objects
+from quorum_operator.certificates.objects import Objects
 from quorum_operator.certificates.steps import WriteLeaf
 from quorum_operator.certificates.store import Found
 from quorum_operator.desired.names import Owner

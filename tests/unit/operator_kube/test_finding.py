@@ -15,14 +15,14 @@ from quorum_operator.desired.names import (
     LABEL_QUORUM,
     Owner,
 )
-from quorum_operator.kube.finding import Parts, Place, find_parts
+from quorum_operator.kube.finding import MemberId, Parts, Search, find_parts
 from quorum_operator.kube.label_drift import label_drift
 from quorum_operator.kube.observe import Cluster, observe
 from support.member_objects import MemberObjects, Object
 
 OWNER = Owner("q", "space", "uid-q")
-PLACES = {(1, 1), (2, 1), (3, 1)}
-NO_MEMBERS: frozenset[Place] = frozenset()
+MEMBER_IDS = {(1, 1), (2, 1), (3, 1)}
+NO_MEMBERS: frozenset[MemberId] = frozenset()
 KINDS = [(0,), (1,), (2,), (0, 1), (1, 2), (0, 2)]
 EDITS = ("removed", "another quorum's", "no number")
 
@@ -35,17 +35,17 @@ def three() -> tuple[MemberObjects, dict[int, tuple[Object, Object, Object]]]:
 
 def found(
     api: MemberObjects,
-    known: frozenset[Place] = NO_MEMBERS,
+    known: frozenset[MemberId] = NO_MEMBERS,
     *,
-    with_pod: frozenset[Place] = NO_MEMBERS,
+    with_pod: frozenset[MemberId] = NO_MEMBERS,
     wide: bool = False,
 ) -> Parts:
-    return asyncio.run(find_parts(api, OWNER, known=known, with_pod=with_pod, wide=wide))
+    return asyncio.run(find_parts(api, OWNER, Search(known=known, with_pod=with_pod, wide=wide)))
 
 
 def cluster(api: MemberObjects, *, wide: bool = False) -> Cluster:
     spec = MetadataQuorumSpec()
-    return asyncio.run(observe(api, OWNER, spec, check_objects=False, wide=wide))
+    return asyncio.run(observe(api, OWNER, spec, Search(wide=wide), check_objects=False))
 
 
 def edit(each: Object, how: str) -> None:
@@ -65,7 +65,7 @@ def test_member_is_found_whichever_label_is_edited(kinds: tuple[int, ...], how: 
     for kind in kinds:
         edit(members[3][kind], how)
     seen = found(api)
-    assert seen.sets.keys() == seen.pods.keys() == seen.claims.keys() == PLACES
+    assert seen.sets.keys() == seen.pods.keys() == seen.claims.keys() == MEMBER_IDS
     facts = cluster(api).incarnations[-1]
     assert (facts.node_id, facts.number, facts.formation) == (3, 1, 1)
     assert facts.pod is not None
@@ -87,9 +87,9 @@ def test_member_without_labels_is_found_by_the_last_status_or_a_full_search(how:
     for each in members[3]:
         edit(each, how)
     assert found(api).sets.keys() == {(1, 1), (2, 1)}
-    assert found(api, frozenset({(3, 1)})).sets.keys() == PLACES
+    assert found(api, frozenset({(3, 1)})).sets.keys() == MEMBER_IDS
     seen = found(api, wide=True)
-    assert seen.sets.keys() == PLACES
+    assert seen.sets.keys() == MEMBER_IDS
     assert seen.unlabelled == {(3, 1)}
 
 
@@ -108,13 +108,13 @@ def test_pod_of_a_stopped_member_costs_no_read_after_it_has_ended() -> None:
     api, members = three()
     members[3][0]["spec"]["replicas"] = 0
     del api.objects[next(path for path in api.objects if path.endswith("/pods/q-3-1-0"))]
-    found(api, frozenset(PLACES))
+    found(api, frozenset(MEMBER_IDS))
     assert api.reads == []
 
 
 def test_no_read_by_name_while_all_objects_are_found_by_label() -> None:
     api, _ = three()
-    found(api, frozenset(PLACES))
+    found(api, frozenset(MEMBER_IDS))
     assert api.reads == []
 
 
@@ -168,7 +168,7 @@ def test_quorum_with_a_common_name_prefix_is_not_confused(quorum: str, other: st
             for each in api.add_member(owner, node_id, number):
                 each["metadata"]["labels"] = {}
     for owner in (mine, theirs):
-        seen = asyncio.run(find_parts(api, owner, wide=True))
+        seen = asyncio.run(find_parts(api, owner, Search(wide=True)))
         assert seen.foreign == ()
         assert seen.sets.keys() == seen.pods.keys() == seen.claims.keys()
         assert set(seen.sets) == {(1, 1), (1, 2), (2, 1), (2, 2)}
@@ -226,7 +226,7 @@ def test_claims_of_the_previous_version_are_found_and_not_modified() -> None:
     del api.objects["/apis/apps/v1/namespaces/space/statefulsets/q-2-1"]
     del api.objects["/api/v1/namespaces/space/pods/q-2-1-0"]
     seen = found(api)
-    assert seen.claims.keys() == PLACES, "also without other references"
+    assert seen.claims.keys() == MEMBER_IDS, "also without other references"
     assert label_drift(OWNER, seen) == ()
 
 

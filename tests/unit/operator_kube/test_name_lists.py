@@ -11,7 +11,7 @@ from quorum_operator.desired.names import Owner
 from quorum_operator.kube import client as module
 from quorum_operator.kube.client import KubeApi
 from quorum_operator.kube.errors import Unavailable
-from quorum_operator.kube.finding import find_parts
+from quorum_operator.kube.finding import Search, find_parts
 from quorum_operator.kube.name_lists import NameLists
 from support.member_objects import MemberObjects
 
@@ -156,7 +156,7 @@ def test_search_reads_no_object_of_another_quorum() -> None:
             api.add_member(owner, node_id)
     for each in api.add_member(mine, 4):
         each["metadata"]["labels"] = {}
-    seen = asyncio.run(find_parts(api, mine, wide=True))
+    seen = asyncio.run(find_parts(api, mine, Search(wide=True)))
     assert seen.sets.keys() == {(node_id, 1) for node_id in (1, 2, 3, 4)}
     assert sorted(api.reads) == [
         "/api/v1/namespaces/space/persistentvolumeclaims/data-q-4-1-0",

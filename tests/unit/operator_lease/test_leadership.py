@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from quorum_operator.kube.errors import AlreadyExists, Conflict, Unavailable
-from quorum_operator.leadership import MOST_S, Leadership, NotLeading, Place, Terms
+from quorum_operator.leadership import MOST_S, Leadership, NotLeading, Terms
+from quorum_operator.namespaced_name import NamespacedName
 from support import virtual_time
 
-PLACE = Place("operators", "mq")
+LEASE = NamespacedName("operators", "mq")
 TERMS = Terms()
 LOOK_S = 0.1
 
@@ -103,7 +104,7 @@ class Operator:
 def contender(store: Store, name: str, rng: random.Random | None = None) -> Operator:
     server: Any = Server(store, rng)
     clock = asyncio.get_running_loop().time
-    return Operator(server, Leadership(server, PLACE, name, terms=TERMS, clock=clock))
+    return Operator(server, Leadership(server, LEASE, name, terms=TERMS, clock=clock))
 
 
 async def until(holds: Any, *, timeout_s: float) -> float:
@@ -295,7 +296,7 @@ def test_blocked_operator_loses_the_lease_to_another() -> None:
         server: Any = first.server
         clock = asyncio.get_running_loop().time
         first.leadership = Leadership(
-            server, PLACE, "first", terms=TERMS, clock=clock, works=lambda: not blocked
+            server, LEASE, "first", terms=TERMS, clock=clock, works=lambda: not blocked
         )
         first.start()
         await until(first.leadership.leads, timeout_s=1)

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from quorum_operator import lease_thread
-from quorum_operator.leadership import Place, Terms
+from quorum_operator.leadership import Terms
 from quorum_operator.lease_thread import LeaseThread
+from quorum_operator.namespaced_name import NamespacedName
 
 Json = dict[str, Any]
 SHORT = Terms(duration_s=2, deadline_s=1.0, period_s=0.1, retry_s=0.05)
@@ -64,7 +65,7 @@ def test_busy_event_loop_keeps_the_lease(api: Any, monkeypatch: pytest.MonkeyPat
 
     async def work() -> list[str]:
         reported: list[str] = []
-        lease = LeaseThread(api, Place("n", "l"), "me")
+        lease = LeaseThread(api, NamespacedName("n", "l"), "me")
         lease.start(lambda: reported.append("gained"), lambda: reported.append("lost"))
         await until(lambda: reported)
         before = api.writes
@@ -87,7 +88,7 @@ async def test_blocked_event_loop_loses_the_lease(
 ) -> None:
     monkeypatch.setattr(lease_thread, "BLOCKED_S", 1.0)
     reported: list[str] = []
-    lease = LeaseThread(api, Place("n", "l"), "me")
+    lease = LeaseThread(api, NamespacedName("n", "l"), "me")
     lease.start(lambda: reported.append("gained"), lambda: reported.append("lost"))
     await until(lambda: reported)
     time.sleep(3.0)  # noqa: ASYNC251 - that is what is tried
@@ -100,4 +101,4 @@ async def test_blocked_event_loop_loses_the_lease(
 
 
 def test_lease_thread_that_was_never_started_can_be_stopped(api: Any) -> None:
-    asyncio.run(LeaseThread(api, Place("n", "l"), "me").stop())
+    asyncio.run(LeaseThread(api, NamespacedName("n", "l"), "me").stop())

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from quorum_operator.planner.conditions import CLAIMS_IN_DOUBT
-from quorum_operator.planner.noticed import ForeignObject
+from quorum_operator.planner.object_facts import ForeignObject
 from quorum_operator.planner.observed import Identity, Marks, Observation, Wanted
 from quorum_operator.planner.plan import plan
 from quorum_operator.planner.status import build_status

@@ -5,8 +5,8 @@ from itertools import chain, combinations
 
 import pytest
 
-from quorum_operator.planner.claim_doubts import plan_adoption
-from quorum_operator.planner.noticed import ForeignObject
+from quorum_operator.planner.claim_decisions import plan_adoption
+from quorum_operator.planner.object_facts import ForeignObject
 from quorum_operator.planner.observed import Identity, Observation
 from quorum_operator.planner.plan import plan
 from quorum_operator.planner.situation import Situation

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from quorum_node.records.identity import parse_uuid
 from quorum_node.survivor import Survivor
 from quorum_operator.planner.harm import harm, may_harm
-from quorum_operator.planner.noticed import Refusal
+from quorum_operator.planner.object_facts import Refusal
 from quorum_operator.planner.observed import Key, Marks, Observation, Wanted
 from quorum_operator.planner.plan import plan
 from quorum_operator.planner.refusals import subject_of

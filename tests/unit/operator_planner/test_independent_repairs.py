@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from quorum_operator.planner.evidence import HOST_DELETED
-from quorum_operator.planner.noticed import Refusal
+from quorum_operator.planner.object_facts import Refusal
 from quorum_operator.planner.observed import (
     FailureLatch,
     HostFacts,

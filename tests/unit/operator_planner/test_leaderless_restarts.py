@@ -6,7 +6,7 @@ import pytest
 
 from quorum_node.exit_codes import ExitCode
 from quorum_operator.planner.harm import harm
-from quorum_operator.planner.noticed import NotMade, Refusal
+from quorum_operator.planner.object_facts import NotMade, Refusal
 from quorum_operator.planner.observed import (
     FailureLatch,
     HeldLog,

@@ -14,7 +14,7 @@ from quorum_operator.planner.reassignment import (
     CancelMoves,
     Cluster,
     Finished,
-    Place,
+    PartitionReplicas,
     Step,
     Target,
     Wanted,
@@ -44,8 +44,8 @@ class Controller:
     def __init__(self, rng: random.Random, partitions: int) -> None:
         self.rng = rng
         self.brokers = dict.fromkeys(BROKERS, False)
-        self.places = {
-            ("t", number): Place(replicas, replicas)
+        self.partitions = {
+            ("t", number): PartitionReplicas(replicas, replicas)
             for number in range(partitions)
             for replicas in [self.some_replicas()]
         }
@@ -55,10 +55,10 @@ class Controller:
         return tuple(self.rng.sample(list(brokers), 3))
 
     def observe(self) -> Cluster:
-        return Cluster(dict(self.places), dict(self.brokers), self.moving())
+        return Cluster(dict(self.partitions), dict(self.brokers), self.moving())
 
     def moving(self) -> int:
-        return sum(place.is_moving for place in self.places.values())
+        return sum(place.is_moving for place in self.partitions.values())
 
     def apply(self, step: Step) -> None:
         """As the node does: each partition by itself, conditional, within the limit."""
@@ -67,34 +67,36 @@ class Controller:
         self.sent += len(step.changes)
         for change in step.changes:
             key = (change.topic, change.partition)
-            place = self.places[key]
+            place = self.partitions[key]
             if place.replicas != change.expected:
                 continue
             if change.replicas is None:
                 assert place.is_moving
                 back = tuple(each for each in place.replicas if each not in place.adding)
-                self.places[key] = Place(back, back)
+                self.partitions[key] = PartitionReplicas(back, back)
             elif isinstance(step, BeginMoves):
                 assert set(change.replicas) <= set(self.brokers), "an invalid request was sent"
                 self.move(key, change.replicas, step.max_moving)
 
     def move(self, key: tuple[str, int], target: tuple[int, ...], limit: int) -> None:
-        place = self.places[key]
-        adding = tuple(each for each in target if each not in place.heading)
-        removing = tuple(each for each in place.heading if each not in target)
+        place = self.partitions[key]
+        adding = tuple(each for each in target if each not in place.target_replicas)
+        removing = tuple(each for each in place.target_replicas if each not in target)
         if adding and self.moving() >= limit:
             return
         if not adding:
-            self.places[key] = Place(target, target)
+            self.partitions[key] = PartitionReplicas(target, target)
         else:
-            self.places[key] = Place((*target, *removing), place.isr, adding, removing)
+            self.partitions[key] = PartitionReplicas(
+                (*target, *removing), place.isr, adding, removing
+            )
 
     def arrive(self, key: tuple[str, int]) -> None:
-        heading = self.places[key].heading
-        self.places[key] = Place(heading, heading)
+        heading = self.partitions[key].target_replicas
+        self.partitions[key] = PartitionReplicas(heading, heading)
 
     def some_arrive(self, share: float) -> None:
-        for key, place in sorted(self.places.items()):
+        for key, place in sorted(self.partitions.items()):
             if place.is_moving and self.rng.random() < share:
                 self.arrive(key)
 
@@ -131,10 +133,10 @@ def unreachable(wanted: Wanted, controller: Controller) -> set[int]:
     return {
         target.partition
         for target in wanted.targets
-        if (target.topic, target.partition) not in controller.places
+        if (target.topic, target.partition) not in controller.partitions
         or (
             not set(target.replicas) <= set(controller.brokers)
-            and controller.places[target.topic, target.partition].replicas != target.replicas
+            and controller.partitions[target.topic, target.partition].replicas != target.replicas
         )
     }
 
@@ -158,7 +160,7 @@ def test_reassignment_converges_and_stays_within_its_limits(
         reconcile(controller, wanted)
         assert controller.moving() <= max(limit, before)
         if controller.rng.random() < 0.2:
-            key = controller.rng.choice(sorted(controller.places))
+            key = controller.rng.choice(sorted(controller.partitions))
             controller.move(key, controller.some_replicas(), 1000)
         controller.some_arrive(0.3)
     for _ in range(CALM_LIMIT):
@@ -172,7 +174,7 @@ def test_reassignment_converges_and_stays_within_its_limits(
     assert step.phase is phase
     for target in wanted.targets:
         if target.partition not in lost:
-            place = controller.places[target.topic, target.partition]
+            place = controller.partitions[target.topic, target.partition]
             assert (place.replicas, place.is_moving) == (target.replicas, False)
     sent = controller.sent
     for _ in range(3):
@@ -221,11 +223,13 @@ def test_paused_reassignment_starts_no_move_and_running_moves_complete(
 
 
 T0, T1 = Target("t", 0, (4, 2)), Target("t", 1, (3, 4))
-HERE = Place((1, 2), (1, 2))
-UNDER_WAY = Place((4, 2, 1), (1, 2), (4,), (1,))
+HERE = PartitionReplicas((1, 2), (1, 2))
+UNDER_WAY = PartitionReplicas((4, 2, 1), (1, 2), (4,), (1,))
 
 
-def cluster(first: Place | None, second: Place | None = None, *, moving: int = 0) -> Cluster:
+def cluster(
+    first: PartitionReplicas | None, second: PartitionReplicas | None = None, *, moving: int = 0
+) -> Cluster:
     places = {("t", 0): first, ("t", 1): second}
     there = {key: place for key, place in places.items() if place is not None}
     return Cluster(there, {1: False, 2: False, 3: False, 4: True}, moving)
@@ -248,7 +252,7 @@ def test_reassignment_step_contains_its_preconditions() -> None:
 
 
 def test_foreign_moves_count_towards_limits_and_are_not_changed() -> None:
-    elsewhere = Place((3, 1, 2), (1, 2), (3,), (2,))
+    elsewhere = PartitionReplicas((3, 1, 2), (1, 2), (3,), (2,))
     wanted = Wanted((T0, T1), 1)
     outcome = planned(wanted, cluster(elsewhere, HERE, moving=1))
     assert outcome.found.elsewhere == (T0,)
@@ -284,7 +288,7 @@ def test_status_counts_moves_and_names_impossible_ones() -> None:
     assert (later.phase, later.moving) == ("Running", 1), "the last known progress"
     reachable = {each.type: each.status for each in later.conditions}["QuorumReachable"]
     assert reachable == "False"
-    arrived = Place((4, 2), (4, 2))
+    arrived = PartitionReplicas((4, 2), (4, 2))
     last = build_status(
         planned(wanted, cluster(arrived, HERE)), later, total=2, generation=3, now=30.0
     )
@@ -309,7 +313,7 @@ def test_reassignment_is_polled_often_only_while_moves_can_progress() -> None:
     resync = Next()
     assert reassign._next(planned(paused, cluster(HERE))) == resync
     assert reassign._next(Held("NoLeader", "nobody leads", unreachable=True)) == resync
-    arrived = planned(paused, cluster(Place((4, 2), (4, 2))))
+    arrived = planned(paused, cluster(PartitionReplicas((4, 2), (4, 2))))
     assert reassign._next(arrived) == Next(0.0), "its end is written at once"
 
 

@@ -2,8 +2,8 @@
 
 from quorum_operator.planner.conditions import CONFIRMED, OLDER_QUORUM
 from quorum_operator.planner.member_problems import damaged_records, lost_records
-from quorum_operator.planner.news import news
 from quorum_operator.planner.observed import Key, ReplicaView
+from quorum_operator.planner.status_events import status_events
 from quorum_operator.quorum_loss_crd import QuorumLossStatus
 from quorum_operator.status_crd import Condition, MemberStatus, MetadataQuorumStatus, Phase
 
@@ -25,15 +25,15 @@ def went_back(acknowledged: int, offset: int) -> str:
 
 def test_replica_that_lost_records_is_reported_once_per_occurrence() -> None:
     quiet, first, second = status(None, None), went_back(90, 50), went_back(120, 60)
-    (reported,) = news(status(None, first), quiet)
+    (reported,) = status_events(status(None, first), quiet)
     assert (reported.kind, reported.reason) == ("Warning", "RecordsLost")
     assert "member 2 (uuid-2)" in reported.message
     assert "90" in reported.message
     assert "50" in reported.message
-    assert news(status(None, first), status(None, first)) == []
-    (again,) = news(status(None, second), status(None, first))
+    assert status_events(status(None, first), status(None, first)) == []
+    (again,) = status_events(status(None, second), status(None, first))
     assert "120" in again.message
-    assert news(quiet, status(None, second)) == []
+    assert status_events(quiet, status(None, second)) == []
 
 
 def test_member_that_receives_damaged_records_is_reported_once_per_offset() -> None:
@@ -41,36 +41,36 @@ def test_member_that_receives_damaged_records_is_reported_once_per_offset() -> N
         return damaged_records(ReplicaView(Key(2, "uuid-2"), True, True, damaged_from=offset))
 
     quiet, first, second = status(None, None), damaged(50), damaged(60)
-    (reported,) = news(status(None, first), quiet)
+    (reported,) = status_events(status(None, first), quiet)
     assert (reported.kind, reported.reason) == ("Warning", "DamagedRecords")
     assert "member 2 (uuid-2)" in reported.message
     assert "from offset 50 on" in reported.message
-    assert news(status(None, first), status(None, first)) == []
-    (again,) = news(status(None, second), status(None, first))
+    assert status_events(status(None, first), status(None, first)) == []
+    (again,) = status_events(status(None, second), status(None, first))
     assert "from offset 60 on" in again.message
-    assert news(quiet, status(None, second)) == []
+    assert status_events(quiet, status(None, second)) == []
 
 
 def test_other_member_conditions_cause_no_event() -> None:
-    assert news(status("NotReady: CrashLoopBackOff", "DiskFull"), status(None, None)) == []
+    assert status_events(status("NotReady: CrashLoopBackOff", "DiskFull"), status(None, None)) == []
 
 
 def test_container_that_cannot_start_is_reported_once_per_reason() -> None:
     first, again = "CannotStart: StartError: limit too low", "CannotStart: StartError: try 2"
-    (reported,) = news(status(first, None), status(None, None))
+    (reported,) = status_events(status(first, None), status(None, None))
     assert (reported.kind, reported.reason) == ("Warning", "MemberCannotStart")
     assert "limit too low" in reported.message
-    assert news(status(again, None), status(first, None)) == []
-    (other,) = news(status("CannotStart: ErrImagePull: x", None), status(again, None))
+    assert status_events(status(again, None), status(first, None)) == []
+    (other,) = status_events(status("CannotStart: ErrImagePull: x", None), status(again, None))
     assert "ErrImagePull" in other.message
 
 
 def test_loss_and_return_of_a_quorum_are_reported() -> None:
-    (gone,) = news(status(lost=True), status())
+    (gone,) = status_events(status(lost=True), status())
     assert (gone.kind, gone.reason) == ("Warning", "QuorumLost")
-    (back,) = news(status(), status(lost=True))
+    (back,) = status_events(status(), status(lost=True))
     assert (back.kind, back.reason) == ("Normal", "QuorumRegained")
-    assert news(status(lost=True), status(lost=True)) == []
+    assert status_events(status(lost=True), status(lost=True)) == []
 
 
 def test_voters_from_before_a_recovery_are_reported_once() -> None:
@@ -82,7 +82,7 @@ def test_voters_from_before_a_recovery_are_reported_once() -> None:
         return MetadataQuorumStatus(conditions=[condition])
 
     calm, older = saying("a majority confirms"), saying(f"a majority; {OLDER_QUORUM} confirm 3")
-    (reported,) = news(older, calm)
+    (reported,) = status_events(older, calm)
     assert (reported.kind, reported.reason) == ("Warning", "OlderQuorum")
-    assert news(older, older) == []
-    assert news(calm, older) == []
+    assert status_events(older, older) == []
+    assert status_events(calm, older) == []

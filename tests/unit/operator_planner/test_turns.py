@@ -2,9 +2,10 @@
 
 from typing import Any
 
-from quorum_operator.turns import Place, Turns
+from quorum_operator.namespaced_name import NamespacedName
+from quorum_operator.turns import Turns
 
-A, B, C = (Place("n", each) for each in "abc")
+A, B, C = (NamespacedName("n", each) for each in "abc")
 
 
 def body(created: int, *, quorum: str = "q", phase: str | None = None, **spec: Any) -> Any:
@@ -15,10 +16,10 @@ def body(created: int, *, quorum: str = "q", phase: str | None = None, **spec: A
     }
 
 
-class NotifiedPlaces(list[Place]):
+class NotifiedPlaces(list[NamespacedName]):
     """Whom the turns woke since the last look."""
 
-    def taken(self) -> list[Place]:
+    def taken(self) -> list[NamespacedName]:
         found = list(self)
         self.clear()
         return found
@@ -119,6 +120,6 @@ def test_quorums_and_namespaces_do_not_wait_for_each_other() -> None:
     turns, _ = made()
     turns.note(A, body(1))
     turns.note(B, body(2, quorum="other"))
-    turns.note(Place("m", "b"), body(2))
+    turns.note(NamespacedName("m", "b"), body(2))
     assert turns.ahead_of(B, "other") is None
-    assert turns.ahead_of(Place("m", "b"), "q") is None
+    assert turns.ahead_of(NamespacedName("m", "b"), "q") is None

@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from quorum_operator.live_page import LastMoves, LivePage, PagePlace
+from quorum_operator.live_page import LastMoves, LivePage, PageAddress
 from quorum_operator.page_document import MOST_MOVES, MOST_QUORUMS, Move, Shown, document
 from quorum_operator.settings import from_environment
 from quorum_operator.status_crd import LeaderStatus, MetadataQuorumStatus, Phase, PlanStatus
@@ -116,7 +116,7 @@ def test_operator_without_the_lease_shows_no_stale_state() -> None:
 Ask = Callable[[int], list[httpx.Response]]
 
 
-def served(place: PagePlace, ask: Ask) -> list[httpx.Response]:
+def served(place: PageAddress, ask: Ask) -> list[httpx.Response]:
     async def run() -> list[httpx.Response]:
         statuses = {("blue", "q"): status()}
         page = LivePage(place, lambda: statuses, LastMoves(), lambda: NOW, lambda: True)
@@ -143,7 +143,7 @@ def test_loopback_page_is_read_only_and_accepts_only_loopback_host_names() -> No
                 client.get(f"{url}/other"),
             ]
 
-    answers = served(PagePlace("127.0.0.1", 0), ask)
+    answers = served(PageAddress("127.0.0.1", 0), ask)
     assert [each.status_code for each in answers] == [200, 200, 403, 403, 405, 404]
     assert "blue/q" in answers[0].text
     assert "blue/q" not in answers[2].text
@@ -171,7 +171,7 @@ def test_configured_token_is_required_and_can_be_rotated(tmp_path: Path) -> None
             file.write_text("other")
             return [*found, client.get(url, auth=("me", "secret"))]
 
-    answers = served(PagePlace("127.0.0.1", 0, str(file)), ask)
+    answers = served(PageAddress("127.0.0.1", 0, str(file)), ask)
     assert [each.status_code for each in answers] == [401, 401, 401, 401, 200, 200, 401]
     assert answers[0].headers["WWW-Authenticate"].startswith("Basic")
 
@@ -180,10 +180,10 @@ def test_configured_token_is_required_and_can_be_rotated(tmp_path: Path) -> None
 def test_live_page_is_disabled_by_default_and_needs_a_token_on_other_addresses() -> None:
     assert from_environment({}).page is None
     page = "METADATAQUORUM_OPERATOR_PAGE"
-    assert from_environment({page: "127.0.0.1:8081"}).page == PagePlace("127.0.0.1", 8081)
-    assert from_environment({page: "[::1]:8081"}).page == PagePlace("::1", 8081)
+    assert from_environment({page: "127.0.0.1:8081"}).page == PageAddress("127.0.0.1", 8081)
+    assert from_environment({page: "[::1]:8081"}).page == PageAddress("::1", 8081)
     reported = from_environment({page: "0.0.0.0:1", f"{page}_TOKEN_FILE": "/t"}).page
-    assert reported == PagePlace("0.0.0.0", 1, "/t")
+    assert reported == PageAddress("0.0.0.0", 1, "/t")
     for wrong, words in (
         ("0.0.0.0:8081", "use kubectl port-forward"),
         ("8081", "is not host:port"),
@@ -197,13 +197,13 @@ def test_page_at_the_port_of_the_probes_is_refused() -> None:
     with pytest.raises(ValueError, match=f"{page}=127.0.0.1:8080: .*choose another one"):
         from_environment({page: "127.0.0.1:8080"})
     separate = from_environment({page: "127.0.0.1:8080", listen: "10.0.0.1:8080"}).page
-    assert separate == PagePlace("127.0.0.1", 8080)
+    assert separate == PageAddress("127.0.0.1", 8080)
     assert from_environment({page: "127.0.0.1:0", listen: "127.0.0.1:0"}).page is not None
 
 
 def test_start_reports_a_missing_or_empty_token_file(tmp_path: Path) -> None:
     file = tmp_path / "token"
-    place = PagePlace("127.0.0.1", 0, str(file))
+    place = PageAddress("127.0.0.1", 0, str(file))
     with pytest.raises(ValueError, match=r"can't be read .*mount the Secret"):
         served(place, lambda port: [])
     file.write_text("\n")
@@ -247,4 +247,4 @@ def test_live_page_renders_in_a_browser(tmp_path: Path) -> None:
         assert picture.stat().st_size > 5_000
         return []
 
-    served(PagePlace("127.0.0.1", 0), ask)
+    served(PageAddress("127.0.0.1", 0), ask)

@@ -9,11 +9,12 @@ import pytest
 from quorum_operator.kube import paths
 from quorum_operator.kube.errors import ApiError, Forbidden, Unavailable
 from quorum_operator.metrics import Metrics
+from quorum_operator.namespaced_name import NamespacedName
 from quorum_operator.partition_client import PartitionClient
 from quorum_operator.planner import reassignment as planner
 from quorum_operator.planner.condition_reasons import REASSIGNMENT_REASONS
 from quorum_operator.reassign import ReassignmentReconciler
-from quorum_operator.turns import Place, Turns
+from quorum_operator.turns import Turns
 from support.in_memory_kube_api import NAME, SPACE, InMemoryKubeApi, running_quorum
 
 PATH = paths.namespaced("partitionreassignments", SPACE, "moves")
@@ -118,7 +119,7 @@ def test_invalid_spec_is_reported_and_later_resources_do_not_wait_for_it(
     """Such as one that another version of the definition has accepted."""
     api = quorum_with_a_reassignment(spec=spec)
     turns = Turns(lambda place: None)
-    invalid, later = Place(SPACE, "moves"), Place(SPACE, "moves-2")
+    invalid, later = NamespacedName(SPACE, "moves"), NamespacedName(SPACE, "moves-2")
     turns.note(invalid, api.objects[PATH])
     turns.note(later, {"metadata": {"creationTimestamp": "2999"}, "spec": SPEC})
     reconcile(api, turns=turns)
@@ -147,7 +148,7 @@ def test_an_edited_status_is_written_again(status: dict[str, Any]) -> None:
 class _Partitions(PartitionClient):
     """A cluster with one partition; nothing may be changed."""
 
-    def __init__(self, place: planner.Place) -> None:
+    def __init__(self, place: planner.PartitionReplicas) -> None:
         self._place = place
 
     async def describe(self, *_: object) -> planner.Cluster:
@@ -158,20 +159,24 @@ class _Partitions(PartitionClient):
 @pytest.mark.parametrize(
     ("place", "phase", "moving"),
     [
-        (planner.Place((1, 0), (0,), (1,), (0,)), "Running", 1),
-        (planner.Place((1,), (1,)), "Completed", 0),
-        (planner.Place((0,), (0,)), "Pending", 0),
+        (planner.PartitionReplicas((1, 0), (0,), (1,), (0,)), "Running", 1),
+        (planner.PartitionReplicas((1,), (1,)), "Completed", 0),
+        (planner.PartitionReplicas((0,), (0,)), "Pending", 0),
     ],
     ids=["under way", "arrived", "cancelled by somebody"],
 )
 def test_moves_are_followed_to_their_end_when_an_older_reassignment_is_resumed(
-    place: planner.Place, phase: str, moving: int
+    place: planner.PartitionReplicas, phase: str, moving: int
 ) -> None:
     status = {"phase": "Running", "moving": 1, "total": 1}
     api = quorum_with_a_reassignment(status=status)
     turns = Turns(lambda place: None)
-    turns.note(Place(SPACE, "moves"), {"metadata": {"creationTimestamp": "2999"}, "spec": SPEC})
-    turns.note(Place(SPACE, "older"), {"metadata": {"creationTimestamp": "2000"}, "spec": SPEC})
+    turns.note(
+        NamespacedName(SPACE, "moves"), {"metadata": {"creationTimestamp": "2999"}, "spec": SPEC}
+    )
+    turns.note(
+        NamespacedName(SPACE, "older"), {"metadata": {"creationTimestamp": "2000"}, "spec": SPEC}
+    )
     for _ in range(2):
         reconcile(api, partitions=_Partitions(place), turns=turns)
     found = api.objects[PATH]["status"]

@@ -24,7 +24,12 @@ from quorum_node.protocol.errors import ErrorCode
 from quorum_node.records.metadata import METADATA_VERSION, ConfigRecord, FeatureLevelRecord
 from quorum_node.records.metadata.metadata_version import CORDONED_DIRECTORIES_LEVEL
 from quorum_node.server.broker.events import BrokerEvents
-from quorum_node.server.broker.lifecycle import Lifecycle, registration
+from quorum_node.server.broker.lifecycle import (
+    BrokerState,
+    Lifecycle,
+    LifecycleCallbacks,
+    registration,
+)
 from quorum_node.server.broker.log_dirs_api import LogDirsApi
 from support.hosted_replicas import ME, HostedReplicas, SilentController, answered
 
@@ -135,12 +140,10 @@ class Beating:
         self.lifecycle = Lifecycle(
             registration(ME, None, (), (A, B), -1),
             self.controller,  # type: ignore[arg-type]
-            lambda: self.applied_offset,
             BrokerEvents(),
-            2_000,
-            lambda: None,
-            lambda: None,
-            cordoned_ids=lambda: self.cordoned,
+            BrokerState(lambda: self.applied_offset, cordoned_ids=lambda: self.cordoned),
+            LifecycleCallbacks(),
+            interval_ms=2_000,
         )
         self.lifecycle.start("c")
         _, answered = self.controller.asked.pop()

@@ -27,7 +27,12 @@ from quorum_node.schema.schema import Message
 from quorum_node.server.broker.data_log import DataDirectory
 from quorum_node.server.broker.events import BrokerEvents
 from quorum_node.server.broker.hosted_replica import HostedReplica
-from quorum_node.server.broker.lifecycle import Lifecycle, registration
+from quorum_node.server.broker.lifecycle import (
+    BrokerState,
+    Lifecycle,
+    LifecycleCallbacks,
+    registration,
+)
 from quorum_node.server.broker.topic_lookup import look_up
 from quorum_node.storage.broker.failed_directories import FailedDirectories
 from quorum_node.storage.errors import DiskFull, StorageFailure
@@ -296,14 +301,11 @@ class Reporting:
         self.lifecycle = Lifecycle(
             registration(ME, None, (), (A, B), -1),
             self.controller,  # type: ignore[arg-type]
-            lambda: 100,
             BrokerEvents(),
-            2_000,
-            lambda: None,
-            lambda: None,
-            lambda: tuple(self.failed),
-            30_000,
-            lambda: self.unreported.append(True),
+            BrokerState(lambda: 100, failed_ids=lambda: tuple(self.failed)),
+            LifecycleCallbacks(failure_unreported=lambda: self.unreported.append(True)),
+            interval_ms=2_000,
+            failure_timeout_ms=30_000,
         )
 
     @property

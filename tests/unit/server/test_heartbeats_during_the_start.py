@@ -10,7 +10,12 @@ from quorum_node.protocol.broker_registration import (
     BrokerRegistrationResponse,
 )
 from quorum_node.server.broker.events import BrokerEvents
-from quorum_node.server.broker.lifecycle import Lifecycle, registration
+from quorum_node.server.broker.lifecycle import (
+    BrokerState,
+    Lifecycle,
+    LifecycleCallbacks,
+    registration,
+)
 from support.hosted_replicas import ME, SilentController
 
 pytestmark = pytest.mark.virtual_time
@@ -29,11 +34,10 @@ class Starting:
         self.lifecycle = Lifecycle(
             registration(ME, None, (), (), -1),
             self._controller,  # type: ignore[arg-type]
-            lambda: self.applied,
             BrokerEvents(),
-            INTERVAL_MS,
-            lambda: None,
-            lambda: None,
+            BrokerState(lambda: self.applied),
+            LifecycleCallbacks(),
+            interval_ms=INTERVAL_MS,
         )
         self.lifecycle.start("c")
         _, answered = self._controller.asked.pop()

@@ -13,14 +13,19 @@ from quorum_node.protocol.api_versions import (
     ApiVersionsRequest,
     ApiVersionsResponse,
 )
-from quorum_node.protocol.apis import API_VERSIONS
+from quorum_node.protocol.apis import API_VERSIONS, APIS
 from quorum_node.protocol.frames import decode_response, encode_request
 from quorum_node.protocol.metadata import MetadataResponse, MetadataTopic
 from quorum_node.server.listener import kafka_listener
 from quorum_node.server.listener.connection_limits import MAX_FRAMES_PER_TURN
 from quorum_node.server.listener.fair_turns import FairTurns
 from quorum_node.server.listener.kafka_connection import KafkaConnection
-from quorum_node.server.listener.kafka_listener import KafkaListener, KafkaListeners, LoopShares
+from quorum_node.server.listener.kafka_listener import (
+    KafkaListener,
+    KafkaListeners,
+    LoopShares,
+    ServedApis,
+)
 from quorum_node.server.listener.loop_work import LoopWork
 from quorum_node.server.listener.port import InboundRequest
 from quorum_node.server.listener.port_authentication import PortAuthentication
@@ -191,7 +196,9 @@ def test_each_listener_has_its_own_name_limits_and_counters() -> None:
             listener_settings("CONTROLLER", port=ports[0]),
             listener_settings("TOOLS", port=ports[1], max_request_bytes=1 << 10),
         )
-        listeners = KafkaListeners(settings, handler, metrics, lambda *reported: None, tuple)
+        listeners = KafkaListeners(
+            settings, ServedApis(handler, APIS), metrics, lambda *reported: None, tuple
+        )
         await listeners.start()
         for port, closes in zip(ports, (False, True), strict=True):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)

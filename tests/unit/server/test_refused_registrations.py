@@ -9,7 +9,12 @@ from quorum_node.protocol.broker_registration import BrokerRegistrationResponse
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.raft.events import FailureReason
 from quorum_node.server.broker.events import BrokerEvents
-from quorum_node.server.broker.lifecycle import Lifecycle, registration
+from quorum_node.server.broker.lifecycle import (
+    BrokerState,
+    Lifecycle,
+    LifecycleCallbacks,
+    registration,
+)
 from support.hosted_replicas import ME, SilentController
 
 pytestmark = pytest.mark.virtual_time
@@ -34,11 +39,10 @@ async def test_refused_registration_is_logged_with_advice_and_ever_more_rarely()
     lifecycle = Lifecycle(
         registration(ME, None, (), (), -1),
         controller,  # type: ignore[arg-type]
-        lambda: 0,
         BrokerEvents(),
-        2_000,
-        lambda: None,
-        lambda: None,
+        BrokerState(lambda: 0),
+        LifecycleCallbacks(),
+        interval_ms=2_000,
     )
     lifecycle.start("c")
     with capture_logs() as lines:

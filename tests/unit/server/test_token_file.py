@@ -7,7 +7,7 @@ import pytest
 from starlette.datastructures import Headers
 
 from quorum_node.server.admin.authorization import is_authorized
-from quorum_node.server.admin.token_file import LOOK_EVERY_S, TokenFile
+from quorum_node.server.admin.token_file import CHECK_PERIOD_S, TokenFile
 
 
 class Clock:
@@ -42,7 +42,7 @@ def test_rotated_token_is_accepted_within_a_second(tmp_path: Path, clock: Clock)
     assert file.current() == ("old",)
     as_kubelet_does(tmp_path, "2", "new\n")
     assert file.current() == ("old",), "not looked at with every call"
-    clock.now += LOOK_EVERY_S
+    clock.now += CHECK_PERIOD_S
     assert file.current() == ("new",)
 
 
@@ -62,10 +62,10 @@ def test_empty_token_file_changes_nothing(tmp_path: Path, clock: Clock, spoil: s
         path.unlink()
     else:
         path.write_bytes({"empty": b"", "blank": b" \n", "no text": b"\xff\xfe"}[spoil])
-    clock.now += LOOK_EVERY_S
+    clock.now += CHECK_PERIOD_S
     assert file.current() == ("old",)
     path.write_text("newer")
-    clock.now += LOOK_EVERY_S
+    clock.now += CHECK_PERIOD_S
     assert file.current() == ("newer",)
 
 
@@ -81,7 +81,7 @@ def test_every_line_of_the_file_is_a_valid_token(
         ("\n", ("new",)),
     ):
         path.write_text(text)
-        now[0] += LOOK_EVERY_S
+        now[0] += CHECK_PERIOD_S
         assert file.current() == wanted
         shown = [Headers({"authorization": f"Bearer {each}"}) for each in ("old", "new", "")]
         found = [is_authorized(each, file.current()) for each in shown]

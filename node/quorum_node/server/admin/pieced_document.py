@@ -18,7 +18,7 @@ PIECE_BYTES = 64 << 10
 
 
 def _ignore(size_bytes: int) -> None:
-    """Outside of a connection nobody counts them."""
+    """The callback without a connection, such as in a test of the app: nothing counts the bytes."""
 
 
 class Pieces:
@@ -27,7 +27,7 @@ class Pieces:
     def __init__(self) -> None:
         self.size_bytes = 0
         self._pieces: deque[bytes] = deque()
-        self._tell: Callable[[int], None] = _ignore
+        self._report_unsent: Callable[[int], None] = _ignore
 
     def add(self, piece: bytes) -> None:
         """Append a piece."""
@@ -38,15 +38,15 @@ class Pieces:
         """The complete answer. `headers`: further ones."""
         return _Response(self, media_type, headers)
 
-    def tell_unsent(self, tell: Callable[[int], None]) -> None:
-        """`tell` is called with the number of bytes that are not sent yet, before each piece."""
-        self._tell = tell
+    def report_unsent(self, report: Callable[[int], None]) -> None:
+        """`report` is called with the number of bytes that are not sent yet, before each piece."""
+        self._report_unsent = report
 
     async def sent(self) -> AsyncIterator[bytes]:
         """The pieces; each is dropped when the next one is asked for."""
         left_bytes = self.size_bytes
         while self._pieces:
-            self._tell(left_bytes)
+            self._report_unsent(left_bytes)
             piece = self._pieces.popleft()
             left_bytes -= len(piece)
             yield piece
@@ -89,7 +89,7 @@ class PiecedDocument:
 
 
 class _Response(StreamingResponse):
-    """Tells its connection how much of the answer waits for the client."""
+    """Reports to its connection how many bytes of the answer wait for the client."""
 
     def __init__(self, pieces: Pieces, media_type: str, headers: Mapping[str, str]) -> None:
         with_length = {"content-length": str(pieces.size_bytes), **headers}
@@ -98,9 +98,9 @@ class _Response(StreamingResponse):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See ASGI."""
-        tell: Callable[[int], None] = scope.get(UNREAD, _ignore)
-        self._pieces.tell_unsent(tell)
+        report: Callable[[int], None] = scope.get(UNREAD, _ignore)
+        self._pieces.report_unsent(report)
         try:
             await super().__call__(scope, receive, send)
         finally:
-            tell(0)
+            report(0)

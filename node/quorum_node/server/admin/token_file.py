@@ -10,7 +10,8 @@ from pathlib import Path
 
 import structlog
 
-LOOK_EVERY_S = 1.0
+CHECK_PERIOD_S = 1.0
+"""Interval of the checks of the file, in seconds."""
 
 _LOG = structlog.get_logger("quorum_node")
 
@@ -26,18 +27,18 @@ class TokenFile:
     def __init__(self, path: Path, token: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._path, self._tokens, self._clock = path, tokens_in(token), clock
         self._state: tuple[int, int, int] | None = None
-        self._looked_at = -LOOK_EVERY_S
+        self._checked_at = -CHECK_PERIOD_S
         self._failed = False
 
     def current(self) -> tuple[str, ...]:
         """The tokens that are valid now, at least one. Checks the file at most once a second, and reads it when it has changed."""
         now = self._clock()
-        if now - self._looked_at >= LOOK_EVERY_S:
-            self._looked_at = now
-            self._look()
+        if now - self._checked_at >= CHECK_PERIOD_S:
+            self._checked_at = now
+            self._check()
         return self._tokens
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         try:
             found = self._path.stat()
             state = found.st_mtime_ns, found.st_ino, found.st_size
@@ -46,10 +47,10 @@ class TokenFile:
             # Some editors of Windows write a byte order mark first.
             tokens = tokens_in(self._path.read_text("utf-8-sig"))
         except (OSError, UnicodeDecodeError) as error:
-            self._complain(f"can't be read: {error}")
+            self._report_unusable(f"can't be read: {error}")
             return
         if not tokens:
-            self._complain("is empty")
+            self._report_unusable("is empty")
             return
         self._state, self._failed = state, False
         if tokens != self._tokens:
@@ -57,9 +58,9 @@ class TokenFile:
             _LOG.info(f"the admin token was renewed from {self._path}{count}")
         self._tokens = tokens
 
-    def _complain(self, what: str) -> None:
+    def _report_unusable(self, what: str) -> None:
         if not self._failed:
             _LOG.warning(
-                f"admin.token.file={self._path}: {what}; the token read before stays valid"
+                f"admin.token.file={self._path}: {what}. The token read before stays valid until the file has one: correct it"
             )
         self._failed = True

@@ -65,9 +65,7 @@ class AssignedReplicas:
         isr_requests: IsrRequests,
         assignments: DirectoryAssignments,
         events: BrokerEvents,
-        lag_time_max_ms: int,
-        retention_check_ms: int,
-        producer_check_ms: int,
+        intervals: Intervals,
         threads: DirectoryThreads | None = None,
     ) -> None:
         self._broker_id = broker_id
@@ -98,7 +96,7 @@ class AssignedReplicas:
             directories,
             self._threads,
             values.cleaner(self._image.configs),
-            Intervals(lag_time_max_ms, retention_check_ms, producer_check_ms, values.sync_check_ms),
+            intervals,
             events,
         )
         self._openings = LogOpenings(self._threads, self._log_opened)
@@ -419,7 +417,7 @@ class AssignedReplicas:
 
     def may_fetch(self, replica: HostedReplica) -> None:
         """See `ReplicaPort`."""
-        self._fetchers.look(replica)
+        self._fetchers.fetch_soon(replica)
 
     def ask_range(self, replica: HostedReplica, output: AskRange) -> None:
         """See `ReplicaPort`."""
@@ -474,4 +472,4 @@ class AssignedReplicas:
         for changed in self._watchers:
             changed()
         if self._start is not None:
-            self._start.look()
+            self._start.openings_changed()

@@ -19,7 +19,7 @@ HighWatermarks = Mapping[tuple[str, int], int]
 
 
 class Cleaning:
-    """Starts compaction rounds. `look` has to be called often, on the loop's thread."""
+    """Starts compaction rounds. `start_if_due` has to be called often, on the loop's thread."""
 
     def __init__(self, directories: DataDirectories, events: BrokerEvents) -> None:
         self._directories = directories
@@ -30,7 +30,7 @@ class Cleaning:
         self._round: asyncio.Future[None] | None = None
         self._closed = False
 
-    def look(self, values: CleanerValues, logs: Callable[[], HighWatermarks]) -> None:
+    def start_if_due(self, values: CleanerValues, logs: Callable[[], HighWatermarks]) -> None:
         """Start a round if one is due. `logs`: returns the logs that may be compacted now, with their high watermarks."""
         is_due = self._loop.time() - self._ended_at >= values.backoff_ms / 1000
         if not values.is_enabled or not is_due or self._round is not None or self._closed:

@@ -38,8 +38,8 @@ class _Part:
     replica: HostedReplica | None = None
     wanted_offset: int = 0
 
-    def look(self) -> bool:
-        """Check whether the outcome is known: all live replicas have advanced, or this replica is no longer the leader."""
+    def update(self) -> bool:
+        """Update the outcome. Returns whether it is known: all live replicas have advanced, or this replica is no longer the leader."""
         if self.replica is None:
             return True
         low_watermark = self.replica.core.low_watermark
@@ -118,8 +118,8 @@ _Parts = dict[str, list[_Part]]
 
 
 class _Waiting:
-    """Waits for the outcomes of one request. Each replica that moves is looked at alone: one look at all of them, at every step of every
-    replica, would hold the loop."""
+    """Waits for the outcomes of one request. A step of a replica updates only its own part: updating all parts at every step of every replica
+    would block the loop."""
 
     def __init__(self, loop: AbstractEventLoop, inbound: InboundRequest, parts: _Parts) -> None:
         self._loop = loop
@@ -134,12 +134,12 @@ class _Waiting:
     def watch(self, part: _Part) -> None:
         """Wait for the outcome of this part as well, unless it is known."""
         replica = part.replica
-        if replica is None or part.look():
+        if replica is None or part.update():
             return
 
         # Called within a step of a replica: check after the step.
         def moved() -> None:
-            self._loop.call_soon(self._look, part)
+            self._loop.call_soon(self._update, part)
 
         replica.watch(moved)
         self._watched.append((replica, moved))
@@ -153,14 +153,14 @@ class _Waiting:
         self._timer = self._loop.call_later(seconds, self._end)
 
     def _end(self) -> None:
-        """The time is over. Look at all parts again: no watcher is called when a follower no longer counts because its broker has ended."""
+        """The time is over. All parts are updated again: no watcher is called when a follower no longer counts because its broker has ended."""
         for found in self._parts.values():
             for part in found:
-                part.look()
+                part.update()
         self._reply()
 
-    def _look(self, part: _Part) -> None:
-        if self._is_over or part.replica is None or not part.look():
+    def _update(self, part: _Part) -> None:
+        if self._is_over or part.replica is None or not part.update():
             return
         self._missing -= 1
         if not self._missing and self._timer is not None:

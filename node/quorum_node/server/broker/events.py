@@ -7,6 +7,7 @@ import structlog
 from quorum_node.image.topics import PartitionKey
 
 _LOG = structlog.get_logger("quorum_node")
+_REPAIR = 'docs/how-to/broker-disks.md, "Repair a directory"'
 
 
 class Named(Protocol):
@@ -22,7 +23,7 @@ class Named(Protocol):
 class BrokerEvents:
     """One method for each log line."""
 
-    def looks_for_logs(self, seconds: float) -> None:
+    def searching_logs(self, seconds: float) -> None:
         """Log that the start has not begun to open logs. `seconds`: since it has begun."""
         _LOG.info(
             f"looking for logs in log.dirs, and setting stray ones aside: not done after {seconds:.0f} s"
@@ -46,12 +47,13 @@ class BrokerEvents:
 
     def directory_offline(self, path: str, why: str) -> None:
         """Log that a directory can't be opened at the start; its replicas are offline until a later start."""
-        _LOG.error(f"log directory {path} stays offline with its replicas: {why}")
+        _LOG.error(f"log directory {path} stays offline with its replicas: {why}. See {_REPAIR}")
 
     def directory_failed(self, path: str, why: str, left: int) -> None:
         """Log that a directory failed. `left`: number of directories that are still online."""
         _LOG.error(
-            f"log directory {path} failed: {why}. Its replicas are offline; directories that are online: {left}"
+            f"log directory {path} failed: {why}. Its replicas are offline; directories that are online: {left}."
+            f" To use it again, see {_REPAIR}"
         )
 
     def duplicate_set_aside(self, name: str, path: str) -> None:
@@ -67,12 +69,16 @@ class BrokerEvents:
 
     def not_moved(self, name: str, path: str, why: str) -> None:
         """Log that a move failed. The replica stays in its directory."""
-        _LOG.warning(f"{name} can't be moved to log directory {path}: {why}")
+        _LOG.warning(
+            f"{name} can't be moved to log directory {path}, and stays in its directory: {why}. Correct the cause, and"
+            " request the move again"
+        )
 
     def replica_offline(self, name: str) -> None:
         """Log that a replica is offline, because its log is in no online directory and must not be created."""
         _LOG.warning(
-            f"{name} is offline: its log may be in a log directory that is offline. It is not created elsewhere"
+            f"{name} is offline: its log may be in a log directory that is offline. It is not created elsewhere."
+            f" Repair that directory: see {_REPAIR}"
         )
 
     def epochs_went_back(self, name: str, log_epoch: int, metadata_epoch: int) -> None:
@@ -131,7 +137,10 @@ class BrokerEvents:
     def corrupt_fetch(self, replica: Named, leader_id: int, why: str) -> None:
         """Log that a fetched batch is damaged; it is fetched again."""
         name = f"{replica.topic_name}-{replica.key.partition_id}"
-        _LOG.warning(f"{name}: broker {leader_id} sent a damaged batch ({why}); trying again")
+        _LOG.warning(
+            f"{name}: broker {leader_id} sent a damaged batch ({why}). It is fetched again; if this repeats, check the disk"
+            f" of broker {leader_id}"
+        )
 
     def coordinates(self, partition_id: int, groups: int, size_bytes: int) -> None:
         """Log that the groups of a partition of __consumer_offsets are loaded and served from now on."""
@@ -141,7 +150,10 @@ class BrokerEvents:
 
     def unreadable_groups(self, why: str) -> None:
         """Log that groups can't be loaded. Their requests get COORDINATOR_LOAD_IN_PROGRESS until another broker leads the partition."""
-        _LOG.error(f"the groups of a partition can't be loaded: {why}")
+        _LOG.error(
+            f"the groups of a partition can't be loaded: {why}. Their clients wait until another"
+            " broker leads the partition: move it with kafka-reassign-partitions.sh"
+        )
 
     def no_offsets_topic(self, why: str) -> None:
         """Log that the creation failed. It is retried with the next request of a client."""

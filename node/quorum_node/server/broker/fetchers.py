@@ -136,7 +136,7 @@ class Fetchers:
         self.stop(replica)
         self._leader_of[replica.key] = leader_id
         self._leaders.setdefault(leader_id, _Leader()).replicas[replica.key] = replica
-        self._look_soon(leader_id)
+        self._fetch_from_soon(leader_id)
 
     def stop(self, replica: HostedReplica) -> None:
         """Stop fetching. The core ignores an answer that is in flight."""
@@ -146,11 +146,11 @@ class Fetchers:
             leader.replicas.pop(replica.key, None)
             leader.resting.discard(replica.key)
 
-    def look(self, replica: HostedReplica) -> None:
-        """Check whether the replica's fetch position has changed, and fetch if possible."""
+    def fetch_soon(self, replica: HostedReplica) -> None:
+        """Fetch if possible: the replica's fetch position may have changed."""
         leader_id = self._leader_of.get(replica.key)
         if leader_id is not None:
-            self._look_soon(leader_id)
+            self._fetch_from_soon(leader_id)
 
     def close(self) -> None:
         """Stop all fetching."""
@@ -158,12 +158,12 @@ class Fetchers:
 
     # -- fetching
 
-    def _look_soon(self, leader_id: int) -> None:
+    def _fetch_from_soon(self, leader_id: int) -> None:
         if leader_id not in self._scheduled:
             self._scheduled.add(leader_id)
-            self._loop.call_soon(self._look, leader_id)
+            self._loop.call_soon(self._fetch_from, leader_id)
 
-    def _look(self, leader_id: int) -> None:
+    def _fetch_from(self, leader_id: int) -> None:
         self._scheduled.discard(leader_id)
         leader = self._leaders[leader_id]
         if self._closed or not leader.is_free:
@@ -242,7 +242,7 @@ class Fetchers:
             return
         if is_done(work, TURN_SECONDS):
             leader.answered()
-            self._look_soon(leader_id)
+            self._fetch_from_soon(leader_id)
         else:
             self._loop.call_soon(self._take, leader_id, leader, work)
 
@@ -307,14 +307,14 @@ class Fetchers:
 
     def _rested(self, leader_id: int, key: PartitionKey) -> None:
         self._leaders[leader_id].resting.discard(key)
-        self._look_soon(leader_id)
+        self._fetch_from_soon(leader_id)
 
     def _pause(self, leader_id: int, leader: _Leader) -> None:
         leader.pause()
 
         def over() -> None:
             leader.resume()
-            self._look_soon(leader_id)
+            self._fetch_from_soon(leader_id)
 
         self._loop.call_later(_PAUSE_SECONDS, over)
 
@@ -331,7 +331,7 @@ class Fetchers:
 
         def ended(start_offset: int, end_offset: int) -> None:
             replica.take(RangeAnswered(output.leader_epoch, start_offset, end_offset))
-            self.look(replica)
+            self.fetch_soon(replica)
 
         asked(EARLIEST_TIMESTAMP, started)
 

@@ -8,7 +8,7 @@ Source: KIP-631, "Broker Registration and State Management"; KIP-858 (directorie
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from uuid import UUID
 
 from quorum_node.controller.feature_levels import OF_A_BROKER
@@ -68,42 +68,60 @@ def registration(
     )
 
 
-class Lifecycle:
-    """Registers and sends heartbeats. `applied_offset`: returns the offset of the last metadata record that the replicas have applied.
+@dataclass(frozen=True, slots=True)
+class BrokerState:
+    """What heartbeats report. Each function returns the present value."""
 
-    `registered`: called after each registration. `superseded`: called once, when a later process has registered with this id: this process
-    has to end then (KIP-631, "Broker ID Conflicts"). `failed_ids`: returns the ids of log directories that failed in this process.
-    `unreported`: called once, when the controller was not informed of such a failure within `failure_timeout_ms`.
-    `cordoned_ids`: returns the ids of cordoned log directories, None if the cluster's metadata version has none (KIP-1066).
+    applied_offset: Callable[[], int]
+    """Offset of the last metadata record that the replicas have applied."""
+    failed_ids: Callable[[], tuple[UUID, ...]] = tuple
+    """Ids of the log directories that failed in this process."""
+    cordoned_ids: Callable[[], tuple[UUID, ...] | None] = lambda: None
+    """Ids of the cordoned log directories; None if the cluster's metadata version has none (KIP-1066)."""
+
+
+def _ignore() -> None:
+    """Nobody is informed."""
+
+
+@dataclass(frozen=True, slots=True)
+class LifecycleCallbacks:
+    """What the lifecycle reports to the broker."""
+
+    registered: Callable[[], None] = _ignore
+    """Called after each registration."""
+    superseded: Callable[[], None] = _ignore
+    """Called once, when a later process has registered with this id. This process has to end (KIP-631, "Broker ID Conflicts")."""
+    failure_unreported: Callable[[], None] = _ignore
+    """Called once, when the controller was not informed of a failed log directory in time."""
+
+
+class Lifecycle:
+    """Registers and sends heartbeats.
+
+    `interval_ms`: between two heartbeats. `failure_timeout_ms`: how long the report of a failed log directory may take.
     """
 
     def __init__(
         self,
         own: BrokerRegistrationRequest,
         channel: ControllerChannel,
-        applied_offset: Callable[[], int],
         events: BrokerEvents,
+        state: BrokerState,
+        callbacks: LifecycleCallbacks,
+        *,
         interval_ms: int,
-        registered: Callable[[], None],
-        superseded: Callable[[], None],
-        failed_ids: Callable[[], tuple[UUID, ...]] = tuple,
         failure_timeout_ms: int = 30_000,
-        unreported: Callable[[], None] = lambda: None,
-        cordoned_ids: Callable[[], tuple[UUID, ...] | None] = lambda: None,
     ) -> None:
-        self._cordoned_ids = cordoned_ids
-        self._sent_cordoned: tuple[UUID, ...] | None = None
-        self._failed_ids = failed_ids
-        self._failure_timeout_seconds = failure_timeout_ms / 1000
-        self._unreported = unreported
-        self._reported: frozenset[UUID] = frozenset()
-        self._failure_timer: asyncio.TimerHandle | None = None
-        self._reported_registered = registered
-        self._superseded = superseded
         self._own = own
         self._channel = channel
-        self._applied_offset = applied_offset
         self._events = events
+        self._state = state
+        self._callbacks = callbacks
+        self._sent_cordoned: tuple[UUID, ...] | None = None
+        self._failure_timeout_seconds = failure_timeout_ms / 1000
+        self._reported: frozenset[UUID] = frozenset()
+        self._failure_timer: asyncio.TimerHandle | None = None
         self._interval_seconds = interval_ms / 1000
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
@@ -152,7 +170,7 @@ class Lifecycle:
         if self._closed or self._in_flight:
             return
         self._in_flight = True
-        failed = self._failed_ids()
+        failed = self._state.failed_ids()
         online = tuple(each for each in self._own.log_dirs if each not in failed)
         body = replace(self._own, log_dirs=online)
         self._channel.ask(BROKER_REGISTRATION, body, self._registered)
@@ -165,7 +183,7 @@ class Lifecycle:
             self.broker_epoch = outcome.broker_epoch
             self._refusals = 0
             self._events.registered(self.broker_epoch)
-            self._reported_registered()
+            self._callbacks.registered()
             self._beat_now()
             return
         self._refusals += 1
@@ -185,7 +203,7 @@ class Lifecycle:
     @property
     def _has_caught_up(self) -> bool:
         """Whether the replicas have applied the image up to the registration."""
-        return self._applied_offset() >= self.broker_epoch
+        return self._state.applied_offset() >= self.broker_epoch
 
     def image_applied(self) -> None:
         """Send a heartbeat at once if the replicas have now applied all metadata that is needed to be unfenced, or if the metadata has
@@ -195,7 +213,7 @@ class Lifecycle:
             self._is_caught_up = self._has_caught_up
             if self._is_caught_up:
                 self._beat_now()
-        elif not self.is_fenced and self._cordoned_ids() != self._sent_cordoned:
+        elif not self.is_fenced and self._state.cordoned_ids() != self._sent_cordoned:
             self._beat_now()
 
     def _beat_now(self) -> None:
@@ -207,10 +225,10 @@ class Lifecycle:
         if self._closed or self._in_flight:
             return
         self._in_flight = True
-        applied, failed = self._applied_offset(), self._failed_ids()
+        applied, failed = self._state.applied_offset(), self._state.failed_ids()
         has_caught_up = self._has_caught_up
         # Before that, the configs that it knows may be old ones.
-        self._sent_cordoned = self._cordoned_ids() if has_caught_up else None
+        self._sent_cordoned = self._state.cordoned_ids() if has_caught_up else None
         request = BrokerHeartbeatRequest(
             broker_id=self._own.broker_id,
             broker_epoch=self.broker_epoch,
@@ -232,7 +250,7 @@ class Lifecycle:
         if isinstance(outcome, BrokerHeartbeatResponse):
             if outcome.error_code == ErrorCode.STALE_BROKER_EPOCH:
                 self.close()
-                self._superseded()
+                self._callbacks.superseded()
                 return
             if outcome.error_code == ErrorCode.BROKER_ID_NOT_REGISTERED:
                 self._events.unregistered()
@@ -271,7 +289,7 @@ class Lifecycle:
     @property
     def _is_reported(self) -> bool:
         """Whether the controller was informed of all failed directories."""
-        return self._reported.issuperset(self._failed_ids())
+        return self._reported.issuperset(self._state.failed_ids())
 
     def _note_reported(self, failed: frozenset[UUID]) -> None:
         self._reported |= failed
@@ -281,7 +299,7 @@ class Lifecycle:
     def _not_reported(self) -> None:
         self._failure_timer = None
         if not self._closed:
-            self._unreported()
+            self._callbacks.failure_unreported()
 
     def _stop_failure_timer(self) -> None:
         if self._failure_timer is not None:

@@ -54,7 +54,7 @@ class LogSyncs:
         done = self._loop.run_in_executor(self._threads, replica.log.sync)
         done.add_done_callback(partial(self._ended, replica))
 
-    def look(self, replicas: Iterable[HostedReplica]) -> None:
+    def sync_if_due(self, replicas: Iterable[HostedReplica]) -> None:
         """Sync the logs whose `flush.ms` is over, if a check is due. Has to be called often."""
         now = self._loop.time()
         if now - self._checked_at < self._check_seconds:

@@ -7,6 +7,7 @@ Source: the rules of a stock leader for ListOffsets 1 to 11; KIP-101, KIP-207 (a
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Generator, Iterator
+from dataclasses import dataclass
 
 from quorum_node.broker.epoch_history import NO_EPOCH, EpochHistory
 from quorum_node.broker.errors import BrokerError
@@ -53,6 +54,31 @@ _SPECIAL_SINCE = {
 """First versions with the special timestamps. All others are not negative."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Terms:
+    """What a ListOffsets request says of all its partitions."""
+
+    version: int
+    is_replica: bool
+    """Whether it gets offsets as a follower does: up to the end of the log."""
+    only_leader: bool
+    """Whether only the leader may answer."""
+    is_committed: bool
+    """Whether a consumer gets offsets up to the last stable offset only (READ_COMMITTED)."""
+    is_valid: bool
+    """Whether its isolation level exists."""
+
+
+def _terms(body: ListOffsetsRequest, version: int) -> _Terms:
+    return _Terms(
+        version=version,
+        is_replica=body.replica_id != _CONSUMER,
+        only_leader=body.replica_id != _DEBUGGING,
+        is_committed=body.isolation_level == READ_COMMITTED,
+        is_valid=is_isolation_level(body.isolation_level),
+    )
+
+
 class OffsetsApi:
     """The handler of both APIs. It answers at once, or in pieces if there is much to look up."""
 
@@ -64,11 +90,7 @@ class OffsetsApi:
         inbound.in_pieces(self._list(inbound, body, may))
 
     def _list(self, inbound: InboundRequest, body: ListOffsetsRequest, may: May) -> Iterator[None]:
-        is_replica = body.replica_id != _CONSUMER
-        only_leader = body.replica_id != _DEBUGGING
-        version = inbound.request.version
-        is_committed = body.isolation_level == READ_COMMITTED
-        is_wrong = not is_isolation_level(body.isolation_level)
+        terms = _terms(body, inbound.request.version)
         counts: Counter[tuple[str, int]] = Counter()
         for topic in body.topics:
             yield
@@ -80,17 +102,8 @@ class OffsetsApi:
             yield
             found = []
             for each in topic.partitions:
-                one = self._list_one(
-                    topic.name,
-                    each,
-                    may,
-                    is_replica=is_replica,
-                    only_leader=only_leader,
-                    version=version,
-                    is_committed=is_committed,
-                    is_repeated=counts[topic.name, each.partition_index] > 1,
-                    is_wrong=is_wrong,
-                )
+                is_repeated = counts[topic.name, each.partition_index] > 1
+                one = self._list_one(topic.name, each, may, terms, is_repeated=is_repeated)
                 found.append((yield from one))
                 yield
             topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=tuple(found)))
@@ -101,38 +114,33 @@ class OffsetsApi:
         name: str,
         asked: ListOffsetsPartition,
         may: May,
+        terms: _Terms,
         *,
-        is_replica: bool,
-        only_leader: bool,
-        version: int,
-        is_committed: bool,
         is_repeated: bool,
-        is_wrong: bool,
     ) -> Generator[None, None, ListOffsetsPartitionResponse]:
         replica = self._leader(
-            name, asked.partition_index, asked.current_leader_epoch, may, only_leader=only_leader
+            name,
+            asked.partition_index,
+            asked.current_leader_epoch,
+            may,
+            only_leader=terms.only_leader,
         )
-        if is_wrong and replica != ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-            replica = ErrorCode.UNKNOWN_SERVER_ERROR
-        elif is_repeated and replica != ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-            # Each search reads the disk: repeated partitions in a small request could block the loop for minutes.
-            replica = ErrorCode.INVALID_REQUEST
-        elif replica != ErrorCode.TOPIC_AUTHORIZATION_FAILED and _is_unknown(
-            asked.timestamp, version
-        ):
-            # Before any other error, also if there is no such topic.
-            replica = ErrorCode.UNSUPPORTED_VERSION
-        found = (
-            replica
-            if isinstance(replica, ErrorCode)
-            else (
-                yield from self._offset(
-                    replica, asked.timestamp, is_replica=is_replica, is_committed=is_committed
-                )
-            )
-        )
+        # These come before any other error but a missing right, also if there is no such topic.
+        if replica != ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+            if not terms.is_valid:
+                replica = ErrorCode.UNKNOWN_SERVER_ERROR
+            elif is_repeated:
+                # Each search reads the disk: repeated partitions in a small request could block the loop for minutes.
+                replica = ErrorCode.INVALID_REQUEST
+            elif _is_unknown(asked.timestamp, terms.version):
+                replica = ErrorCode.UNSUPPORTED_VERSION
+        found: tuple[int, int, int] | ErrorCode
+        if isinstance(replica, ErrorCode):
+            found = replica
+        else:
+            found = yield from self._offset(replica, asked.timestamp, terms)
         if isinstance(found, ErrorCode):
-            is_old = version < _BEFORE_OFFSET_NOT_AVAILABLE
+            is_old = terms.version < _BEFORE_OFFSET_NOT_AVAILABLE
             if found == ErrorCode.OFFSET_NOT_AVAILABLE and is_old:
                 found = ErrorCode.LEADER_NOT_AVAILABLE
             return ListOffsetsPartitionResponse(
@@ -148,7 +156,7 @@ class OffsetsApi:
         )
 
     def _offset(
-        self, replica: HostedReplica, timestamp: int, *, is_replica: bool, is_committed: bool
+        self, replica: HostedReplica, timestamp: int, terms: _Terms
     ) -> Generator[None, None, tuple[int, int, int] | ErrorCode]:
         """(offset, timestamp in milliseconds since 1970, leader epoch), each -1 if there is none; or an error. Searches are done in pieces."""
         core = replica.core
@@ -157,14 +165,14 @@ class OffsetsApi:
         if timestamp in (LATEST_TIERED_TIMESTAMP, EARLIEST_PENDING_UPLOAD):
             return _NONE_KNOWN, _NONE_KNOWN, NO_EPOCH
         unknown = BrokerError.NONE
-        latest = core.end_offset if is_replica else core.latest_offset()
+        latest = core.end_offset if terms.is_replica else core.latest_offset()
         if isinstance(latest, BrokerError):
             # On a new leader the end is not known yet. What is committed already can be searched (KIP-207).
             if latest is not BrokerError.OFFSET_NOT_AVAILABLE or timestamp == LATEST_TIMESTAMP:
                 return code_of(latest)
             unknown = latest
             latest = core.high_watermark
-        if is_committed and not is_replica:
+        if terms.is_committed and not terms.is_replica:
             latest = min(latest, replica.last_stable_offset)
         if timestamp == LATEST_TIMESTAMP:
             return latest, _NONE_KNOWN, _epoch_at(replica, latest)

@@ -2,8 +2,10 @@
 
 from typing import Protocol
 
+from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.image.committed import CommittedImage
 from quorum_node.raft.messages import CurrentLeader
+from quorum_node.server.rights.port import Guard
 from quorum_node.storage.errors import DiskFull, StorageFailure
 
 
@@ -27,6 +29,12 @@ class MetadataReplica(Protocol):
 
 class BrokerOwner(Protocol):
     """The process that hosts the broker."""
+
+    def may_register(self, image: ClusterImage) -> bool:
+        """Whether the broker may register, by the committed image: not before the controller of the same process, if it has one."""
+
+    def guard_of_broker(self) -> Guard | None:
+        """The authorizer of requests to the broker; None if there is none. Called once, before the listeners open."""
 
     def ready(self) -> None:
         """Open the listeners: the replicas are created."""

@@ -7,6 +7,7 @@ Source: the rules of a stock broker for Produce 3 to 13; KIP-516 (topics by id);
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from typing import NamedTuple
 
 from quorum_node.broker.batch import Batch
 from quorum_node.broker.errors import BrokerError
@@ -54,9 +55,27 @@ _LEADER_ADDS_SINCE = 12
 """First version in which the leader adds the partition to the transaction; in earlier versions the producer does it (KIP-890)."""
 
 
+class _Outcome(NamedTuple):
+    """The outcome of one partition. `error`: a code of Kafka's protocol; codes that this broker does not know are passed on."""
+
+    error: int
+    base_offset: int = -1
+    text: str | None = None
+    log_append_time_ms: int = -1
+    record_errors: tuple[RecordError, ...] = ()
+
+
+_Done = Callable[[_Outcome], None]
+"""Called once for each partition."""
+
+
+def _refused(error: BrokerError) -> _Outcome:
+    return _Outcome(code_of(error), text=error.value)
+
+
 @dataclass(slots=True, eq=False)
-class _Collected:
-    """The outcomes of one request. `missing`: number of partitions without an outcome."""
+class _Request:
+    """One request and the outcomes of its partitions. `missing`: number of partitions without an outcome. `body`: without the records."""
 
     inbound: InboundRequest
     body: ProduceRequest
@@ -109,16 +128,16 @@ class ProduceApi:
             may_transact = not any(is_transactional(each.records or b"") for _, _, each in parts)
         kept = _without_records(body)
         inbound.keep_only(kept)
-        collected = _Collected(inbound, kept, len(parts), may)
+        request = _Request(inbound, kept, len(parts), may)
         if not parts:
-            self._finish(collected)
+            self._finish(request)
             return
         for number, topic, each in parts:
-            done = partial(self._done, collected, number, kept.topic_data[number], each.index)
+            done = partial(self._done, request, number, kept.topic_data[number], each.index)
             if may_transact:
-                self._produce(topic, each, inbound, kept, may, done)
+                self._produce(request, topic, each, done)
             else:
-                done(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, -1)
+                done(_Outcome(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
 
     def _look_up(
         self, inbound: InboundRequest, topic: TopicProduceData, index: int, may: May = anything
@@ -128,87 +147,84 @@ class ProduceApi:
 
     def _produce(
         self,
+        request: _Request,
         topic: TopicProduceData,
         each: PartitionProduceData,
-        inbound: InboundRequest,
-        body: ProduceRequest,
-        may: May,
-        done: Callable[..., None],
+        done: _Done,
     ) -> None:
-        found = self._look_up(inbound, topic, each.index, may)
+        found = self._look_up(request.inbound, topic, each.index, request.may)
         if isinstance(found, ErrorCode):
-            done(found, -1)
+            done(_Outcome(found))
             return
-        data = _data_of(each, inbound.request.version, body.acks)
+        data = _data_of(each, request.inbound.request.version, request.body.acks)
         if isinstance(data, BrokerError):
-            done(code_of(data), -1, data.value)
+            done(_refused(data))
             return
         if found.topic.name in INTERNAL_TOPICS:
-            done(ErrorCode.INVALID_TOPIC_EXCEPTION, -1, "only brokers may write to internal topics")
+            text = "only brokers may write to internal topics"
+            done(_Outcome(ErrorCode.INVALID_TOPIC_EXCEPTION, text=text))
             return
         replica = found.replica
         if replica is None:
-            done(ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
+            done(_Outcome(ErrorCode.NOT_LEADER_OR_FOLLOWER))
             return
-        error = replica.refuses_producers(body.acks)
+        error = replica.refuses_producers(request.body.acks)
         if error is not BrokerError.NONE:
-            done(code_of(error), -1, error.value)
+            done(_refused(error))
             return
         batch = read_produced(data, replica.limits)
         if isinstance(batch, BrokerError):
-            done(code_of(batch), -1, batch.value)
+            done(_refused(batch))
             return
 
         def checked(result: Batch | Refusal) -> None:
             if isinstance(result, Refusal):
                 errors = () if result.record is None else (_record_error(result),)
-                done(code_of(result.error), -1, result.text, record_errors=errors)
+                done(_Outcome(code_of(result.error), text=result.text, record_errors=errors))
             elif self._replicas.replica(*replica.key) is not replica:
                 # The replica was removed or replaced while a thread validated the batch.
-                done(ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
+                done(_Outcome(ErrorCode.NOT_LEADER_OR_FOLLOWER))
             else:
-                self._append_checked(found, replica, result, inbound, body, done)
+                self._append_checked(request, found, replica, result, done)
 
         self._validation.validate(replica.key, batch, replica.limits, checked)
 
     def _append_checked(
         self,
+        request: _Request,
         found: Found,
         replica: HostedReplica,
         batch: Batch,
-        inbound: InboundRequest,
-        body: ProduceRequest,
-        done: Callable[..., None],
+        done: _Done,
     ) -> None:
         if replica.limits.takes_append_time:
-            done = partial(done, log_append_time_ms=batch.max_timestamp_ms)
+            # Decided here: the topic's configuration may change while the batch waits for its turn.
+            done = partial(_with_append_time, done, batch.max_timestamp_ms)
         if not batch.is_transactional:
-            _append(replica, batch, body, done)
+            _append(replica, batch, request.body, done)
             return
         producer = replica.key, batch.producer_id
         if self._turns.is_busy(producer):
             batch = with_own_bytes(batch)
-        self._turns.take(
-            producer, partial(self._in_turn, found, replica, batch, inbound, body, done)
-        )
+        self._turns.take(producer, partial(self._in_turn, request, found, replica, batch, done))
 
     def _in_turn(
         self,
+        request: _Request,
         found: Found,
         replica: HostedReplica,
         batch: Batch,
-        inbound: InboundRequest,
-        body: ProduceRequest,
-        done: Callable[..., None],
+        done: _Done,
         over: Over,
     ) -> None:
         """Append a batch of a transaction. The first one in this partition is verified with the coordinator before."""
+        body, version = request.body, request.inbound.request.version
         if replica.core.has_open_transaction(batch.producer_id, batch.producer_epoch):
             _append(replica, batch, body, done)
             over()
             return
         assert body.transactional_id is not None, "the request as a whole is refused without one"
-        adds = inbound.request.version >= _LEADER_ADDS_SINCE
+        adds = version >= _LEADER_ADDS_SINCE
         guard = replica.core.guard(batch, time_of_day_ms(), adds=adds)
         kept = with_own_bytes(batch)
 
@@ -216,11 +232,10 @@ class ProduceApi:
             if code == ErrorCode.NONE:
                 _append(replica, kept, body, done, guard)
             else:
-                done(
-                    code,
-                    -1,
-                    "the coordinator did not confirm that the partition is part of the transaction",
+                text = (
+                    "the coordinator did not confirm that the partition is part of the transaction"
                 )
+                done(_Outcome(code, text=text))
             over()
 
         self._verification.verify(
@@ -230,49 +245,44 @@ class ProduceApi:
             replica.key.partition_id,
             verified,
             adds=adds,
-            knows_abortable=inbound.request.version >= _ABORTABLE_SINCE,
+            knows_abortable=version >= _ABORTABLE_SINCE,
         )
 
     def _done(
         self,
-        collected: _Collected,
+        request: _Request,
         number: int,
         topic: TopicProduceData,
         index: int,
-        error: int,
-        base_offset: int,
-        text: str | None = None,
-        *,
-        log_append_time_ms: int = -1,
-        record_errors: tuple[RecordError, ...] = (),
+        outcome: _Outcome,
     ) -> None:
-        found = self._look_up(collected.inbound, topic, index)
+        found = self._look_up(request.inbound, topic, index)
         start_offset, leader = -1, ProducedLeader()
         if isinstance(found, Found):
-            if found.replica is not None and not error:
+            if found.replica is not None and not outcome.error:
                 start_offset = found.replica.core.start_offset
-            if error == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            if outcome.error == ErrorCode.NOT_LEADER_OR_FOLLOWER:
                 leader = ProducedLeader(
                     leader_id=found.partition.leader, leader_epoch=found.partition.leader_epoch
                 )
-        outcome = PartitionProduceResponse(
+        response = PartitionProduceResponse(
             index=index,
-            error_code=error,
-            base_offset=base_offset,
-            log_append_time_ms=-1 if error else log_append_time_ms,
-            record_errors=record_errors,
+            error_code=outcome.error,
+            base_offset=outcome.base_offset,
+            log_append_time_ms=outcome.log_append_time_ms,
+            record_errors=outcome.record_errors,
             log_start_offset=start_offset,
-            error_message=text,
+            error_message=outcome.text,
             current_leader=leader,
         )
-        if collected.take(number, outcome):
-            self._finish(collected)
+        if request.take(number, response):
+            self._finish(request)
 
-    def _finish(self, collected: _Collected) -> None:
-        inbound, body = collected.inbound, collected.body
+    def _finish(self, request: _Request) -> None:
+        inbound, body = request.inbound, request.body
         if body.acks == _NO_ANSWER:
             # As in a stock broker: an error closes the connection, so that the producer refreshes its metadata.
-            failed = any(each.error_code for each in collected.outcomes.values())
+            failed = any(each.error_code for each in request.outcomes.values())
             inbound.leave_unanswered(failed=failed)
             return
         responses = tuple(
@@ -280,16 +290,16 @@ class ProduceApi:
                 name=topic.name,
                 topic_id=topic.topic_id,
                 partition_responses=tuple(
-                    collected.outcomes[number, each.index] for each in topic.partition_data
+                    request.outcomes[number, each.index] for each in topic.partition_data
                 ),
             )
             for number, topic in enumerate(body.topic_data)
         )
-        inbound.reply(ProduceResponse(responses=responses, node_endpoints=self._leaders(collected)))
+        inbound.reply(ProduceResponse(responses=responses, node_endpoints=self._leaders(request)))
 
-    def _leaders(self, collected: _Collected) -> tuple[ProduceNodeEndpoint, ...]:
-        ids = {each.current_leader.leader_id for each in collected.outcomes.values()} - {-1}
-        listener = collected.inbound.caller.listener
+    def _leaders(self, request: _Request) -> tuple[ProduceNodeEndpoint, ...]:
+        ids = {each.current_leader.leader_id for each in request.outcomes.values()} - {-1}
+        listener = request.inbound.caller.listener
         found = []
         for broker_id in sorted(ids):
             endpoint = self._endpoint_to(broker_id, listener)
@@ -336,20 +346,20 @@ def _append(
     replica: HostedReplica,
     batch: Batch,
     body: ProduceRequest,
-    done: Callable[..., None],
+    done: _Done,
     guard: int = NO_GUARD,
 ) -> None:
+    def produced(error: BrokerError, offset: int) -> None:
+        text = None if error is BrokerError.NONE else error.value
+        done(_Outcome(code_of(error), offset, text))
+
     # A timeout ends only the waiting: an appended batch stays in the log.
     timeout_ms = float(max(0, body.timeout_ms))
-    replica.produce(
-        batch,
-        body.acks,
-        timeout_ms,
-        lambda error, offset: done(
-            code_of(error), offset, None if error is BrokerError.NONE else error.value
-        ),
-        guard,
-    )
+    replica.produce(batch, body.acks, timeout_ms, produced, guard)
+
+
+def _with_append_time(done: _Done, append_time_ms: int, outcome: _Outcome) -> None:
+    done(outcome if outcome.error else outcome._replace(log_append_time_ms=append_time_ms))
 
 
 def _record_error(refusal: Refusal) -> RecordError:

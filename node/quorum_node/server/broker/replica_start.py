@@ -1,4 +1,4 @@
-"""The start of a broker's replicas: looks for logs, sets aside those that are not its own, and waits until all others are open.
+"""The start of a broker's replicas: finds the logs on the disks, sets aside those that are not its own, and waits until all others are open.
 
 Owns the order of these steps, and the report of the progress. Everything that waits for the disk runs on threads of the directories, so that
 heartbeats and requests to this process are served meanwhile: after a crash, each log is checked from its recovery point on. The broker stays
@@ -75,7 +75,7 @@ class ReplicaStart:
         if self._timer is not None:
             self._timer.cancel()
 
-    def look(self) -> None:
+    def openings_changed(self) -> None:
         """Some logs were opened, or could not be opened."""
         is_open, opening = self._counts()
         if self._is_opening and not opening:
@@ -120,15 +120,17 @@ class ReplicaStart:
         directory = self._directories.get(log.directory_id)
         if directory is not None:
             self._waits_for += 1
-            tell = partial(report, f"{log.topic_name}-{log.partition_id}", directory.path)
+            report_it = partial(report, f"{log.topic_name}-{log.partition_id}", directory.path)
             work = partial(directory.set_aside, log)
-            self._threads.run(directory.directory_id, work, partial(self._is_aside, found, tell))
+            self._threads.run(
+                directory.directory_id, work, partial(self._is_aside, found, report_it)
+            )
 
-    def _is_aside(self, found: Found, tell: Callable[[], None], result: Failure | None) -> None:
+    def _is_aside(self, found: Found, report: Callable[[], None], result: Failure | None) -> None:
         """A failure has taken its directory offline."""
         if result is None:
             self._strays += 1
-            tell()
+            report()
         self._one_ended(found)
 
     def _one_ended(self, found: Found) -> None:
@@ -139,7 +141,7 @@ class ReplicaStart:
     def _open(self, found: Found) -> None:
         self._is_opening = True
         self._open_all(found)
-        self.look()
+        self.openings_changed()
 
     def _report(self) -> None:
         self._timer = self._loop.call_later(_PROGRESS_SECONDS, self._report)
@@ -148,4 +150,4 @@ class ReplicaStart:
             is_open, opening = self._counts()
             self._events.opening(is_open, is_open + opening, seconds)
         else:
-            self._events.looks_for_logs(seconds)
+            self._events.searching_logs(seconds)

@@ -51,7 +51,7 @@ class _Round:
         self._action = action
         self._rest: Iterator[None] | None = None
 
-    def look(self, now: float, replicas: Mapping[PartitionKey, HostedReplica]) -> None:
+    def run_if_due(self, now: float, replicas: Mapping[PartitionKey, HostedReplica]) -> None:
         """Begin a round if it is due, and go on with it for a turn. A replica that is removed meanwhile is left out."""
         if self._rest is None and now - self._begun_at >= self._seconds:
             self._begun_at, self._rest = now, self._each(replicas)
@@ -153,12 +153,12 @@ class ReplicaTimers:
             if replica.has_waiting_producers:
                 replica.tick()
         for each in self._rounds:
-            each.look(now, self._replicas)
+            each.run_if_due(now, self._replicas)
         if now - self._checkpointed_at >= _CHECKPOINT_SECONDS:
             self._checkpointed_at = now
             self._checkpoint()
-        self._cleaning.look(self._cleaner, self._compacting)
-        self.syncs.look(self._replicas.values())
+        self._cleaning.start_if_due(self._cleaner, self._compacting)
+        self.syncs.sync_if_due(self._replicas.values())
         if now - self._maintained_at >= _MAINTENANCE_SECONDS and self._maintenance is None:
             self._maintained_at = now
             self._maintenance = self._loop.run_in_executor(None, self._directories.maintain)

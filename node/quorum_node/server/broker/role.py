@@ -31,17 +31,23 @@ from quorum_node.server.broker.group_api import GroupApi
 from quorum_node.server.broker.group_coordinators import GroupCoordinators
 from quorum_node.server.broker.internal_topics import OffsetsTopicCreation
 from quorum_node.server.broker.isr_requests import IsrRequests
-from quorum_node.server.broker.lifecycle import NO_EPOCH, Lifecycle, registration
+from quorum_node.server.broker.lifecycle import (
+    NO_EPOCH,
+    BrokerState,
+    Lifecycle,
+    LifecycleCallbacks,
+    registration,
+)
 from quorum_node.server.broker.metadata_api import MetadataApi
 from quorum_node.server.broker.port import BrokerOwner, MetadataReplica
 from quorum_node.server.broker.producer_ids import ProducerIds
+from quorum_node.server.broker.replica_timers import Intervals
 from quorum_node.server.broker.topic_values import TopicValues
 from quorum_node.server.broker.transaction_coordinators import TransactionCoordinators
 from quorum_node.server.broker.transaction_verification import TransactionVerification
 from quorum_node.server.listener.port import InboundRequest
 from quorum_node.server.partition.port import NoRole
 from quorum_node.server.peers.port import Peers
-from quorum_node.server.rights.port import Guard
 from quorum_node.storage.errors import DiskFull, StorageFailure, WrongDirectory
 
 _CLUSTER_ID_SECONDS = 5.0
@@ -52,10 +58,9 @@ OpenDirectories = Callable[[str, BrokerEvents, Ended], DataDirectories]
 
 
 class HostedBroker(NoRole):
-    """The broker of a process. `controllers` and `brokers`: connections to controllers and brokers.
-
-    `guard`: called once, before the listeners open. `may_register`: whether the other role of this process is registered, if it has one.
-    `incarnation_id`: the id of this process.
+    """The broker of a process. `cluster_id`: returns the id of the cluster, None while it is unknown. `controllers` and `brokers`: connections
+    to controllers and brokers. `refuse`: makes the answer to a forwarded request that no controller has answered. `incarnation_id`: the id
+    of this process.
     """
 
     def __init__(
@@ -68,12 +73,8 @@ class HostedBroker(NoRole):
         brokers: Peers,
         owner: BrokerOwner,
         refuse: Refuse,
-        guard: Callable[[], Guard | None] = lambda: None,
-        may_register: Callable[[ClusterImage], bool] = lambda image: True,
-        incarnation_id: UUID | None = None,
+        incarnation_id: UUID,
     ) -> None:
-        self._guard = guard
-        self._may_register = may_register
         self._incarnation_id = incarnation_id
         assert config.broker is not None
         self._config = config
@@ -107,11 +108,11 @@ class HostedBroker(NoRole):
 
     def progressed(self) -> None:
         """See `PartitionRole`."""
-        self._look_soon()
+        self._update_soon()
 
     def image_changed(self) -> None:
         """See `PartitionRole`."""
-        self._look_soon()
+        self._update_soon()
 
     # -- for the process
 
@@ -150,12 +151,12 @@ class HostedBroker(NoRole):
 
     # -- internals
 
-    def _look_soon(self) -> None:
+    def _update_soon(self) -> None:
         if not self._is_scheduled:
             self._is_scheduled = True
-            self._loop.call_soon(self._look)
+            self._loop.call_soon(self._update)
 
-    def _look(self) -> None:
+    def _update(self) -> None:
         self._is_scheduled = False
         if self._closed:
             return
@@ -183,7 +184,7 @@ class HostedBroker(NoRole):
         committed = replica.committed
         if committed.end_offset < replica.high_watermark or not committed.end_offset:
             return
-        if not self._may_register(committed.image):
+        if not self._owner.may_register(committed.image):
             return
         level = committed.image.features.metadata_version
         if len(self._broker.log_dirs) > 1 and level < DIRECTORIES_LEVEL:
@@ -268,7 +269,7 @@ class HostedBroker(NoRole):
         self._api = self._make_api(replicas, cluster_id, self._directories, groups)
         self._owner.ready()
         self._lifecycle.image_applied()
-        self._look_soon()
+        self._update_soon()
 
     def _apply(self, replicas: AssignedReplicas) -> None:
         committed = self._replica.committed
@@ -331,32 +332,40 @@ class HostedBroker(NoRole):
         return Lifecycle(
             own,
             self._channel,
-            lambda: self._applied_offset,
             self._events,
-            self._broker.heartbeat_interval_ms,
-            self._look_soon,
-            self._owner.superseded,
-            lambda: directories.failed_ids,
-            self._broker.directory_failure_timeout_ms,
-            self._failure_unreported,
-            self._cordoned_ids,
+            BrokerState(
+                applied_offset=lambda: self._applied_offset,
+                failed_ids=lambda: directories.failed_ids,
+                cordoned_ids=self._cordoned_ids,
+            ),
+            LifecycleCallbacks(
+                registered=self._update_soon,
+                superseded=self._owner.superseded,
+                failure_unreported=self._failure_unreported,
+            ),
+            interval_ms=self._broker.heartbeat_interval_ms,
+            failure_timeout_ms=self._broker.directory_failure_timeout_ms,
         )
 
     def _make_replicas(self, directories: DataDirectories) -> AssignedReplicas:
         config = self._broker
+        values = TopicValues(
+            self._config.node_id, self._static, config.lag_time_max_ms, config.lag_max_bytes
+        )
         return AssignedReplicas(
             self._config.node_id,
             directories,
-            TopicValues(
-                self._config.node_id, self._static, config.lag_time_max_ms, config.lag_max_bytes
-            ),
+            values,
             Fetchers(self._brokers, config, self._own, self._endpoint_of, self._events),
             IsrRequests(self._channel, self._own),
             DirectoryAssignments(self._channel, self._own),
             self._events,
-            config.lag_time_max_ms,
-            config.retention_check_ms,
-            config.producer_check_ms,
+            Intervals(
+                lag_time_max_ms=config.lag_time_max_ms,
+                retention_ms=config.retention_check_ms,
+                producers_ms=config.producer_check_ms,
+                syncs_ms=values.sync_check_ms,
+            ),
         )
 
     def _make_groups(self, replicas: AssignedReplicas) -> GroupCoordinators:
@@ -404,5 +413,5 @@ class HostedBroker(NoRole):
             ),
             GroupApi(replicas, groups),
             TransactionVerification(transactions, self._brokers),
-            self._guard(),
+            self._owner.guard_of_broker(),
         )

@@ -7,6 +7,7 @@ and `large_reads` for time, which all listeners share. Connections are in `kafka
 import asyncio
 import contextlib
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
 from types import MappingProxyType
@@ -120,15 +121,15 @@ class KafkaListener:
 
     def _gave_way(self, host: str, error: BaseException) -> None:
         self._count_closed("login")
-        self._tell(host, str(error))
+        self._report_refused(host, str(error))
 
-    def _tell(self, host: str, why: str) -> None:
+    def _report_refused(self, host: str, why: str) -> None:
         self._reports.client_refused(self.settings.name, host, why)
 
     def _logins(self, sasl: SaslConfig, stored: StoredCredentials | None) -> Logins:
         assert stored is not None, "a listener with SASL needs credentials"
         name = self.settings.name
-        return Logins(name, sasl, stored, self.handler, self._tell, self._count_closed)
+        return Logins(name, sasl, stored, self.handler, self._report_refused, self._count_closed)
 
     async def start(self) -> None:
         """Bind and listen. Raises OSError."""
@@ -226,46 +227,50 @@ class KafkaListener:
         self._metrics.count_labelled("connections_closed", f"{self._label} {why}")
 
 
-Serving = tuple[Handler, Mapping[int, Api]]
-"""Handler and APIs of a listener."""
+@dataclass(frozen=True, slots=True)
+class ServedApis:
+    """The requests that a listener accepts, and their handler."""
+
+    handler: Handler
+    apis: Mapping[int, Api]
+    """By API key."""
 
 
 class KafkaListeners:
     """All listeners of the process, with shared metrics and shared scheduling.
 
-    `others`: by name, handler and APIs of listeners that do not use `handler` and `apis`. `authentications`: by name, for listeners with TLS.
-    `stored`: credentials of the listeners with SASL.
+    `served`: on all listeners but those in `others`, which are given by name. `authentications`: by name, for listeners with TLS. `stored`:
+    credentials of the listeners with SASL. `work`: load, including that of the admin port.
     """
 
     def __init__(
         self,
         settings: Iterable[ListenerConfig],
-        handler: Handler,
+        served: ServedApis,
         metrics: Metrics,
         on_malformed: Callable[[str, str, str], None],
         voter_ids: Callable[[], Collection[int]],
+        *,
+        others: Mapping[str, ServedApis] = MappingProxyType({}),
         authentications: Mapping[str, PortAuthentication] = MappingProxyType({}),
         stored: StoredCredentials | None = None,
-        apis: Mapping[int, Api] = APIS,
         work: LoopWork | None = None,
-        others: Mapping[str, Serving] = MappingProxyType({}),
     ) -> None:
         self._shares = shares = LoopShares(work=work)
         self._listeners = []
         for each in settings:
-            handles, served = others.get(each.name, (handler, apis))
-            authentication = authentications.get(each.name)
+            own = others.get(each.name, served)
             self._listeners.append(
                 KafkaListener(
                     each,
-                    handles,
+                    own.handler,
                     metrics,
                     on_malformed,
                     voter_ids,
-                    shares,
-                    authentication,
-                    stored,
-                    served,
+                    shares=shares,
+                    authentication=authentications.get(each.name),
+                    stored=stored,
+                    apis=own.apis,
                 )
             )
 

@@ -71,7 +71,7 @@ class StoredCredentials(Protocol):
 
 
 class Logins:
-    """The logins of one listener. `tell`: called with the address and the reason for each refused client. `count`: called with a reason."""
+    """The logins of one listener. `report_refused`: called with the address and the reason for each refused client. `count`: called with a reason."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class Logins:
         config: SaslConfig,
         stored: StoredCredentials,
         handler: Handler,
-        tell: Callable[[str, str], None],
+        report_refused: Callable[[str, str], None],
         count: Callable[[str], None],
         clock: Callable[[], float] = monotonic,
     ) -> None:
@@ -88,7 +88,7 @@ class Logins:
         self.stored = stored
         self.handler = handler
         self.clock = clock
-        self._tell = tell
+        self._report_refused = report_refused
         self._count = count
         self._loop = asyncio.get_running_loop()
         self._waiting: dict[LoginConnection, float] = {}
@@ -128,7 +128,7 @@ class Logins:
     def report(self, connection: LoginConnection, why: str) -> None:
         """Report that a client is refused, or that its login has ended."""
         self._count("login")
-        self._tell(connection.address, why)
+        self._report_refused(connection.address, why)
 
     def later(self, act: Callable[[], None]) -> None:
         """Call `act` after `connection.failed.authentication.delay.ms`: the consequence of a failed login."""

@@ -57,12 +57,12 @@ class TlsAuthentication:
                 transport, address, self._files, self.name, self._config.role_rules, utc_now()
             )
         except PeerRejected as error:
-            self._tell(address, str(error), "certificate")
+            self._report_refused(address, str(error), "certificate")
             return None
 
     def refused(self, address: str, error: BaseException) -> None:
         """See `PortAuthentication`."""
-        self._tell(address, why_handshake_failed(error), "handshake")
+        self._report_refused(address, why_handshake_failed(error), "handshake")
 
     def is_still_valid(self, identity: PeerIdentity) -> bool:
         """See `PortAuthentication`."""
@@ -73,9 +73,11 @@ class TlsAuthentication:
         revoked = self._files.material.revoked
         problem = why_close(held.certificate, trust, revoked, utc_now(), "it", held.intermediates)
         if problem is not None:
-            self._tell(held.caller.host, f"its connection is closed: {problem}", "certificate")
+            self._report_refused(
+                held.caller.host, f"its connection is closed: {problem}", "certificate"
+            )
         return problem is None
 
-    def _tell(self, address: str, why: str, reason: str) -> None:
+    def _report_refused(self, address: str, why: str, reason: str) -> None:
         self._count(reason)
         self._reports.client_refused(self.name, address, why)

@@ -70,17 +70,15 @@ class BrokerProcess(NodeProcess):
         self._broker = HostedBroker(
             config,
             LedReplica(host),
-            lambda: host.describe().cluster_id,
-            lambda cluster_id, events, ended: open_data_directories(
+            cluster_id=lambda: host.describe().cluster_id,
+            open_directories=lambda cluster_id, events, ended: open_data_directories(
                 log_dirs, metadata_dir, node_id, cluster_id, events, ended
             ),
-            self._to_controllers(host),
-            self._between_brokers,
-            self,
-            refuse_forwarded,
-            self._guard_of_broker,
-            self._may_register,
-            self._incarnation_id,
+            controllers=self._to_controllers(host),
+            brokers=self._between_brokers,
+            owner=self,
+            refuse=refuse_forwarded,
+            incarnation_id=self._incarnation_id,
         )
         self._is_leaving = False
         return self._broker
@@ -104,14 +102,6 @@ class BrokerProcess(NodeProcess):
     def _to_controllers(self, host: ReplicaHost) -> Peers:
         """Connections for the broker's requests to the active controller."""
         return host.peers
-
-    def _guard_of_broker(self) -> Guard | None:
-        """Called once, when the listeners of the broker open."""
-        return self._guard
-
-    def _may_register(self, image: ClusterImage) -> bool:
-        """Whether the broker may register, by the committed image."""
-        return True
 
     def _handler(self) -> Handler:
         return self._broker.handle
@@ -158,6 +148,14 @@ class BrokerProcess(NodeProcess):
 
     # -- from the broker
 
+    def may_register(self, image: ClusterImage) -> bool:
+        """See `BrokerOwner`."""
+        return True
+
+    def guard_of_broker(self) -> Guard | None:
+        """See `BrokerOwner`."""
+        return self._guard
+
     def ready(self) -> None:
         """See `BrokerOwner`."""
         watch_task(self._loop.create_task(self._listeners.start(self._names_of_broker())))
@@ -168,7 +166,10 @@ class BrokerProcess(NodeProcess):
 
     def failure_unreported(self, path: str) -> None:
         """See `BrokerOwner`."""
-        why = f"log directory {path} failed, and no controller could be informed within log.dir.failure.timeout.ms"
+        why = (
+            f"log directory {path} failed, and no controller could be informed within log.dir.failure.timeout.ms. Check"
+            " the network to the controllers, and restart the broker: it starts without this directory"
+        )
         self._die(TerminationReason.STORAGE_FAILED, why, latch=False)
 
     def wrong_directory(self, why: str) -> None:

@@ -20,7 +20,7 @@ from quorum_node.records.metadata.metadata_version import (
 from quorum_node.security.rights.api_table import CONTROLLER_TABLE
 from quorum_node.security.rights.broker_table import BROKER_TABLE
 from quorum_node.server.controller.port import Decider
-from quorum_node.server.listener.kafka_listener import Serving
+from quorum_node.server.listener.kafka_listener import ServedApis
 from quorum_node.server.listener.port import Handler
 from quorum_node.server.partition.led_replica import LedReplica
 from quorum_node.server.partition.port import Append, AppendOutcome, NamesVoters, PartitionRole
@@ -106,13 +106,14 @@ class CombinedProcess(BrokerProcess):
     def _handler(self) -> Handler:
         return super(BrokerProcess, self)._handler()
 
-    def _other_servings(self) -> Mapping[str, Serving]:
-        return dict.fromkeys(self._names_of_broker(), (self._broker.handle, BROKER_APIS))
+    def _served_by_other_role(self) -> Mapping[str, ServedApis]:
+        return dict.fromkeys(self._names_of_broker(), ServedApis(self._broker.handle, BROKER_APIS))
 
     def _decider(self) -> Decider:
         return super(BrokerProcess, self)._decider()
 
-    def _guard_of_broker(self) -> Guard | None:
+    def guard_of_broker(self) -> Guard | None:
+        """See `BrokerOwner`."""
         return make_guard(
             access_settings(self._config, BROKER_TABLE),
             LedReplica(self._hosted.first),
@@ -121,7 +122,8 @@ class CombinedProcess(BrokerProcess):
             self._metrics,
         )
 
-    def _may_register(self, image: ClusterImage) -> bool:
+    def may_register(self, image: ClusterImage) -> bool:
+        """See `BrokerOwner`."""
         if image.features.levels.get(METADATA_VERSION, 0) < CONTROLLER_REGISTRATION_LEVEL:
             return True
         own = image.controllers.get(self._config.node_id)

@@ -37,7 +37,7 @@ from quorum_node.server.controller.hosting import HostedController
 from quorum_node.server.controller.port import Decider
 from quorum_node.server.ending.termination import Termination, exit_now, guard_exit, reason_of
 from quorum_node.server.listener.http_server import AdminServer
-from quorum_node.server.listener.kafka_listener import KafkaListeners, Serving
+from quorum_node.server.listener.kafka_listener import KafkaListeners, ServedApis
 from quorum_node.server.listener.loop_work import LoopWork
 from quorum_node.server.listener.port import Handler
 from quorum_node.server.listener.refused_address import refused_address
@@ -127,15 +127,14 @@ class NodeProcess:
         work = LoopWork()
         self._listeners = KafkaListeners(
             config.listeners,
-            self._handler(),
+            ServedApis(self._handler(), self._apis),
             self._metrics,
             malformed.from_client,
             self._hosted.voter_ids,
-            self._secured.authentications,
-            CommittedCredentials(LedReplica(first)),
-            self._apis,
-            work,
-            self._other_servings(),
+            others=self._served_by_other_role(),
+            authentications=self._secured.authentications,
+            stored=CommittedCredentials(LedReplica(first)),
+            work=work,
         )
         self._codecs = CodecWarmup()
         self._metrics.ask_at_scrape(gauges_of_node(self._listeners, self._reserve))
@@ -196,8 +195,8 @@ class NodeProcess:
         )
         return api.handle
 
-    def _other_servings(self) -> Mapping[str, Serving]:
-        """Handlers of the listeners that belong to another role than the first one."""
+    def _served_by_other_role(self) -> Mapping[str, ServedApis]:
+        """What the listeners of another role than the first one serve, by the listener's name."""
         return {}
 
     def _decider(self) -> Decider:

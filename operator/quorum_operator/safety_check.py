@@ -19,7 +19,7 @@ from quorum_operator.query_order import pods_to_query
 from quorum_operator.quorum_client import QuorumClient, Seen, describe_newest
 
 
-async def last_look(
+async def safety_check(
     api: KubeApi, nodes: QuorumClient, owner: Owner, seen: Observation, step: Step
 ) -> str | None:
     """Why `step`, planned on `seen`, must not be executed now; None if it may be. Raises ApiError."""

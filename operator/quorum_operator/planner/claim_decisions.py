@@ -6,7 +6,7 @@ claims without a StatefulSet that may hold a voter but don't meet the conditions
 (`rebuilding.py`).
 """
 
-from quorum_operator.planner.noticed import ForeignObject
+from quorum_operator.planner.object_facts import ForeignObject
 from quorum_operator.planner.observed import LoneClaim
 from quorum_operator.planner.rebuilding import Rebuilding
 from quorum_operator.planner.situation import Situation
@@ -182,7 +182,7 @@ def earlier_claims(at: Situation) -> tuple[LoneClaim, ...]:
     )
 
 
-def doubts(at: Situation) -> tuple[tuple[LoneClaim, str], ...]:
+def claims_to_decide(at: Situation) -> tuple[tuple[LoneClaim, str], ...]:
     """Claims that may hold a voter, and why they are not used automatically."""
     rebuilding = Rebuilding(at)
     voters = rebuilding.reported_voters
@@ -204,12 +204,12 @@ def doubts(at: Situation) -> tuple[tuple[LoneClaim, str], ...]:
     return tuple(found)
 
 
-def way_out(at: Situation) -> str | None:
+def required_decision(at: Situation) -> str | None:
     """The decision that the user has to make about claims; None if there is none."""
     if at.recorded_identity is None:
         step = None if had_members(at) else plan_earlier(at)
         return step.reason if isinstance(step, Wait) else None
-    found = doubts(at)
+    found = claims_to_decide(at)
     if not found:
         return None
     named = _list([f"{each.claim.name} ({objection})" for each, objection in found])

@@ -3,14 +3,14 @@
 from quorum_operator.desired import names
 from quorum_operator.kube import facts
 from quorum_operator.kube.finding import Parts, created_with, formation_of
-from quorum_operator.planner.credible_identity import Witness
+from quorum_operator.planner.credible_identity import FormationEvidence
 from quorum_operator.planner.formation_defaults import defaults_in
 from quorum_operator.planner.tls_stage import stage_of_process
 
 _KEY_STORE = "ssl.keystore.location"
 
 
-def witnesses(parts: Parts) -> list[Witness]:
+def formation_evidence(parts: Parts) -> list[FormationEvidence]:
     """Evidence from each StatefulSet with a known formation."""
     found = []
     for _, each in sorted(parts.sets.items()):
@@ -19,7 +19,7 @@ def witnesses(parts: Parts) -> list[Witness]:
             continue
         notes, overrides = created_with(each), facts.overrides_of(each)
         found.append(
-            Witness(
+            FormationEvidence(
                 formation=formation,
                 cluster_id=notes.get(names.ANNOTATION_CLUSTER_ID),
                 stage=stage_of_process(overrides),

@@ -17,7 +17,7 @@ from quorum_operator.status_crd import MetadataQuorumStatus
 
 
 @dataclass(frozen=True, slots=True)
-class News:
+class StatusEvent:
     """An event: `kind` is Normal or Warning, `reason` one word in CamelCase."""
 
     kind: str
@@ -25,7 +25,7 @@ class News:
     message: str
 
 
-def news(status: MetadataQuorumStatus, earlier: MetadataQuorumStatus) -> list[News]:
+def status_events(status: MetadataQuorumStatus, earlier: MetadataQuorumStatus) -> list[StatusEvent]:
     """All changes since the earlier status."""
     return [
         *_loss(status, earlier),
@@ -37,22 +37,22 @@ def news(status: MetadataQuorumStatus, earlier: MetadataQuorumStatus) -> list[Ne
     ]
 
 
-def _loss(status: MetadataQuorumStatus, earlier: MetadataQuorumStatus) -> list[News]:
+def _loss(status: MetadataQuorumStatus, earlier: MetadataQuorumStatus) -> list[StatusEvent]:
     now, before = status.quorum_loss, earlier.quorum_loss
     if now is not None and before is None:
-        return [News("Warning", QUORUM_LOST, now.message)]
+        return [StatusEvent("Warning", QUORUM_LOST, now.message)]
     if now is None and before is not None:
-        return [News("Normal", "QuorumRegained", "the quorum has a majority again")]
+        return [StatusEvent("Normal", "QuorumRegained", "the quorum has a majority again")]
     return []
 
 
 def _reported_by_replicas(
     status: MetadataQuorumStatus, earlier: MetadataQuorumStatus
-) -> list[News]:
+) -> list[StatusEvent]:
     """Each time a replica came back without records that it had acknowledged, or receives damaged records."""
     known = {(member.id, member.uuid, member.condition) for member in earlier.members}
     return [
-        News("Warning", word, f"member {member.id} ({member.uuid}): {member.condition}")
+        StatusEvent("Warning", word, f"member {member.id} ({member.uuid}): {member.condition}")
         for member in status.members
         for word in (RECORDS_LOST, DAMAGED_RECORDS)
         if (member.condition or "").startswith(f"{word}: ")
@@ -67,7 +67,7 @@ _EVENTS = {
 """First word of a member's problem → reason of the event, and additional text."""
 
 
-def _obstacles(status: MetadataQuorumStatus, earlier: MetadataQuorumStatus) -> list[News]:
+def _obstacles(status: MetadataQuorumStatus, earlier: MetadataQuorumStatus) -> list[StatusEvent]:
     """A container that can't be created or started, or a rejected pod; once per reason."""
 
     def shown(of: MetadataQuorumStatus) -> dict[tuple[int, int | None, str, str], str]:
@@ -81,17 +81,19 @@ def _obstacles(status: MetadataQuorumStatus, earlier: MetadataQuorumStatus) -> l
 
     before = shown(earlier)
     return [
-        News("Warning", _EVENTS[place[2]][0], f"member {place[0]}: {text}{_EVENTS[place[2]][1]}")
+        StatusEvent(
+            "Warning", _EVENTS[place[2]][0], f"member {place[0]}: {text}{_EVENTS[place[2]][1]}"
+        )
         for place, text in shown(status).items()
         if place not in before
     ]
 
 
-def _older(status: MetadataQuorumStatus, earlier: MetadataQuorumStatus) -> list[News]:
+def _older(status: MetadataQuorumStatus, earlier: MetadataQuorumStatus) -> list[StatusEvent]:
     """Voters from before a recovery have a leader of their own."""
     now, before = _confirmed(status), _confirmed(earlier)
     if OLDER_QUORUM in now and OLDER_QUORUM not in before:
-        return [News("Warning", "OlderQuorum", now)]
+        return [StatusEvent("Warning", "OlderQuorum", now)]
     return []
 
 
@@ -99,16 +101,16 @@ def _confirmed(status: MetadataQuorumStatus) -> str:
     return next((each.message for each in status.conditions if each.type == CONFIRMED), "")
 
 
-def _backups(status: MetadataQuorumStatus, earlier: MetadataQuorumStatus) -> list[News]:
+def _backups(status: MetadataQuorumStatus, earlier: MetadataQuorumStatus) -> list[StatusEvent]:
     """A backup was written, or failed."""
     now, before = status.backup, earlier.backup or BackupStatus()
     if now is None:
         return []
     found = []
     if now.last_success_at is not None and now.last_success_at != before.last_success_at:
-        found.append(News("Normal", "BackupWritten", _written(now)))
+        found.append(StatusEvent("Normal", "BackupWritten", _written(now)))
     if now.last_failure_at is not None and now.last_failure_at != before.last_failure_at:
-        found.append(News("Warning", "BackupFailed", now.last_failure or ""))
+        found.append(StatusEvent("Warning", "BackupFailed", now.last_failure or ""))
     return found
 
 
@@ -124,7 +126,7 @@ def _written(backup: BackupStatus) -> str:
     return ", ".join(parts)
 
 
-def _blocked(status: MetadataQuorumStatus, earlier: MetadataQuorumStatus) -> list[News]:
+def _blocked(status: MetadataQuorumStatus, earlier: MetadataQuorumStatus) -> list[StatusEvent]:
     """An object in spec.tls can't be used, or can be used again; once per message."""
 
     def problem(of: MetadataQuorumStatus) -> tuple[str, str]:
@@ -135,5 +137,9 @@ def _blocked(status: MetadataQuorumStatus, earlier: MetadataQuorumStatus) -> lis
     if now == before:
         return []
     if not now[0]:
-        return [News("Normal", "TlsUnblocked", "all objects that spec.tls names can be used again")]
-    return [News("Warning", f"Tls{now[0]}", now[1])]
+        return [
+            StatusEvent(
+                "Normal", "TlsUnblocked", "all objects that spec.tls names can be used again"
+            )
+        ]
+    return [StatusEvent("Warning", f"Tls{now[0]}", now[1])]

@@ -27,7 +27,7 @@ class Objects:
     """Objects of an external issuer, by the holder's name; None if the operator signs."""
 
 
-def look(
+def certificate_facts(
     owner: Owner,
     now: float,
     found: Objects,
