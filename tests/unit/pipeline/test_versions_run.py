@@ -298,7 +298,7 @@ def test_steps_that_wait_for_a_transaction_release_what_executors_store(
 ) -> None:
     """A command that follows begins such a step again and again."""
     kept, released = list[object](), list[object]()
-    keep, close = StagesHere.keep, Step.close
+    keep, close = StagesHere.persist, Step.close
 
     def counted(self: StagesHere, rows: Any) -> Any:
         kept.append(rows)
@@ -308,7 +308,7 @@ def test_steps_that_wait_for_a_transaction_release_what_executors_store(
         released.append(self.routed)
         close(self)
 
-    monkeypatch.setattr(StagesHere, "keep", counted)
+    monkeypatch.setattr(StagesHere, "persist", counted)
     monkeypatch.setattr(Step, "close", closed)
     writer.append(config(TOPIC, "a", "k", "1"), md.BeginTransactionRecord(name=None))
     writer.append(*(config(TOPIC, "b", f"k-{n}", "1") for n in range(5)))
