@@ -17,7 +17,7 @@ def test_path_with_special_characters_of_hadoop_is_rejected(spark: SparkSession)
     for root in ("viewfs://t/place/a,b", "viewfs://t/a:b", "s3a://b/{a}"):
         task = Fetched(DeltaTask(Path("deltas/part")), root, ("deltas/part",))
         with pytest.raises(PipelineError, match=rf"^{re.escape(root)} can't be read by executors"):
-            SparkStages(spark.sparkContext).rows([(0, task)])
+            SparkStages(spark.sparkContext).parallelize([(0, task)])
 
 
 @pytest.mark.parametrize("uri", ["s3a://bucket/a", "nosuch://bucket/a"])
