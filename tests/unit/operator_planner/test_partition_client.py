@@ -55,8 +55,8 @@ async def test_partitions_are_moved_one_after_the_other(tmp_path: Path) -> None:
         last = await step(client, wanted)
         assert isinstance(last, Finished)
         assert last.phase is ReassignmentPhase.COMPLETED
-        places = (await look(client, wanted)).places
-        assert {place.replicas for place in places.values()} == {(3, 4), (4, 1)}
+        partitions = (await look(client, wanted)).partitions
+        assert {each.replicas for each in partitions.values()} == {(3, 4), (4, 1)}
 
 
 @pytest.mark.requirement("OP-08")
@@ -78,7 +78,7 @@ async def test_stale_reassignment_step_has_no_effect(tmp_path: Path) -> None:
         last = await step(client, cancelled)
         assert isinstance(last, Finished)
         assert last.phase is ReassignmentPhase.CANCELLED
-        assert (await look(client, wanted)).places["t", 0].replicas == (1, 2)
+        assert (await look(client, wanted)).partitions["t", 0].replicas == (1, 2)
 
 
 async def test_failed_describe_returns_the_reason(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def _stored(given: Any) -> Any:
 
 class StagesThatLoseResults(StagesHere):
     def parallelize(self, items: list[Any]) -> Repeated:  # type: ignore[override]
-        return Repeated(partial(super().rows, items))
+        return Repeated(partial(super().parallelize, items))
 
 
 @pytest.fixture
