@@ -62,11 +62,19 @@ def finalize(quorum: LocalQuorum, level: int) -> None:
     wait_until(attempt, f"level {level} is finalized: all controllers support it")
 
 
-def formats(quorum: LocalQuorum, node: LocalNode) -> list[int]:
+def formats(node: LocalNode) -> list[int]:
     """Versions of the RegisterBrokerRecords in a node's own log, as they are on its disk."""
-    end = quorum.describe()["highWatermark"]
-    wait_until(lambda: quorum.local(node.id)["highWatermark"] >= end, f"node {node.id} has all")
     return [value[2] for value in _values(node) if value[1] == REGISTER_BROKER]
+
+
+def wait_for_formats(quorum: LocalQuorum, expected: list[int]) -> None:
+    """Wait until all nodes have as many of these records: a follower may fetch the last one later. Then compare their versions."""
+
+    def all_fetched() -> bool:
+        return all(len(formats(node)) >= len(expected) for node in quorum.nodes.values())
+
+    wait_until(all_fetched, f"all nodes have {len(expected)} registrations")
+    assert [formats(node) for node in quorum.nodes.values()] == [expected] * len(quorum.nodes)
 
 
 def _values(node: LocalNode) -> Iterator[bytes]:
@@ -101,12 +109,12 @@ def test_rolling_upgrade_raises_the_feature_level_last_and_changes_no_format_bef
             writer.more()
             register(quorum, 102 + number)
             expected.append(FORMATS[OLD_LEVEL])
-        assert [formats(quorum, node) for node in quorum.nodes.values()] == [expected] * 3
+        wait_for_formats(quorum, expected)
         processes = [node.process.pid for node in quorum.nodes.values() if node.process]
         finalize(quorum, LATEST_LEVEL)
         register(quorum, 110)
         expected.append(FORMATS[LATEST_LEVEL])
         writer.more()
-    assert [formats(quorum, node) for node in quorum.nodes.values()] == [expected] * 3
+    wait_for_formats(quorum, expected)
     assert [node.process.pid for node in quorum.nodes.values() if node.process] == processes
     assert_nothing_lost(quorum, writer.acknowledged)

@@ -51,6 +51,22 @@ def test_clean_stop_writes_files_that_a_stock_broker_reads(tmp_path: Path) -> No
     assert not opened(tmp_path).was_closed
 
 
+class RenamedAfterListing(PosixFileSystem):
+    """A thread renames the replica's directory for removal right after its parent was listed."""
+
+    def names(self, directory: Path) -> list[str]:
+        found = super().names(directory)
+        if "my-topic-3" in found:
+            (directory / "my-topic-3").rename(directory / "my-topic-3.aside")
+        return found
+
+
+def test_replica_that_is_removed_meanwhile_is_not_listed(tmp_path: Path) -> None:
+    directory = LogDirectory(tmp_path, node_id=1, cluster_id="c", files=RenamedAfterListing())
+    directory.open_log(REPLICA, TOPIC, LogSettings())
+    assert directory.replicas() == {}
+
+
 def test_lower_recovery_point_is_saved_before_a_truncation(tmp_path: Path) -> None:
     directory = opened(tmp_path)
     log = directory.open_log(REPLICA, TOPIC, LogSettings())

@@ -50,10 +50,13 @@ def going_name(replica: TopicPartition, suffix: str) -> str:
 
 
 def is_folder(path: Path, files: FileSystem) -> bool:
-    """Whether the path is a directory. A file may have such a name, too. Raises OSError."""
+    """Whether the path is a directory. A file may have such a name, too, and a directory may be renamed for removal meanwhile.
+
+    Raises OSError.
+    """
     try:
         files.names(path)
-    except NotADirectoryError:
+    except (NotADirectoryError, FileNotFoundError):
         return False
     return True
 
