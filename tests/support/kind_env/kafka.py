@@ -193,9 +193,10 @@ class KafkaBrokers:
         command += ["--command-config", "/etc/kafka-tools/admin.properties"]
         run([*self._exec(), *command], timeout_s=_TOOL_TIMEOUT_S)
 
-    def _exec(self) -> list[str]:
+    def _exec(self, pod: str = _TOOLS) -> list[str]:
+        """The beginning of a command in a pod."""
         kubectl = [str(programs.kubectl()), "--kubeconfig", str(self._cluster.kubeconfig)]
-        return [*kubectl, "-n", self._quorum.namespace, "exec", "-i", _TOOLS, "--"]
+        return [*kubectl, "-n", self._quorum.namespace, "exec", "-i", pod, "--"]
 
     def _make_secret(self) -> None:
         """Create the Secret of the user, as README.md does with kubectl."""

@@ -11,7 +11,7 @@ from support.kind_env import installation, kube
 from support.kind_env.kafka import NAME, KafkaBrokers, documents
 from support.kind_env.operator_cluster import OperatorCluster
 from support.kind_env.quorum import Quorum
-from support.kind_env.testbed import programs, run
+from support.kind_env.testbed import run
 from support.kind_env.waiting import wait_for
 
 STOCK = "kafka-stock"
@@ -88,9 +88,8 @@ class CombinedKafkaBrokers(PythonKafkaBrokers):
 
     def quorumctl(self, pod: str, *arguments: str) -> Json:
         """The document that `quorumctl` prints in a pod. Raises TestbedError if it is refused."""
-        kubectl = [str(programs.kubectl()), "--kubeconfig", str(self._cluster.kubeconfig)]
-        command = [*kubectl, "-n", self._quorum.namespace, "exec", pod, "--", "quorumctl", "--json"]
-        printed: Json = json.loads(run([*command, *arguments], timeout_s=60).stdout)
+        command = [*self._exec(pod), "quorumctl", "--json", *arguments]
+        printed: Json = json.loads(run(command, timeout_s=60).stdout)
         return printed
 
 

@@ -226,8 +226,8 @@ class MetadataApi:
                 for broker_id, (host, port, rack), is_fenced in _brokers(image, listener)
                 if not is_fenced
             )
-            elsewhere = _without(image, listener) if version >= _LISTENER_ERRORS_SINCE else set()
             live = {each.node_id for each in brokers}
+            elsewhere = _not_fenced(image) - live if version >= _LISTENER_ERRORS_SINCE else set()
             leaders = _Leaders(live, elsewhere, self._broker_id, self._may_lead)
             may = on_topics(rights, AclOperation.DESCRIBE)
             topics = _topics(image, body, version, leaders, may)
@@ -278,13 +278,8 @@ def _brokers(image: ClusterImage, listener: str) -> Iterator[tuple[int, Endpoint
                 yield broker_id, (each.host, each.port, broker.rack), broker.fenced
 
 
-def _without(image: ClusterImage, listener: str) -> set[int]:
-    """The brokers that are not fenced and lack this listener."""
-    return {
-        broker_id
-        for broker_id, broker in image.brokers.by_id.items()
-        if not broker.fenced and all(each.name != listener for each in broker.end_points)
-    }
+def _not_fenced(image: ClusterImage) -> set[int]:
+    return {broker_id for broker_id, broker in image.brokers.by_id.items() if not broker.fenced}
 
 
 def _is_much(image: ClusterImage, asked: tuple[MetadataRequestTopic, ...] | None) -> bool:
