@@ -41,6 +41,8 @@ Address = tuple[str, int]
 _FRAME_BYTES = 8 << 20
 _ANSWER_BYTES = 1 << 16
 _PAUSE_SECONDS = 0.05
+NICE = 10
+AUTOGROUP = Path("/proc/self/autogroup")
 NOT_NOW = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 """The operation would block."""
 
@@ -312,9 +314,19 @@ LOGIN_ATTACKS: dict[str, Callable[[Attack], None]] = {"failed-logins": failed_lo
 """Those for a listener with SASL."""
 
 
+def lower_priority() -> None:
+    """Lower than the nodes', also where the kernel divides the CPU by session (sched(7), autogroups): there a nice value counts only
+    within its session, and each node has a session of its own.
+    """
+    os.setsid()
+    os.nice(NICE)
+    if AUTOGROUP.exists():
+        AUTOGROUP.write_text(str(NICE))
+
+
 def main() -> None:
     name, host, kafka_port, admin_port, *folder = sys.argv[1:]
-    os.nice(10)
+    lower_priority()
     shown = Path(folder[0]) if folder else None
     tls = None if shown is None else client_context(shown, shown / "ca.crt")
     attack = Attack((host, int(kafka_port)), (host, int(admin_port)), tls, shown)

@@ -6,7 +6,12 @@ import struct
 import pytest
 
 from quorum_node.server.listener.kafka_listener import KafkaListener
-from quorum_node.server.listener.large_reads import BURST_BYTES, BYTES_PER_SECOND, LargeReads
+from quorum_node.server.listener.large_reads import (
+    BURST_BYTES,
+    BYTES_PER_SECOND,
+    ENCRYPTED_COST,
+    LargeReads,
+)
 from quorum_node.server.observing.metrics import Metrics
 from support.driven_loop import DrivenLoop
 from support.listener_settings import listener_settings
@@ -26,8 +31,9 @@ class TimedLoop(DrivenLoop):
 class Flood:
     """A connection that always has another piece."""
 
-    def __init__(self, reads: LargeReads) -> None:
+    def __init__(self, reads: LargeReads, *, is_encrypted: bool) -> None:
         self._reads = reads
+        self._is_encrypted = is_encrypted
         self.pieces = 0
         self.is_read = True
 
@@ -37,16 +43,21 @@ class Flood:
     def read_on(self) -> None:
         self.is_read = True
         self.pieces += 1
-        self._reads.has_read(self, PIECE_BYTES)
+        self.has_read()
+
+    def has_read(self) -> None:
+        self._reads.has_read(self, PIECE_BYTES, is_encrypted=self._is_encrypted)
 
 
-def flooded(connections: int, turns: int) -> tuple[list[Flood], list[int]]:
+def flooded(
+    connections: int, turns: int, *, is_encrypted: bool = False
+) -> tuple[list[Flood], list[int]]:
     """The connections after so many turns of the loop, and how many pieces were read in each."""
     loop = TimedLoop()
     reads = LargeReads(loop, clock=loop.clock)
-    floods = [Flood(reads) for _ in range(connections)]
+    floods = [Flood(reads, is_encrypted=is_encrypted) for _ in range(connections)]
     for each in floods:
-        reads.has_read(each, PIECE_BYTES)
+        each.has_read()
     counts, before = [], 0
     for _ in range(turns):
         loop.turn()
@@ -65,11 +76,12 @@ def test_one_chunk_is_read_per_turn_and_every_connection_is_served() -> None:
 
 
 @pytest.mark.parametrize("connections", [1, 40])
-def test_read_rate_is_limited_after_a_burst(connections: int) -> None:
+@pytest.mark.parametrize("is_encrypted", [False, True])
+def test_read_rate_is_limited_after_a_burst(connections: int, is_encrypted: bool) -> None:
     seconds = 4
-    floods, _ = flooded(connections, turns=seconds * 1000)
+    floods, _ = flooded(connections, turns=seconds * 1000, is_encrypted=is_encrypted)
     read = (connections + sum(each.pieces for each in floods)) * PIECE_BYTES
-    allowed = BURST_BYTES + seconds * BYTES_PER_SECOND
+    allowed = (BURST_BYTES + seconds * BYTES_PER_SECOND) / (ENCRYPTED_COST if is_encrypted else 1)
     assert 0.8 * allowed < read < 1.05 * allowed
 
 

@@ -266,7 +266,8 @@ class KafkaConnection(asyncio.Protocol):
             self._server.book.has_unfinished(self, size_bytes)
             if size_bytes >= LARGE_BYTES and not (self._closed or self._read_in_turns):
                 piece_bytes = size_bytes - known if size_bytes > known else size_bytes
-                self._server.large_reads.has_read(self, piece_bytes)
+                is_encrypted = isinstance(self._transport, SlicedTransport)
+                self._server.large_reads.has_read(self, piece_bytes, is_encrypted=is_encrypted)
 
     def stop_reading(self) -> None:
         """The next piece of its large request has to wait for its turn."""

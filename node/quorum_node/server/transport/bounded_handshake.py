@@ -1,9 +1,10 @@
-"""Limits how long a client's TLS can hold the event loop: bytes of its handshake, and records that are read at once.
+"""Limits how long a client's TLS can hold the event loop: bytes of its handshake, records read at once, and bytes after the end.
 
 OpenSSL reads a chain of certificates in one step. A certificate takes 0.1 ms before it is known whether it is valid, and OpenSSL accepts
 hundreds of them: without a limit a client without any valid certificate holds up commits. After the handshake a client may send records of
 one byte each. A loop decrypts all of those that it has received in one turn, 11,000 in 256 KiB, which takes 13 ms for each connection.
-Owns both limits. Must not know connections.
+After the server has ended a connection, the loop decrypts and drops what the client still sends, for seconds: the body of a refused request
+would cost as much as that of an accepted one. Owns these limits. Must not know connections.
 """
 
 import ssl
@@ -13,6 +14,8 @@ from typing import Any
 
 MAX_HANDSHAKE_BYTES = 16 << 10
 """In bytes: from a client until its handshake is complete. A chain of three RSA certificates has six KiB."""
+MAX_BYTES_AFTER_END = 256 << 10
+"""In bytes: from a client after the server has ended the connection. Further ones end it at once, as unread bytes do without TLS."""
 RECORDS_AT_ONCE = 32
 """Records that are read at once if there are further ones: twice as many as usual clients need for 256 KiB."""
 _RECORD_SECONDS = 50e-6
@@ -29,6 +32,13 @@ class HandshakeTooLarge(ssl.SSLError):
         self.reason = "HANDSHAKE_TOO_LARGE"
 
 
+class TooMuchAfterEnd(ssl.SSLError):
+    """The client has sent more than MAX_BYTES_AFTER_END."""
+
+    def __init__(self) -> None:
+        super().__init__(ssl.SSL_ERROR_SSL, f"more than {MAX_BYTES_AFTER_END} bytes after the end")
+
+
 class BoundedHandshake(ssl.SSLObject):
     """A server's side of one connection. OpenSSL reads from `given`, which is filled from `received` up to the limit."""
 
@@ -37,6 +47,8 @@ class BoundedHandshake(ssl.SSLObject):
     _left_bytes: int
     _left_records: int = RECORDS_AT_ONCE
     _has_more: Callable[[], None] | None = None
+    _has_ended: bool = False
+    _left_bytes_after_end: int = MAX_BYTES_AFTER_END
 
     def bound(self, received: ssl.MemoryBIO, given: ssl.MemoryBIO) -> None:
         """Called once, before the handshake."""
@@ -65,7 +77,7 @@ class BoundedHandshake(ssl.SSLObject):
         self._left_records = RECORDS_AT_ONCE
 
     def read(self, len: int = 1024, buffer: Any = None) -> bytes:
-        """See `ssl.SSLObject`. Raises SSLWantReadError also if records have to wait for `read_on`."""
+        """See `ssl.SSLObject`. Raises SSLWantReadError also if records have to wait for `read_on`, and TooMuchAfterEnd."""
         given, received = self._given, self._received
         if not self._left_records:
             raise ssl.SSLWantReadError(ssl.SSL_ERROR_WANT_READ, "the next records have to wait")
@@ -96,12 +108,17 @@ class BoundedHandshake(ssl.SSLObject):
         return super().pending() + self._given.pending
 
     def unwrap(self) -> None:
-        """See `ssl.SSLObject`."""
+        """See `ssl.SSLObject`. The loop calls it when the connection ends: the server's part of the end is sent first."""
+        self._has_ended = True
         self._given.write(self._received.read())
         super().unwrap()
 
     def _pass_on(self) -> None:
-        self._given.write(self._received.read(_PIECE_BYTES))
+        passed_bytes = self._given.write(self._received.read(_PIECE_BYTES))
+        if self._has_ended:
+            self._left_bytes_after_end -= passed_bytes
+            if self._left_bytes_after_end < 0:
+                raise TooMuchAfterEnd
 
 
 class BoundedContext(ssl.SSLContext):
