@@ -398,7 +398,7 @@ def test_large_request_over_tls_counts_as_encrypted(tmp_path: Path) -> None:
 
         reads.has_read = count  # type: ignore[method-assign]
         body = ApiVersionsRequest(client_software_name="x" * 600_000, client_software_version="1")
-        reader, writer = await port.connect(certificate_of("reader", None, CA))
+        _, writer = await port.connect(certificate_of("reader", None, CA))
         writer.write(encode_request(API_VERSIONS, 3, 1, "me", body))
         await until(lambda: bool(counted))
         writer.close()
