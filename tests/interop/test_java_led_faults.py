@@ -216,7 +216,8 @@ def make_leader(quorum: JavaQuorum, node: LocalNode) -> None:
             preferred_candidates=(candidate,),
         )
         topic = EndQuorumEpochRequestTopic(topic_name="__cluster_metadata", partitions=(part,))
-        ask(("127.0.0.1", node.port), END_QUORUM_EPOCH, 1, EndQuorumEpochRequest(topics=(topic,)))
+        request = EndQuorumEpochRequest(cluster_id=quorum.cluster_id, topics=(topic,))
+        ask(("127.0.0.1", node.port), END_QUORUM_EPOCH, 1, request)
         return False
 
     wait_until(leads, "our node leads")

@@ -53,5 +53,8 @@ def test_stock_tool_with_a_certificate_of_another_authority_is_rejected(
     write_folder(tmp_path, foreign, quorum.ca.certificate)
     code, text = describe(quorum, tmp_path)
     assert code != 0, text
+    assert "SslAuthenticationException" in text, (
+        "the tool can't tell a refusal from a lost connection"
+    )
     line = "its certificate was not issued by an authority"
     assert any(line in node.log_text for node in quorum.nodes.values())

@@ -99,6 +99,36 @@ def test_certificate_of_another_naming_scheme_gets_the_role_of_the_mapping_rules
     at_a_port(tmp_path, play, rules="RULE:^CN=ops-([a-z]+)$/$1/")
 
 
+def alert(port: Port, made: Issued) -> str:
+    """What a client with this certificate is told, by OpenSSL's name."""
+    context = port.context(made)
+    with socket.create_connection(("127.0.0.1", port.number), 10) as plain:
+        try:
+            with context.wrap_socket(plain, server_hostname="127.0.0.1") as connection:
+                connection.recv(1)
+        except OSError as error:
+            return str(getattr(error, "reason", error))
+    return "no alert"
+
+
+@pytest.mark.parametrize(
+    ("made", "reason"),
+    [
+        (certificate_of("admin", None, new_authority("ca-9")), "TLSV1_ALERT_UNKNOWN_CA"),
+        (certificate_of("admin", None, CA, end=-HOURS / 2), "SSLV3_ALERT_CERTIFICATE_EXPIRED"),
+    ],
+    ids=["unknown-authority", "expired"],
+)
+def test_refused_client_is_told_why(made: Issued, reason: str, tmp_path: Path) -> None:
+    """Otherwise it can't tell a refused certificate from a lost connection, and connects again."""
+
+    async def play(port: Port) -> None:
+        for _ in range(5):
+            assert await asyncio.to_thread(alert, port, made) == reason
+
+    at_a_port(tmp_path, play)
+
+
 def test_certificate_with_two_identities_has_no_identity(tmp_path: Path) -> None:
     two = ("urn:metadataquorum:ns:demo:member:2", "urn:metadataquorum:ns:demo:member:3")
 

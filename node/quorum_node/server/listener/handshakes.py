@@ -13,6 +13,7 @@ from collections.abc import Callable
 from quorum_node.server.listener.first_byte import speaks_tls
 from quorum_node.server.listener.port_authentication import PortAuthentication
 from quorum_node.server.listener.waiting_handshakes import WaitingHandshakes
+from quorum_node.server.transport.bounded_handshake import ACCEPTED
 
 _SHUTDOWN_SECONDS = 2.0
 """In seconds: timeout of the other side's answer to the end of a connection."""
@@ -109,6 +110,7 @@ class Handshakes:
             if plain:
                 await self._loop.connect_accepted_socket(self._make, connection)
                 return
+            ACCEPTED.set(connection)  # in the context of this task
             await self._loop.connect_accepted_socket(
                 self._make,
                 connection,

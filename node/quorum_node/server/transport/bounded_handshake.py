@@ -4,14 +4,21 @@ OpenSSL reads a chain of certificates in one step. A certificate takes 0.1 ms be
 hundreds of them: without a limit a client without any valid certificate holds up commits. After the handshake a client may send records of
 one byte each. A loop decrypts all of those that it has received in one turn, 11,000 in 256 KiB, which takes 13 ms for each connection.
 After the server has ended a connection, the loop decrypts and drops what the client still sends, for seconds: the body of a refused request
-would cost as much as that of an accepted one. Owns these limits. Must not know connections.
+would cost as much as that of an accepted one.
+A failed handshake ends with an alert, which the loop drops. It is sent here: otherwise a client can't tell a refused certificate from a
+lost connection, and stock clients connect again for a minute. Owns these limits and the alert. Must not know connections.
 """
 
+import contextlib
+import socket
 import ssl
 from collections.abc import Callable
+from contextvars import ContextVar
 from time import perf_counter
 from typing import Any
 
+ACCEPTED: ContextVar[socket.socket | None] = ContextVar("accepted", default=None)
+"""The socket of the connection that is accepted in this context."""
 MAX_HANDSHAKE_BYTES = 16 << 10
 """In bytes: from a client until its handshake is complete. A chain of three RSA certificates has six KiB."""
 MAX_BYTES_AFTER_END = 256 << 10
@@ -44,15 +51,18 @@ class BoundedHandshake(ssl.SSLObject):
 
     _received: ssl.MemoryBIO
     _given: ssl.MemoryBIO
+    _outgoing: ssl.MemoryBIO
+    _accepted: socket.socket | None
     _left_bytes: int
     _left_records: int = RECORDS_AT_ONCE
     _has_more: Callable[[], None] | None = None
     _has_ended: bool = False
     _left_bytes_after_end: int = MAX_BYTES_AFTER_END
 
-    def bound(self, received: ssl.MemoryBIO, given: ssl.MemoryBIO) -> None:
+    def bound(self, received: ssl.MemoryBIO, given: ssl.MemoryBIO, outgoing: ssl.MemoryBIO) -> None:
         """Called once, before the handshake."""
-        self._received, self._given = received, given
+        self._received, self._given, self._outgoing = received, given, outgoing
+        self._accepted = ACCEPTED.get()
         self._left_bytes = MAX_HANDSHAKE_BYTES
 
     def do_handshake(self) -> None:
@@ -67,6 +77,9 @@ class BoundedHandshake(ssl.SSLObject):
                 if self._left_bytes or not self._received.pending:
                     raise
                 raise HandshakeTooLarge from None
+            except ssl.SSLError:
+                self._send_alert()
+                raise
 
     def in_turns(self, has_more: Callable[[], None]) -> None:
         """Read at most RECORDS_AT_ONCE records at once from now on. `has_more`: called when `read_on` has to be called for the next ones."""
@@ -113,6 +126,12 @@ class BoundedHandshake(ssl.SSLObject):
         self._given.write(self._received.read())
         super().unwrap()
 
+    def _send_alert(self) -> None:
+        """As far as possible: the connection ends in any case."""
+        if self._accepted is not None:
+            with contextlib.suppress(OSError):
+                self._accepted.send(self._outgoing.read())
+
     def _pass_on(self) -> None:
         passed_bytes = self._given.write(self._received.read(_PIECE_BYTES))
         if self._has_ended:
@@ -138,5 +157,5 @@ class BoundedContext(ssl.SSLContext):
         given = ssl.MemoryBIO()
         made = super().wrap_bio(given, outgoing, server_side, server_hostname, session)
         assert isinstance(made, BoundedHandshake)
-        made.bound(incoming, given)
+        made.bound(incoming, given, outgoing)
         return made
