@@ -254,7 +254,7 @@ def test_quorums_are_reconciled_without_the_reassignment_crd(empty: Empty, tmp_p
             timeout_s=40,
             seen=log.read_text,
         )
-        assert "partitionreassignments are not watched: apply their definition" in log.read_text()
+        assert "partitionreassignments are not watched: apply crds/" in log.read_text()
 
 
 @pytest.mark.long

@@ -42,11 +42,17 @@ def change_gate(view: QuorumView) -> str | None:
     return None
 
 
-def add_gate(view: QuorumView, order: ReplacementOrder, replacing: bool) -> str | None:
+def add_gate(
+    view: QuorumView,
+    order: ReplacementOrder,
+    replacing: bool,
+    failed: frozenset[Key] = frozenset(),
+) -> str | None:
     """Why no voter may be added; None if one may. The new voter counts as not live, except during the formation or
     with a single voter.
 
     `replacing`: it replaces a voter to be removed. With `AddFirst`, chosen by the user, it then counts as live.
+    `failed`: voters to be removed because they failed. The leader counts them as live until their fetch timeout ends.
     """
     blocked = change_gate(view)
     if blocked is not None:
@@ -54,7 +60,7 @@ def add_gate(view: QuorumView, order: ReplacementOrder, replacing: bool) -> str 
     size = len(view.voters)
     if not view.formed:
         return None
-    live = len(live_voters(view))
+    live = len(live_voters(view) - failed)
     if replacing and order is ReplacementOrder.ADD_FIRST:
         live += 1
     needed = live_to_add(size)

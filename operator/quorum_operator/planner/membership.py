@@ -149,14 +149,15 @@ def _add_or_remove(at: Situation, view: QuorumView) -> Step | None:
         return _remove(at, view)
     if all(at.stands_twice(slot.node_id) for slot in at.caught_up):
         return _remove(at, view)
-    blocked = add_gate(view, order, replacing=first_leaving is not None)
+    failed = frozenset(entry.key for entry in at.leaving if entry.why is Why.DEAD)
+    blocked = add_gate(view, order, replacing=first_leaving is not None, failed=failed)
     if blocked is None:
         return _add(at, view)
     # A leaving voter that is not live commits nothing. Without it the others need a smaller
     # majority.
     if first_leaving is not None and (first_leaving.dead or first_leaving.key not in at.live):
         return _remove(at, view)
-    absent = ", ".join(str(key.id) for key in sorted(at.voters - at.live))
+    absent = ", ".join(str(key.id) for key in sorted(at.voters - (at.live - failed)))
     obstacle = f"{blocked}; not live: {absent}" if absent else blocked
     return Wait("a caught-up member waits to become a voter", obstacle, RETRY_LIVE_S)
 

@@ -1,0 +1,43 @@
+"""Whether the new voter is added before the failed one is removed, while the leader still counts the failed one as live."""
+
+from dataclasses import replace
+
+import pytest
+
+from quorum_operator.planner.observed import (
+    FailureLatch,
+    Incarnation,
+    Key,
+    Observation,
+    ReplicaView,
+)
+from quorum_operator.planner.plan import plan
+from quorum_operator.planner.step import AddVoter, RemoveVoter
+from support.observed_quorum import NOW, observation_of, sound_member, sound_pod, view_of
+
+FAILED = FailureLatch("StorageFailed", "EIO", NOW - 1, NOW - 1)
+
+
+def successor(node_id: int) -> Incarnation:
+    pod = sound_pod(node_id, NOW - 5)
+    made = sound_member(
+        node_id, NOW - 5, number=2, name=f"q-{node_id}-2", uid=f"uid-q-{node_id}-2", uuid="new",
+        replaces=1, predecessor=f"q-{node_id}-1", pod=pod,
+    )  # fmt: skip
+    assert made.report is not None
+    return replace(made, report=replace(made.report, uuid="new"))
+
+
+def seen(size: int) -> Observation:
+    """The last voter failed a moment ago: its pod is there, and the leader has received its last fetch just now."""
+    failed = sound_member(size, failed=FAILED, report=None)
+    members = [*(sound_member(n) for n in range(1, size)), failed, successor(size)]
+    voters = [ReplicaView(Key(n, f"u{n}"), True, True) for n in range(1, size + 1)]
+    observers = (ReplicaView(Key(size, "new"), True, True),)
+    return observation_of(members, view_of(voters, observers=observers), size=size)
+
+
+@pytest.mark.parametrize(("size", "step"), [(3, RemoveVoter), (5, AddVoter)])
+def test_failed_voter_is_not_counted_although_the_leader_still_does(size: int, step: type) -> None:
+    """With three voters two are left, too few for a majority of four without the new one."""
+    assert isinstance(plan(seen(size)), step)
