@@ -34,7 +34,8 @@ _LEAST_ACTS = {"rebuilt-identity": 1, "rebuilt-member": 1, "restored-labels": 1}
 def test_operator_killed_before_and_after_every_call_recovers(env: Env, name: str) -> None:
     killer = Killer(env, MOVES[name])
     first, second = killer.record(), killer.record()
-    assert kill_points.acts(first) == kill_points.acts(second), (
+    # In any order: a failed member is stopped when its leader has missed its fetches, before or after the voters change.
+    assert set(kill_points.acts(first)) == set(kill_points.acts(second)), (
         "an undisturbed move made different calls"
     )
     assert len(kill_points.acts(first)) >= _LEAST_ACTS.get(name, 4)
