@@ -8,6 +8,7 @@ import socket
 from collections.abc import Callable
 
 from quorum_node.server.listener.handshakes import Handshakes
+from quorum_node.server.listener.rate_limit import RateLimit
 
 BACKLOG = 1024
 _AT_ONCE = 16
@@ -32,12 +33,10 @@ class Acceptor:
     ) -> None:
         self._socket = sock
         self._make = make
-        self._rate = rate
         self._on_failure = on_failure
         self._handshakes = handshakes
         self._loop = asyncio.get_running_loop()
-        self._credit = float(rate)
-        self._credited_at = self._loop.time()
+        self._limit = RateLimit(rate, rate, self._loop.time())
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[object]] = set()
         self._closed = False
@@ -64,11 +63,10 @@ class Acceptor:
 
     def _accept(self) -> None:
         now = self._loop.time()
-        self._credit = min(self._rate, self._credit + (now - self._credited_at) * self._rate)
-        self._credited_at = now
         for _ in range(_AT_ONCE):
-            if self._credit < 1:
-                self._pause((1 - self._credit) / self._rate)
+            pause_seconds = self._limit.pause_seconds(now)
+            if pause_seconds:
+                self._pause(pause_seconds)
                 return
             try:
                 connection, address = self._socket.accept()
@@ -78,7 +76,7 @@ class Acceptor:
                 self._on_failure(error)
                 self._pause(_NO_FILES_PAUSE_SECONDS)
                 return
-            self._credit -= 1
+            self._limit.take()
             connection.setblocking(False)
             if self._handshakes is not None:
                 self._handshakes.begin(connection, str(address[0]))
