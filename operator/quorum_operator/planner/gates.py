@@ -52,7 +52,7 @@ def add_gate(
     with a single voter.
 
     `replacing`: it replaces a voter to be removed. With `AddFirst`, chosen by the user, it then counts as live.
-    `failed`: voters to be removed because they failed. The leader counts them as live until their fetch timeout ends.
+    `failed`: voters to be removed whose process has ended. The leader counts them as live until their fetch timeout ends.
     """
     blocked = change_gate(view)
     if blocked is not None:

@@ -6,6 +6,8 @@ is removed last, after a transfer of leadership. From an odd size two new member
 lasts for one commit only.
 """
 
+from collections.abc import Iterator
+
 from quorum_operator.crd import ReplacementOrder
 from quorum_operator.planner.gates import add_gate, change_gate, remove_gate
 from quorum_operator.planner.member_problems import why_not_running
@@ -149,7 +151,7 @@ def _add_or_remove(at: Situation, view: QuorumView) -> Step | None:
         return _remove(at, view)
     if all(at.stands_twice(slot.node_id) for slot in at.caught_up):
         return _remove(at, view)
-    failed = frozenset(entry.key for entry in at.leaving if entry.why is Why.DEAD)
+    failed = frozenset(_no_longer_voting(at))
     blocked = add_gate(view, order, replacing=first_leaving is not None, failed=failed)
     if blocked is None:
         return _add(at, view)
@@ -160,6 +162,19 @@ def _add_or_remove(at: Situation, view: QuorumView) -> Step | None:
     absent = ", ".join(str(key.id) for key in sorted(at.voters - (at.live - failed)))
     obstacle = f"{blocked}; not live: {absent}" if absent else blocked
     return Wait("a caught-up member waits to become a voter", obstacle, RETRY_LIVE_S)
+
+
+def _no_longer_voting(at: Situation) -> Iterator[Key]:
+    """Failed voters whose process has ended or can't write. A voter may also be marked as failed while it goes on to vote,
+    for example by hand or because its PersistentVolume was deleted. Such a voter counts for as long as it is live.
+    """
+    for entry in at.leaving:
+        if entry.why is not Why.DEAD:
+            continue
+        incarnation = at.by_key.get(entry.key)
+        report = None if incarnation is None else incarnation.report
+        if report is None or report.storage == "failed":
+            yield entry.key
 
 
 def _may_go_first(at: Situation, view: QuorumView) -> bool:
