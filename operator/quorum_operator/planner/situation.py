@@ -133,6 +133,9 @@ class Situation:
         ]
         if permission == [None]:
             return True  # the permission was withdrawn after the formation
+        if any(each is not None for each in permission) and identity.initial_voters > 1:
+            # The formation is recorded before the last voter joins, so the status was edited.
+            return False
         known = self.seen.known_cluster_id in (None, cluster_id)
         return known and self.seen.known_voters >= identity.initial_voters
 

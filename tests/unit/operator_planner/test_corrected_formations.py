@@ -8,7 +8,7 @@ from quorum_operator.planner.harm import harm
 from quorum_operator.planner.observed import Founding, Identity, Observation, Templates
 from quorum_operator.planner.plan import plan
 from quorum_operator.planner.situation import Situation
-from quorum_operator.planner.step import RestartMember, UpdateMember, Wait
+from quorum_operator.planner.step import RecordFormed, RestartMember, UpdateMember, Wait
 from support.observed_quorum import observation_of, sound_member, sound_pod
 
 NEW = Templates("t2", "r2")
@@ -63,3 +63,13 @@ def test_running_members_of_a_formed_quorum_do_not_restart_without_a_leader() ->
     assert isinstance(plan(seen), Wait)
     unformed = plan(running(formed=False, template="t2"))
     assert harm(Situation(seen), unformed) == "no majority confirms a leader"
+
+
+def test_edited_status_ends_no_formation() -> None:
+    """The founder keeps its permission to format until the formation is recorded, which is before the last voter joins."""
+    seen = running(formed=False)
+    members = tuple(replace(each, cluster_id="c1") for each in seen.incarnations)
+    edited = replace(seen, incarnations=members, known_voters=3, known_cluster_id="c1")
+    assert not isinstance(plan(edited), RecordFormed)
+    withdrawn = tuple(replace(each, founding=None) for each in members)
+    assert isinstance(plan(replace(edited, incarnations=withdrawn)), RecordFormed)
