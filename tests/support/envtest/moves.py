@@ -32,6 +32,13 @@ class Before:
     @classmethod
     def of(cls, quorum: ApiServerQuorum) -> "Before":
         described = quorum.wait_ready(3)
+        # The status may be older than the restart of a pod that the previous move caused.
+        wait_for(
+            "the pods of all voters answer",
+            lambda: {uuid for _, uuid in described.keys} <= _answering(quorum),
+            timeout_s=_TIMEOUT_S,
+            seen=quorum.summary,
+        )
         return cls(
             described,
             frozenset(quorum.incarnations()),
@@ -43,6 +50,12 @@ class Before:
 
 def _pods(quorum: ApiServerQuorum) -> frozenset[str]:
     return frozenset(each["metadata"]["uid"] for each in quorum.pods())
+
+
+def _answering(quorum: ApiServerQuorum) -> frozenset[str]:
+    """UUIDs of the replicas that answer."""
+    found = (quorum.node_description(each["metadata"]["name"]) for each in quorum.pods())
+    return frozenset(each["replicaUuid"] for each in found if each)
 
 
 class Move:
