@@ -265,8 +265,8 @@ class TakenBack(Move):
         self._is_away = True
         cluster.call(cluster.kubelet.lose_node(self._host))
         wait_for(
-            "its volume is held to be gone, and it is stopped",
-            lambda: quorum.incarnations()[self._member] == 0,
+            "its volume is held to be gone, it is stopped, and its successor is made",
+            lambda: self._is_stopped() and self._has_successor(),
             timeout_s=_TIMEOUT_S,
             seen=quorum.summary,
         )
@@ -287,6 +287,12 @@ class TakenBack(Move):
         assert quorum.steps_since(self.before.offset) == []
         running = {name for name, wanted in quorum.incarnations().items() if wanted > 0}
         assert running == self.before.incarnations
+
+    def _is_stopped(self) -> bool:
+        return self.quorum.incarnations()[self._member] == 0
+
+    def _has_successor(self) -> bool:
+        return not self.quorum.incarnations().keys().isdisjoint(self._successors)
 
     def clean_up(self) -> None:
         for each in self._successors:
