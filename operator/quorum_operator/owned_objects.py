@@ -21,6 +21,9 @@ from quorum_operator.refused import is_frozen
 
 Object = dict[str, Any]
 
+RECREATED = frozenset({"ConfigMap", "Service"})
+"""Kinds with fields that become immutable, such as `spec.clusterIP`. Their role has `delete`."""
+
 
 class OwnedObjects:
     """The objects of one quorum."""
@@ -71,7 +74,7 @@ class OwnedObjects:
                 await self._api.merge(path, {"metadata": {}, **patch})
             await self._api.apply(path, wanted)
         except ApiError as error:
-            if live is not None and is_frozen(error) and base_objects.belongs_to(live, self._owner):
+            if live is not None and self._is_recreated(wanted, live, error):
                 return await self._recreate(subject, path, live, wanted)
             return not_done(subject, error)
         return Outcome(True)
@@ -86,6 +89,11 @@ class OwnedObjects:
         except ApiError as error:
             return not_done(subject, error)
         return Outcome(True)
+
+    def _is_recreated(self, wanted: Object, live: Object, error: ApiError) -> bool:
+        """Whether another client changed an immutable field of this resource's own object."""
+        mine = base_objects.belongs_to(live, self._owner)
+        return mine and wanted["kind"] in RECREATED and is_frozen(error)
 
     async def _recreate(self, subject: str, path: str, live: Object, wanted: Object) -> Outcome:
         """Recreate an object with a changed immutable field. These objects hold no state."""

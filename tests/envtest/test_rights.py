@@ -6,6 +6,7 @@ from support import chart
 from support.envtest.backup_jobs import end_backup
 from support.envtest.environment import Env
 from support.envtest.http_proxy import Call
+from support.envtest.kube_api import ApiError
 from support.envtest.quorum import MOVE_TIMEOUT_S, ApiServerQuorum
 from support.kind_env import kube
 from support.kind_env.waiting import wait_for
@@ -141,6 +142,34 @@ def freeze(env: Env, name: str) -> None:
     wait_for(f"{name} as it was", is_recreated, timeout_s=60)
 
 
+def give_cluster_ip(env: Env, name: str) -> None:
+    """What `kubectl replace --force` does with a headless Service whose manifest lost `clusterIP: None`. Waits until the
+    operator has recreated it.
+    """
+    path = kube.core(env.namespace, "services", name)
+    live = env.api.get(path)
+    kept = {key: live["metadata"][key] for key in ("name", "labels", "ownerReferences")}
+    spec = {key: value for key, value in live["spec"].items() if not key.startswith("clusterIP")}
+    body = {"apiVersion": "v1", "kind": "Service", "metadata": kept, "spec": spec}
+
+    def is_replaced() -> bool:
+        env.api.delete(path)
+        try:
+            env.api.create(kube.core(env.namespace, "services"), body)
+        except ApiError as error:
+            if error.status != 409:
+                raise
+            return False  # The operator was faster.
+        return True
+
+    def is_headless() -> bool:
+        found = env.api.find(path) or {"spec": {}}
+        return found["spec"].get("clusterIP") == "None"
+
+    wait_for(f"{name} with a cluster IP", is_replaced, timeout_s=30)
+    wait_for(f"{name} headless again", is_headless, timeout_s=60)
+
+
 def back_up(quorum: ApiServerQuorum) -> None:
     """A CronJob that runs once, and is then removed from the spec."""
     quorum.patch({"backup": {"schedule": "@daily", "claimName": "backups"}})
@@ -203,6 +232,7 @@ def test_quorum_life_cycle_uses_exactly_the_granted_rights(env: Env) -> None:
     unlabel(env, "persistentvolumeclaims", "data-q-3-1-0")
     unlabel(env, "secrets", "q-admin")
     freeze(env, "q-config")
+    give_cluster_ip(env, "q-nodes")
     lose_host(env, quorum)
     policy = kube.network_policies(env.namespace, "q-members")
     assert env.api.find(policy)

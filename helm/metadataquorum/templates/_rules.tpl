@@ -23,10 +23,10 @@
 - apiGroups: [""]
   resources: [configmaps]
   verbs: [get, list, watch, create, patch, delete]
-# create: server-side apply creates a missing object.
+# create: server-side apply creates a missing object. delete: a Service with another cluster IP can only be replaced.
 - apiGroups: [""]
   resources: [services]
-  verbs: [get, list, watch, create, patch]
+  verbs: [get, list, watch, create, patch, delete]
 # No list: the operator reads only Secrets whose names it knows.
 - apiGroups: [""]
   resources: [secrets]

@@ -8,6 +8,7 @@ import pytest
 from quorum_operator.crd import GROUP, PLURAL
 from quorum_operator.desired.names import ADMIN_PORT
 from quorum_operator.kube import paths
+from quorum_operator.owned_objects import RECREATED
 from quorum_operator.reassignment_crd import REASSIGNMENT_PLURAL
 from quorum_operator.settings import Settings, from_environment
 from support import chart
@@ -140,6 +141,18 @@ def test_cluster_role_only_reads_cluster_scoped_resources() -> None:
     assert {verb for *_, verb in of_cluster} <= chart.READ_VERBS
     kinds = {(group, resource) for group, resource, _ in of_cluster}
     assert kinds == {("", "nodes"), ("", "persistentvolumes"), ("storage.k8s.io", "storageclasses")}
+
+
+def test_kinds_that_the_operator_recreates_may_be_deleted() -> None:
+    """Each is deleted, and then applied: an apply (patch) of a missing object creates it."""
+    assert {"ConfigMap", "Service"} == RECREATED, "kinds of the core group"
+    for kind in RECREATED:
+        verbs = {
+            verb
+            for group, plural, verb in GRANTED
+            if (group, plural) == ("", paths.plural_of(kind))
+        }
+        assert verbs >= {"get", "delete", "create", "patch"}, kind
 
 
 def test_another_namespace_is_watched_with_the_same_rights() -> None:
