@@ -1,3 +1,5 @@
+{{- /* Names, and other values of users that must be strings, are written by toYaml. It quotes those that YAML would read
+       as a number or boolean, such as the release 7. */ -}}
 {{- define "mq.name" -}}
 {{ .Release.Name | trunc 50 | trimSuffix "-" }}
 {{- end }}
@@ -9,7 +11,7 @@
 
 {{- define "mq.selectorLabels" -}}
 app.kubernetes.io/name: metadataquorum-operator
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | toYaml }}
 {{- end }}
 
 {{- /* Without managed-by, which Helm adds, and without the chart's version, so that an upgrade to an equal chart
@@ -50,9 +52,9 @@ capabilities:
 roleRef:
   apiGroup: rbac.authorization.k8s.io
   kind: {{ .kind }}
-  name: {{ .role }}
+  name: {{ .role | toYaml }}
 subjects:
   - kind: ServiceAccount
-    name: {{ .account }}
-    namespace: {{ .namespace }}
+    name: {{ .account | toYaml }}
+    namespace: {{ .namespace | toYaml }}
 {{- end }}

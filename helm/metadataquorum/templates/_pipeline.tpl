@@ -5,7 +5,7 @@
 {{- /* Labels of driver and executors. */ -}}
 {{- define "mq.pipeline.selectorLabels" -}}
 app.kubernetes.io/name: metadataquorum-pipeline
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | toYaml }}
 {{- end }}
 
 {{- define "mq.pipeline.labels" -}}
@@ -17,7 +17,7 @@ app.kubernetes.io/part-of: metadataquorum
 {{- define "mq.pipeline.clientLabels" -}}
 {{- $service := regexFind "^[a-z0-9-]+-bootstrap[.:]" .Values.pipeline.bootstrap }}
 {{- if $service }}
-metadataquorum.dev/quorum: {{ regexReplaceAll "-bootstrap[.:]$" $service "" }}
+metadataquorum.dev/quorum: {{ regexReplaceAll "-bootstrap[.:]$" $service "" | toYaml }}
 metadataquorum.dev/role: client
 {{- end }}
 {{- end }}
@@ -68,7 +68,7 @@ spark.blockManager.port: "7079"
 spark.executor.instances: {{ int64 .Values.pipeline.executors.count | quote }}
 spark.executor.cores: {{ int64 .Values.pipeline.executors.cores | quote }}
 spark.executor.memory: {{ .Values.pipeline.executors.memory }}
-spark.kubernetes.namespace: {{ .Release.Namespace }}
+spark.kubernetes.namespace: {{ .Release.Namespace | toYaml }}
 spark.kubernetes.driver.pod.name: "${env:POD_NAME}"
 spark.kubernetes.container.image: {{ include "mq.pipeline.image" . | quote }}
 spark.kubernetes.container.image.pullPolicy: {{ .Values.pipeline.image.pullPolicy }}
@@ -94,7 +94,7 @@ imagePullSecrets:
   {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- with .Values.pipeline.priorityClassName }}
-priorityClassName: {{ . }}
+priorityClassName: {{ toYaml . }}
 {{- end }}
 {{- with .Values.pipeline.nodeSelector }}
 nodeSelector:
@@ -146,13 +146,13 @@ affinity:
 {{- with .Values.pipeline.tls.secret }}
 - name: tls
   secret:
-    secretName: {{ . }}
+    secretName: {{ toYaml . }}
     defaultMode: 0440
 {{- end }}
 {{- if not .Values.pipeline.to }}
 - name: archive
   persistentVolumeClaim:
-    claimName: {{ include "mq.pipeline.claim" . }}
+    claimName: {{ include "mq.pipeline.claim" . | toYaml }}
 {{- end }}
 {{- end }}
 
@@ -169,7 +169,7 @@ metadata:
     {{- toYaml . | nindent 4 }}
     {{- end }}
 spec:
-  serviceAccountName: {{ include "mq.pipeline.serviceAccount" . }}
+  serviceAccountName: {{ include "mq.pipeline.serviceAccount" . | toYaml }}
   automountServiceAccountToken: {{ if include "mq.pipeline.onKubernetes" . }}true{{ else }}false{{ end }}
   enableServiceLinks: false
   terminationGracePeriodSeconds: 60
@@ -181,7 +181,7 @@ spec:
     {{- include "mq.pipeline.securityContext" . | nindent 4 }}
   containers:
     - name: driver
-      image: {{ include "mq.pipeline.image" . }}
+      image: {{ include "mq.pipeline.image" . | toYaml }}
       imagePullPolicy: {{ .Values.pipeline.image.pullPolicy }}
       args:
         - archive

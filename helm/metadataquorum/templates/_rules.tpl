@@ -74,7 +74,7 @@
 {{- define "mq.leaseRules" -}}
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
-  resourceNames: [{{ include "mq.name" . }}]
+  resourceNames: [{{ include "mq.name" . | toYaml }}]
   verbs: [get, patch]
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
