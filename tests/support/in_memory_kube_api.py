@@ -336,7 +336,7 @@ def start_pod(api: InMemoryKubeApi, owned: Object, node_id: int) -> None:
     pod = copied(owned["spec"]["template"])
     name = f"{owned['metadata']['name']}-0"
     pod["metadata"].update(name=name, creationTimestamp=time_text(99_999))
-    pod["spec"]["nodeName"] = f"h{node_id}"
+    pod["spec"] |= {"nodeName": f"h{node_id}", "subdomain": owned["spec"]["serviceName"]}
     pod["status"] = {
         "phase": "Running",
         "podIP": f"10.0.0.{node_id}",

@@ -133,6 +133,23 @@ def template_drift(wanted: Object, live: Any) -> str | None:
     return _difference(template, there, path) or _addition(template, there, path)
 
 
+def immutable_drift(wanted: Object, live: Any) -> str | None:
+    """A difference of a StatefulSet in an immutable field on which the name or the claim of its pod depends, as text."""
+    if not isinstance(live, dict) or "spec" not in live:
+        return None  # It was not read from an API server.
+    service, there = (_at(each, "spec.serviceName") for each in (wanted, live))
+    if there != service:
+        return f"spec.serviceName is {there or 'empty'} instead of {service}"
+    claims, made = (
+        [each["metadata"]["name"] for each in _at(one, "spec.volumeClaimTemplates") or ()]
+        for one in (wanted, live)
+    )
+    if made != claims:
+        named = ", ".join(made) or "none"
+        return f"spec.volumeClaimTemplates has {named} instead of {', '.join(claims)}"
+    return None
+
+
 ZERO = ("spec.ordinals.start", "spec.minReadySeconds")
 """Fields of a StatefulSet that must be missing or 0. A different first ordinal means another pod with another claim."""
 

@@ -24,7 +24,7 @@ from quorum_operator.desired import (
 from quorum_operator.desired.names import Owner
 from quorum_operator.kube import creation_events, facts, mounts, paths
 from quorum_operator.kube.claims import claim_facts, lone_claims
-from quorum_operator.kube.drift import drift, template_drift
+from quorum_operator.kube.drift import drift, immutable_drift, template_drift
 from quorum_operator.kube.errors import ApiError, Forbidden, Unavailable
 from quorum_operator.kube.finding import (
     MemberId,
@@ -467,8 +467,9 @@ def _with_drift(
         if each.formation not in by_index:
             return each
         member = stateful_set.founder_or_member(each, by_index[each.formation])
-        found = template_drift(stateful_set.build(owner, spec, member), live[each.name])
-        return each if found is None else replace(each, drift=found)
+        wanted, there = stateful_set.build(owner, spec, member), live[each.name]
+        found, fixed = template_drift(wanted, there), immutable_drift(wanted, there)
+        return replace(each, drift=found, immutable_drift=fixed) if found or fixed else each
 
     return tuple(map(drifted, incarnations))
 

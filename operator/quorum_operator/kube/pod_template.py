@@ -35,6 +35,8 @@ def with_template(seen: PodFacts, pod: Object, owned: Object) -> PodFacts:
     made_from = (pod["metadata"].get("labels") or {}).get("controller-revision-hash")
     if current is None:
         return seen
+    if _has_other_name(pod, owned):
+        return replace(seen, outdated=True, runs_other=True)
     if made_from in (None, current):  # None: another client has removed the label.
         template = owned["spec"]["template"]
         edited = _has_edited_image(seen, pod, template) or _has_edited_program(seen, pod, template)
@@ -48,6 +50,15 @@ def with_template(seen: PodFacts, pod: Object, owned: Object) -> PodFacts:
         # The kubelet restarts it after a crash. A new pod would run the same program with the same placement.
         return seen
     return replace(seen, outdated=True, runs_other=other)
+
+
+def _has_other_name(pod: Object, owned: Object) -> bool:
+    """Whether an earlier StatefulSet of this name created it, with the DNS name of another Service. A younger pod with one has
+    it from an admission webhook, and a new pod would have it again.
+    """
+    made_at, owned_since = (each["metadata"].get("creationTimestamp", "") for each in (pod, owned))
+    other = (pod["spec"].get("subdomain") or None) != (owned["spec"].get("serviceName") or None)
+    return other and made_at < owned_since
 
 
 def _has_edited_image(seen: PodFacts, pod: Object, template: Object) -> bool:

@@ -69,6 +69,9 @@ def damaged_records(replica: ReplicaView | None) -> str | None:
 NO_POD = "NoPod"
 """Beginning of the text if the pod does not exist; a reason and the API server's answer may follow."""
 
+OTHER_STATEFUL_SET = "OtherStatefulSet"
+"""Beginning of the text if its StatefulSet was replaced by one with other immutable fields."""
+
 LEFT = "Left"
 """Beginning of the text of a removed member whose pod can't be deleted while its host is down."""
 
@@ -96,6 +99,8 @@ def member_problem(each: Incarnation, now: float, unreachable: str | None = None
     pod, deleted, delayed = each.pod, deleted_host(each), _delayed_end(each, now)
     if deleted is not None and each.report is None:
         return f"{deleted.reason}: {deleted.evidence}"
+    if each.immutable_drift is not None and not each.held_by:
+        return _other_stateful_set(each)
     if pod is None and delayed is not None:
         return f"{NO_POD}: {delayed}"
     if pod is None:
@@ -111,6 +116,16 @@ def member_problem(each: Incarnation, now: float, unreachable: str | None = None
             detail = f"its host {each.host_away.name} is {each.host_away.state}"
         return cannot_start(pod) or ("NotReady" if detail is None else f"NotReady: {detail}")
     return None
+
+
+def _other_stateful_set(each: Incarnation) -> str:
+    """Message about an immutable field. The operator does not delete the StatefulSet of a running member by itself: what the
+    garbage collector does not know yet to be orphaned would be deleted with it.
+    """
+    return (
+        f"{OTHER_STATEFUL_SET}: {each.immutable_drift}, which can't be changed. Until it is corrected, the operator does not "
+        f"restart the pod. kubectl delete statefulset {each.name} --cascade=orphan: it is created again for its claim"
+    )
 
 
 def _delayed_end(each: Incarnation, now: float) -> str | None:

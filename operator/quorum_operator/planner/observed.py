@@ -351,6 +351,8 @@ class Incarnation:
     template_hash: str | None = None
     drift: str | None = None
     """Changes to the StatefulSet by other clients."""
+    immutable_drift: str | None = None
+    """A difference of the StatefulSet that only a new one ends."""
     restart_hash: str | None = None
     cluster_id: str | None = None
     """Cluster id in the arguments of its process."""

@@ -86,8 +86,9 @@ def _is_replaceable(at: Situation, each: Incarnation) -> bool:
 
 
 def _has_template(each: Incarnation, wanted: Templates) -> bool:
-    """Whether a new pod would use the wanted template, unchanged by other clients."""
-    return each.template_hash == wanted.template_hash and each.drift is None
+    """Whether a new pod would use the wanted template, name and claim, unchanged by other clients."""
+    is_changed = each.drift is not None or each.immutable_drift is not None
+    return each.template_hash == wanted.template_hash and not is_changed
 
 
 def _crashed_before(at: Situation, pod: PodFacts) -> bool:

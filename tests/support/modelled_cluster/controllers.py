@@ -110,6 +110,7 @@ class StatefulSets:
                 "labels": labels,
                 "ownerReferences": [controlled_by(owned)],
             }
+            pod["spec"] |= {"hostname": name, "subdomain": owned["spec"]["serviceName"]}
             claim = {"claimName": f"data-{name}"}
             pod["spec"]["volumes"] = [
                 *(pod["spec"].get("volumes") or []),
