@@ -1,82 +1,18 @@
 """`spec.tls.issuerRef` in the real reconcile: cert-manager is used, delayed, fails, renews, and changes its authority."""
 
 import asyncio
-from typing import Any
 
 import pytest
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from quorum_operator.certificates.lifetimes import DAY_S
 from quorum_operator.desired import names
-from quorum_operator.kube import paths
 from quorum_operator.kube.errors import Forbidden, NotFound, Unavailable
 from support.generated_certificates import BOTH_USAGES
-from support.in_memory_kube_api import SPACE, copied, running_quorum, set_path
-from support.modelled_issuer import ModelledIssuer, failed, ready, waiting
-from support.secured_quorum import Env, bundle_in, leaf_in, leaf_path, secret_path
-
-MEMBERS = (1, 2, 3)
-REQUESTS = paths.namespaced("certificates", SPACE)
-TRUST = paths.namespaced("configmaps", SPACE, "issuer-ca")
-ISSUED_TLS: dict[str, Any] = {
-    "mode": "Managed",
-    "issuerRef": {"name": "internal"},
-    "trustedCAs": [{"configMap": {"name": "issuer-ca"}}],
-}
-
-
-class Issuing:
-    """A quorum and its issuer. `works`: it answers."""
-
-    def __init__(self, *, below_a_root: bool = False, begun: bool = True, **env: Any) -> None:
-        self.env = Env(running_quorum(3, tls=True), **env)
-        self.api, self.nodes = self.env.api, self.env.nodes
-        self.issuer = ModelledIssuer("Issuer", self.nodes.now, below_a_root=below_a_root)
-        self.works = True
-        self.trust(self.issuer)
-        if begun:
-            self.api.change_spec(tls=ISSUED_TLS)
-
-    def trust(self, *issuers: ModelledIssuer) -> None:
-        data = {"ca.crt": b"".join(each.trust_pem for each in issuers).decode()}
-        meta = {"name": "issuer-ca", "namespace": SPACE, "uid": "u", "labels": {}}
-        self.api.objects[TRUST] = {"metadata": {**meta, "resourceVersion": "1"}, "data": data}
-
-    def requests(self) -> dict[str, Any]:
-        there = self.api.objects.items()
-        return {path.rpartition("/")[2]: each for path, each in there if path.startswith(REQUESTS)}
-
-    def fulfil(self, *, again: bool = False) -> None:
-        """The work of cert-manager: once, or a renewal of all."""
-        for name, each in self.requests().items():
-            if not self.works or (secret_path(name) in self.api.objects and not again):
-                continue
-            data = self.issuer.secret_data(each, self.nodes.now)
-            meta = {"name": name, "namespace": SPACE, "uid": f"s-{name}", "labels": {}}
-            self.api.objects[secret_path(name)] = {"metadata": meta, "data": data}
-            each["status"] = ready(self.nodes.now)
-
-    def looks(self, times: int) -> None:
-        operator = self.env.operator()
-        for _ in range(times):
-            self.env.looks(1, operator)
-            self.fulfil()
-
-    def settle(self) -> None:
-        self.looks(12)
-        assert self.env.ready()["reason"] == "CertificatesIssued", self.env.ready()
-
-    def signers(self) -> set[str]:
-        return {self.nodes.loaded[each][0].issuer for each in MEMBERS}
-
-    def trusted(self) -> set[str]:
-        each, *others = ({one.subject for one in self.nodes.loaded[n][1]} for n in MEMBERS)
-        assert all(other == each for other in others)
-        return each
-
-    def blocked(self) -> tuple[str, str]:
-        found = self.api.condition("TlsBlocked")
-        return found["reason"], found["message"]
+from support.in_memory_kube_api import SPACE, copied, set_path
+from support.issued_quorum import ISSUED_TLS, MEMBERS, REQUESTS, TRUST, Issuing
+from support.modelled_issuer import ModelledIssuer, failed, waiting
+from support.secured_quorum import bundle_in, leaf_in, leaf_path, secret_path
 
 
 @pytest.mark.requirement("OP-11")
