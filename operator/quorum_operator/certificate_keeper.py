@@ -201,8 +201,7 @@ class CertificateKeeper:
         """The operator's current key pair, unless it is due for renewal or the authority has changed."""
         signer = rotation.signer_of(seen)
         if seen.issued is not None:
-            secret = found.objects.leaves.get(holders.operator().name)
-            issued = store.pair_in(secret) if secret is not None else None
+            issued = _issued_pair(found, seen)
             return (issued, "") if issued is not None else None
         kept = before.pair if before is not None else None
         if kept is not None and not kept[0].certificate.validity.has(self._clock()):
@@ -454,9 +453,18 @@ def _adopts(seen: Observation) -> bool:
     return seen.wanted.adopt is not None and any(not each.owners for each in sets)
 
 
+def _issued_pair(found: Found, seen: Seen) -> issuing.Pair | None:
+    """The operator's key pair from an external issuer; None without a valid one, which members would refuse."""
+    name = holders.operator().name
+    if any(each.holder == name and each.certificate is not None for each in seen.leaves):
+        return store.pair_in(found.objects.leaves[name])
+    return None
+
+
 def _borrowed(found: Found, seen: Seen) -> issuing.Pair | None:
-    """The key pair of a holder, used by the operator if the authority's key is lost and nothing can be signed.
-    Without it no member could be queried, and the next authority would never sign.
+    """The key pair of another holder, used by the operator if it has no valid one: the authority's key is lost and
+    nothing can be signed, or its Secret is damaged. Without it no member could be queried, so that the next authority
+    would never sign.
     """
     for each in seen.leaves:
         if each.certificate is not None:

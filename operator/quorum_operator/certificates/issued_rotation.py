@@ -7,7 +7,7 @@ one member at a time, the leader last, and only if every member that may be runn
 from collections.abc import Iterator
 from functools import cached_property
 
-from quorum_operator.certificates.facts import AuthoritySecret, Issued
+from quorum_operator.certificates.facts import AuthoritySecret, Issued, MemberSeen
 from quorum_operator.certificates.holders import Holder
 from quorum_operator.certificates.steps import (
     CopyIssuedPair,
@@ -90,7 +90,7 @@ class IssuedRotation(Trust):
 
     def _why_not(self, holder: Holder, pair: Issued) -> WaitFor | None:
         """Why the certificate can't be used yet: a member does not trust its authority."""
-        ignorant = self._distrusting(pair.anchor)
+        ignorant = self._distrusting(holder, pair.anchor)
         if ignorant is not None:
             return WaitFor(
                 f"the certificate of {holder.name} waits until {ignorant} trusts its issuer"
@@ -103,18 +103,50 @@ class IssuedRotation(Trust):
             return WaitFor(text, self.seen.unaware)
         return None
 
-    def _distrusting(self, anchor: str) -> str | None:
-        """A member that may be running with a valid certificate and does not report that it trusts this authority."""
+    def _distrusting(self, holder: Holder, anchor: str) -> str | None:
+        """A member that may be running with a valid certificate, and may not trust the authority of the new certificate
+        of `holder`.
+        """
         for each in self.seen.members:
             if not each.running or self._waits_for_a_pair(each):
                 continue
             if each.loaded is None:
-                leaf = self.leaves.get(each.holder.name)
-                if leaf is not None and leaf.certificate is not None:
+                if self._may_distrust(each, holder, anchor):
                     return each.holder.name
             elif anchor not in names_of(each.loaded.bundle):
                 return each.holder.name
         return None
+
+    def _may_distrust(self, silent: MemberSeen, holder: Holder, anchor: str) -> bool:
+        """Whether a member that does not answer may not trust this authority."""
+        leaf = self.leaves.get(silent.holder.name)
+        if leaf is None or leaf.certificate is None:
+            return False
+        if self.issuer_of(leaf) != anchor:
+            return True
+        # It gets a certificate of an authority after it reports that it trusts it, or without a report if its Secret
+        # was lost while it was silent. Hence its certificate alone is no proof, and no working holder changes its
+        # authority because of it.
+        return self._changes_authority(holder, anchor) and not self._is_in_use(anchor)
+
+    def _changes_authority(self, holder: Holder, anchor: str) -> bool:
+        """Whether the holder now uses a valid certificate of another authority."""
+        leaf, member = self.leaves.get(holder.name), self.members.get(holder.name)
+        if leaf is not None and leaf.certificate is not None:
+            return self.issuer_of(leaf) != anchor
+        loaded = member.loaded if member is not None else None
+        return loaded is not None and loaded.authority != anchor
+
+    def _is_in_use(self, anchor: str) -> bool:
+        """Whether a member reports that it uses a certificate of this authority."""
+        for each in self.seen.members:
+            leaf = self.leaves.get(each.holder.name)
+            if each.loaded is None or leaf is None or leaf.certificate is None:
+                continue
+            has_loaded_it = each.loaded.certificate == leaf.certificate.fingerprint
+            if has_loaded_it and self.issuer_of(leaf) == anchor:
+                return True
+        return False
 
     def _missing(self) -> Iterator[Step]:
         for each in self.issued.values():
