@@ -45,8 +45,17 @@ def account(seen: Seen, step: Step, refused: str = "") -> CertificatesSeen:
         by_others=by_others,
         without_revoked=frozenset(incomplete),
         authority=signer.generation if signer is not None else None,
-        renewal_at=step.due_at if isinstance(step, Settled) else None,
+        renewal_at=_renewal_at(seen, step),
     )
+
+
+def _renewal_at(seen: Seen, step: Step) -> float | None:
+    """When the next certificate is renewed. While a renewal is pending, refused or paused this is the time at which it
+    was due, so that an overdue one is noticed.
+    """
+    if isinstance(step, Settled):
+        return step.due_at
+    return min((each.due_at for each in seen.leaves if each.due_at is not None), default=None)
 
 
 def _of_issuer(seen: Seen) -> tuple[Trouble, ...]:

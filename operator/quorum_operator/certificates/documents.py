@@ -11,11 +11,11 @@ from typing import Any
 
 from quorum_node.security.certificate_identity import Role
 from quorum_operator.certificates import checks
-from quorum_operator.certificates.checks import Problem
+from quorum_operator.certificates.checks import Problem, Reason
 from quorum_operator.certificates.facts import AuthoritySecret, LeafSecret
 from quorum_operator.certificates.holders import Holder
 from quorum_operator.certificates.issuing import Pair
-from quorum_operator.certificates.pem import Read, read_all
+from quorum_operator.certificates.pem import Read, read, read_all
 from quorum_operator.desired.names import PREFIX, REVOKED_FILE, Owner, metadata
 from quorum_operator.quantity import whole_number
 
@@ -141,15 +141,19 @@ def read_leaf(
     """The facts of a holder's Secret. An unreadable bundle counts as missing."""
     data = checks.decoded(secret.get("data"))
     found = checks.check_leaf(leaf_name(owner, holder), data, owner, holder, trusted, now)
+    usable = None if isinstance(found, Problem) else found
+    expired = isinstance(found, Problem) and found.reason is Reason.EXPIRED
+    dated = read(data[checks.CERTIFICATE]) if expired else usable
     return LeafSecret(
         holder=holder.name,
-        certificate=None if isinstance(found, Problem) else found,
+        certificate=usable,
         bundle=bundle_of(owner, holder, secret),
         version=version_of(secret),
         problem=found.message if isinstance(found, Problem) else "",
         extras=extras_of(secret),
         above=() if isinstance(found, Problem) else read_all(data[checks.CERTIFICATE])[1:],
         revoked=revoked_in(secret),
+        due_at=None if dated is None else dated.validity.leaf_due_at,
     )
 
 

@@ -54,6 +54,8 @@ class LeafSecret:
     """Intermediate certificates in the Secret."""
     revoked: str | None = None
     """The file of revoked certificates in the Secret; None if it has none."""
+    due_at: float | None = None
+    """When its certificate is to be renewed, also after it has expired; None without a certificate for this holder."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,4 +51,6 @@ class CertificatesSeen:
     without_revoked: frozenset[str] = frozenset()
     """Members whose Secret lacks the file of revoked certificates, without which a process does not start."""
     renewal_at: float | None = None
-    """Time at which the next certificate is renewed (seconds since 1970); None while steps are pending."""
+    """Time at which the next certificate is renewed (seconds since 1970). It is in the past while a renewal is overdue. None
+    if no holder has a certificate.
+    """

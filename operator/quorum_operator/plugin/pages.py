@@ -188,7 +188,7 @@ def _summary(quorum: Object) -> list[tuple[str, str]]:
     rows.append(("Cluster id", status.get("clusterId") or "not chosen yet"))
     tls = status.get("tls")
     if tls:
-        due = f"; the next is renewed at {tls['renewalAt']}" if tls.get("renewalAt") else ""
+        due = f"; the next is due for renewal at {tls['renewalAt']}" if tls.get("renewalAt") else ""
         rows.append(("TLS", f"{tls['mode']}, authority {tls.get('authority') or '-'}{due}"))
     return rows
 
