@@ -105,6 +105,8 @@ class Certificates:
                 return self._annotate(generation, version, documents.ANNOTATION_SIGNING, "true")
             case steps.Retire(generation, version):
                 return self._annotate(generation, version, documents.ANNOTATION_RETIRED, "true")
+            case steps.RemoveRetiredMark(generation, version):
+                return self._annotate(generation, version, documents.ANNOTATION_RETIRED, None)
             case steps.WriteLeaf(holder, generation, bundle, version):
                 authority = (self.authorities if seen is None else seen).get(generation)
                 return self._write_leaf(holder, authority, bundle, version)
@@ -131,11 +133,13 @@ class Certificates:
         self.leaves[holder.name] = self._kept(documents.leaf_secret(OWNER, holder, pair, bundle))
         return True
 
-    def _annotate(self, generation: int, version: str, note: str, text: str) -> bool:
+    def _annotate(self, generation: int, version: str, note: str, text: str | None) -> bool:
         secret = self.authorities.get(generation)
         if secret is None or version != self._version_of(secret):
             return False
-        secret["metadata"]["annotations"][note] = text
+        notes = secret["metadata"]["annotations"]
+        notes.pop(note, None)
+        notes |= {note: text} if text is not None else {}
         self.authorities[generation] = self._kept(secret)
         return True
 
@@ -206,6 +210,11 @@ class Certificates:
             case "garbage":
                 data[certificate] = b64encode(b"\x00\xff").decode()
         self._kept(secret)
+
+    def retire(self, generation: int) -> None:
+        """A user marks an authority as retired, whether it is in use or not."""
+        version = self._version_of(self.authorities[generation])
+        self._annotate(generation, version, documents.ANNOTATION_RETIRED, "true")
 
     # # ---- Invariants
 

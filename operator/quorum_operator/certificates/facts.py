@@ -15,8 +15,7 @@ from quorum_operator.planner.certificates_seen import Trouble
 
 @dataclass(frozen=True, slots=True)
 class AuthoritySecret:
-    """The Secret of one generation of the quorum's authority. Its stages are annotations that are set once and never
-    removed.
+    """The Secret of one generation of the quorum's authority. Its stages are annotations that the operator sets once.
 
     `certificate`: None if it can't be used (`problem` has the reason).
     """

@@ -26,6 +26,7 @@ class IssuedRotation(Trust):
     def steps(self) -> Iterator[Step]:
         """All steps in order: those that distribute trust first, those that depend on it last."""
         waits: list[WaitFor] = []
+        yield from self._unretired()
         yield from self._spread()
         for step in self._taken():
             if isinstance(step, WaitFor):

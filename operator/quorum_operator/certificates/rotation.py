@@ -32,6 +32,7 @@ from quorum_operator.certificates.steps import (
     CopyIssuedPair,
     CreateAuthority,
     ExtendSignedUntil,
+    RemoveRetiredMark,
     RequestCertificate,
     Retire,
     Settled,
@@ -60,7 +61,10 @@ def plan(seen: Seen, is_held: Callable[[Step], bool] = lambda step: False) -> St
     raise AssertionError("the plan ends with Settled")
 
 
-_PASSED_OVER = (ApplyTrust, RequestCertificate, CopyIssuedPair, WriteLeaf, WriteBundle)
+_PASSED_OVER = (
+    *(RemoveRetiredMark, ApplyTrust, RequestCertificate),
+    *(CopyIssuedPair, WriteLeaf, WriteBundle),
+)
 """Steps that may be postponed: members still trust each other."""
 _FOR_ONE = (*_PASSED_OVER, ExtendSignedUntil)
 """Steps that concern one holder. All others, such as BeginSigning, rely on all bundles and key pairs."""
@@ -85,6 +89,7 @@ class Rotation(Trust):
 
     def steps(self) -> Iterator[Step]:
         """All steps in order: those that distribute trust first, those that depend on it last."""
+        yield from self._unretired()
         yield from self._first_authority()
         yield from self._spread()
         yield from self._pairs()
@@ -266,7 +271,11 @@ class Rotation(Trust):
         """Whether all certificates of a member that does not answer have certainly expired: it can't communicate
         before it loads the new Secret.
         """
-        ends = [last_end(e) for e in self.seen.authorities if e.signing and not e.retired]
+        ends = [
+            last_end(each)
+            for each in self.seen.authorities
+            if each.signing and each.generation not in self.retired
+        ]
         without_secret = {
             name: each.validity.not_after
             for name, each in self.known.items()

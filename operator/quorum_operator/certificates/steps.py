@@ -110,6 +110,15 @@ class Retire:
 
 
 @dataclass(frozen=True, slots=True)
+class RemoveRetiredMark:
+    """Remove the mark of a retired authority that another client has set: its certificates may be in use."""
+
+    generation: int
+    version: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class RestoreOwner:
     """Restore the owner and the labels of exactly the object that was read; `kind`: Secret or ConfigMap."""
 
@@ -145,6 +154,7 @@ Step = (
     | CopyIssuedPair
     | BeginSigning
     | Retire
+    | RemoveRetiredMark
     | RestoreOwner
     | WaitFor
     | Settled

@@ -6,6 +6,7 @@ Secrets are read by name and never listed.
 
 import asyncio
 import contextlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -225,15 +226,12 @@ async def write(api: KubeApi, owner: Owner, found: Found, step: steps.Step, now:
             note = {documents.ANNOTATION_SIGNED_UNTIL: str(int(until))}
             made = await _annotate(api, owner, generation, version, note)
             return _with_authority(found, generation, made)
-        case steps.BeginSigning(generation, version):
-            made = await _annotate(
-                api, owner, generation, version, {documents.ANNOTATION_SIGNING: "true"}
-            )
-            return _with_authority(found, generation, made)
-        case steps.Retire(generation, version):
-            made = await _annotate(
-                api, owner, generation, version, {documents.ANNOTATION_RETIRED: "true"}
-            )
+        case (
+            steps.BeginSigning(generation, version)
+            | steps.Retire(generation, version)
+            | steps.RemoveRetiredMark(generation, version)
+        ):
+            made = await _annotate(api, owner, generation, version, _stage_note(step))
             return _with_authority(found, generation, made)
         case steps.ApplyTrust(bundle, version):
             body = documents.trust_config_map(owner, bundle)
@@ -286,6 +284,7 @@ def subject_of(owner: Owner, step: steps.Step) -> str:
             | steps.ExtendSignedUntil(generation)
             | steps.BeginSigning(generation)
             | steps.Retire(generation)
+            | steps.RemoveRetiredMark(generation)
         ):
             return f"Secret/{documents.authority_name(owner, generation)}"
         case steps.ApplyTrust():
@@ -356,6 +355,19 @@ def given_by(found: NamedObjects) -> str:
     return "" if found.authority is None else str(found.authority["metadata"]["name"])
 
 
+def _stage_note(
+    step: steps.BeginSigning | steps.Retire | steps.RemoveRetiredMark,
+) -> dict[str, str | None]:
+    """The annotation of an authority's Secret that records a stage; None removes it."""
+    match step:
+        case steps.BeginSigning():
+            return {documents.ANNOTATION_SIGNING: "true"}
+        case steps.Retire():
+            return {documents.ANNOTATION_RETIRED: "true"}
+        case steps.RemoveRetiredMark():
+            return {documents.ANNOTATION_RETIRED: None}
+
+
 def _given(found: NamedObjects, planned: Read) -> issuing.Pair:
     """The key pair in the user's Secret, if it is still the one that was planned."""
     pair = pair_of(found)
@@ -399,7 +411,7 @@ def _with_leaf(found: Found, holder: Holder, made: Object) -> Found:
 
 
 async def _annotate(
-    api: KubeApi, owner: Owner, generation: int, version: str, notes: dict[str, str]
+    api: KubeApi, owner: Owner, generation: int, version: str, notes: Mapping[str, str | None]
 ) -> Object:
     name = documents.authority_name(owner, generation)
     meta: dict[str, Any] = {"resourceVersion": version, "annotations": notes}

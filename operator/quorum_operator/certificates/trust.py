@@ -9,7 +9,13 @@ from quorum_operator.certificates.holders import Holder
 from quorum_operator.certificates.known import extras_in_secrets, known_authorities
 from quorum_operator.certificates.lifetimes import SURELY_OVER_S
 from quorum_operator.certificates.pem import Read, anchor_of, is_same_authority
-from quorum_operator.certificates.steps import ApplyTrust, Step, WriteBundle, WriteLeaf
+from quorum_operator.certificates.steps import (
+    ApplyTrust,
+    RemoveRetiredMark,
+    Step,
+    WriteBundle,
+    WriteLeaf,
+)
 
 
 class Trust:
@@ -27,8 +33,44 @@ class Trust:
         return {
             each.generation: each
             for each in self.seen.authorities
-            if each.certificate is not None and not each.retired
+            if each.certificate is not None and each.generation not in self.retired
         }
+
+    @cached_property
+    def retired(self) -> frozenset[int]:
+        """Generations that are not trusted any more, because none of their certificates is in use."""
+        marked = {each.generation for each in self.seen.authorities if each.retired}
+        return frozenset(marked - {each.generation for each in self._wrongly_retired})
+
+    @cached_property
+    def _wrongly_retired(self) -> tuple[AuthoritySecret, ...]:
+        """Authorities that another client has marked as retired: their certificates may be in use, and more than half
+        of the bundles contain them.
+
+        The operator marks an authority only if none of its certificates is in use, and then removes it from all
+        bundles. Therefore a single edited Secret or a single member does not restore the trust in a retired one.
+        """
+        seen = self.seen
+        in_secrets = [leaf.bundle for leaf in seen.leaves if leaf.bundle]
+        reported = [each.loaded.bundle for each in seen.members if each.loaded is not None]
+        bundles = in_secrets or reported
+        valid = (each.certificate for each in seen.authorities if not each.retired)
+        others = (*self.issuers, *(each for each in valid if each is not None))
+        return tuple(
+            each
+            for each in seen.authorities
+            if each.retired and each.certificate is not None
+            # The certificate of another authority with the same key verifies the same certificates.
+            if not any(is_same_authority(one, each.certificate) for one in others)
+            if 2 * sum(each.certificate in bundle for bundle in bundles) > len(bundles)
+            if self._is_in_a_secret(each.certificate)
+            or self._may_be_loaded(each.certificate, last_end(each))
+        )
+
+    def _is_in_a_secret(self, authority: Read) -> bool:
+        """Whether a holder's Secret has a certificate signed by this authority."""
+        chains = [(each.certificate, *each.above) for each in self.seen.leaves if each.certificate]
+        return any(anchor_of(chain, (authority,)) is not None for chain in chains)
 
     @cached_property
     def signer(self) -> AuthoritySecret | None:
@@ -66,7 +108,7 @@ class Trust:
         retired = {
             each.certificate.fingerprint
             for each in self.seen.authorities
-            if each.certificate is not None and each.retired
+            if each.certificate is not None and each.generation in self.retired
         }
         usable = {each.certificate.fingerprint for each in self.usable.values() if each.certificate}
         usable |= names_of(self.issuers)
@@ -94,6 +136,12 @@ class Trust:
         if any(self.issuer_of(leaf) == authority.fingerprint for leaf in self.seen.leaves):
             return True
         end = authority.validity.not_after if secret is None else last_end(secret)
+        return self._may_be_loaded(authority, end)
+
+    def _may_be_loaded(self, authority: Read, end: float) -> bool:
+        """Whether a running member may present a certificate signed by this authority. `end`: when all of them have
+        expired.
+        """
         for each in self.seen.members:
             if not each.running or self._waits_for_a_pair(each):
                 continue
@@ -122,6 +170,12 @@ class Trust:
         return (own,) if own is not None else self.issuers
 
     # ---- Steps and what they wait for
+
+    def _unretired(self) -> Iterator[Step]:
+        """Remove wrong marks first: they would count once the certificates are those of the next authority."""
+        for each in self._wrongly_retired:
+            why = f"authority {each.generation} is marked as retired, but its certificates may be in use"
+            yield RemoveRetiredMark(each.generation, each.version, why)
 
     def _spread(self) -> Iterator[Step]:
         """Update the trust ConfigMap and every bundle."""

@@ -105,6 +105,12 @@ class Rotation(RuleBasedStateMachine):
         if numbers:
             del self.world.authorities[numbers[place % len(numbers)]]
 
+    @rule(place=st.integers(0, 5))
+    def retired_by_hand(self, place: int) -> None:
+        numbers = sorted(self.world.authorities, reverse=True)
+        if numbers:
+            self.world.retire(numbers[place % len(numbers)])
+
     @rule()
     def trust_is_deleted(self) -> None:
         self.world.trust = None
@@ -274,6 +280,69 @@ def test_authority_that_a_silent_member_may_still_present_stays_trusted() -> Non
     world.work(30)
     assert world.settled
     assert authority(world) == "quorum CA 2"
+
+
+def marked(world: Certificates) -> list[int]:
+    return [each.generation for each in world.seen().authorities if each.retired]
+
+
+def test_signing_authority_that_a_user_marks_as_retired_goes_on_signing() -> None:
+    world = settled()
+    before = {name: world.running[name].certificate for name in NAMES}
+    world.retire(1)
+    for _ in range(20):
+        world.work(1)
+        assert world.trust_failures() == []
+    assert world.settled
+    assert authority(world) == "quorum CA 1"
+    assert {name: world.running[name].certificate for name in NAMES} == before
+    assert marked(world) == []
+    world.rotation_requested = True
+    for _ in range(40):
+        world.work(1)
+        assert world.trust_failures() == []
+    assert authority(world) == "quorum CA 2"
+    assert marked(world) == [1]
+
+
+def test_single_secret_or_silent_member_does_not_restore_trust_in_a_retired_authority() -> None:
+    world = settled()
+    pair = world.leaves[NAMES[0]]
+    world.rotation_requested = True
+    world.work(60)
+    assert marked(world) == [1]
+    world.leaves[NAMES[0]] = copy.deepcopy(pair)
+    world.running[NAMES[1]].silent = True
+    for _ in range(10):
+        world.work(1)
+        assert authority(world) == "quorum CA 2"
+    assert marked(world) == [1]
+
+
+def test_authority_that_a_user_marks_as_retired_during_a_rotation_stays_trusted() -> None:
+    """A member has not loaded its certificate of the next authority yet, and does not answer."""
+    world = settled()
+    world.rotation_requested = True
+    while not isinstance(world.plan(), steps.BeginSigning):
+        world.carry_out(world.plan())
+        for name in NAMES:
+            world.load_bundle(name)
+    world.carry_out(world.plan())
+    world.running[NAMES[2]].silent = True
+    for _ in range(20):
+        world.carry_out(world.plan())
+        for name in NAMES[:2]:
+            world.load_pair(name)
+    assert {world.running[name].certificate.issuer[:15] for name in NAMES[:2]} == {
+        "CN=quorum CA 2,"
+    }
+    assert world.running[NAMES[2]].certificate.issuer.startswith("CN=quorum CA 1,")
+    world.retire(1)
+    for _ in range(10):
+        world.carry_out(world.plan())
+        for name in NAMES:
+            world.load_bundle(name)
+        assert world.trust_failures() == []
 
 
 def test_leaf_pairs_are_renewed_one_at_a_time_and_the_leader_last() -> None:
