@@ -264,6 +264,8 @@ async def test_large_validations_run_in_a_thread_and_keep_the_order_of_a_partiti
     assert order[-1] == "6", "nothing waits any more"
     validation.validate("p", read(produced(*many), sizes), sizes, then("never"))
     validation.close()
+    for records in (small, many):
+        validation.validate("other", read(produced(*records), sizes), sizes, then("never"))
     await asyncio.get_running_loop().run_in_executor(None, validation.join)
     await asyncio.sleep(0)
     assert order[-1] == "6", "closed"

@@ -125,7 +125,12 @@ class BatchValidation:
     def validate(
         self, partition: Hashable, batch: Batch, limits: BatchLimits, then: Validated
     ) -> None:
-        """Call `then` once with the result, possibly before this returns. Results of one partition come in the order of the calls."""
+        """Call `then` once with the result, possibly before this returns. Results of one partition come in the order of the calls.
+
+        After `close` it is not called.
+        """
+        if self._closed:
+            return
         waiting = self._waiting.get(partition)
         if waiting is not None:
             waiting.append((with_own_bytes(batch), limits, then))
