@@ -292,11 +292,12 @@ def answered(
     api: Api,
     body: Message,
     version: int | None = None,
+    connection: OneConnection | None = None,
 ) -> Any:
     """The answer that a handler gives at once, encoded and decoded as on the wire, both ways."""
     version = api.max_version if version is None else version
     frame = encode_request(api, version, 1, "a client", body)[SIZE_BYTES:]
-    connection = OneConnection(Caller("User:ANONYMOUS", "127.0.0.1", "PLAINTEXT"))
+    connection = connection or OneConnection(Caller("User:ANONYMOUS", "127.0.0.1", "PLAINTEXT"))
     inbound = InboundRequest(connection, decode_request(frame, BROKER_APIS), 0.0)
     handle(inbound, inbound.request.body)
     assert inbound.encoded is not None

@@ -2,6 +2,7 @@
 
 import gc
 import weakref
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from quorum_node.protocol.broker_apis import BROKER_APIS, PRODUCE
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.protocol.frames import SIZE_BYTES, decode_request, encode_request
 from quorum_node.protocol.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from quorum_node.records.batches import HEADER_BYTES
 from quorum_node.security.caller import Caller
 from quorum_node.server.broker.produce_api import ProduceApi
 from quorum_node.server.broker.topic_lookup import May, anything
@@ -28,6 +30,7 @@ pytestmark = pytest.mark.virtual_time
 
 IDS_SINCE = 13
 GOOD = produced((0, b"k", b"v"), base_ms=-1)
+TWO_RECORDS = produced((0, b"k", b"v"), (0, b"k", b"w"), base_ms=-1)
 FLIPPED = GOOD[:-1] + bytes([GOOD[-1] ^ 1])
 TRANSACTIONAL = 1 << 4
 """The bit of a batch's attributes."""
@@ -47,33 +50,54 @@ def produce(
     may_transact: bool = True,
 ) -> Any:
     """The result for the partition, which has to come at once."""
+    part = PartitionProduceData(index=partition, records=data)
+    wanted = topic_data(hosted, name, part, version=version)
+    body = ProduceRequest(
+        transactional_id=transactional_id, acks=acks, timeout_ms=0, topic_data=(wanted,)
+    )
+    answer = exchanged(hosted, body, version, may, may_transact=may_transact)
+    ((found,),) = [each.partition_responses for each in answer.responses]
+    return found
+
+
+def topic_data(
+    hosted: HostedReplicas, name: str, *parts: PartitionProduceData, version: int
+) -> TopicProduceData:
+    """A topic of a request; one that does not exist has an unknown id."""
     topic = hosted.cluster.image.topics.named(name)
     unknown = None if name == "zeros" else UUID(int=99)
     topic_id = unknown if topic is None else topic.topic_id
     by_id = version >= IDS_SINCE
-    part = PartitionProduceData(index=partition, records=data)
-    wanted = TopicProduceData(
-        name="" if by_id else name, topic_id=topic_id if by_id else None, partition_data=(part,)
+    return TopicProduceData(
+        name="" if by_id else name, topic_id=topic_id if by_id else None, partition_data=parts
     )
-    body = ProduceRequest(
-        transactional_id=transactional_id, acks=acks, timeout_ms=0, topic_data=(wanted,)
-    )
+
+
+def exchanged(
+    hosted: HostedReplicas,
+    body: ProduceRequest,
+    version: int = PRODUCE.max_version,
+    may: May = anything,
+    connection: OneConnection | None = None,
+    *,
+    may_transact: bool = True,
+) -> Any:
+    """The answer, which has to come at once."""
     coordinators = TransactionCoordinators(
         ME, lambda: hosted.cluster.image, lambda broker_id: None, hosted.peers
     )
     verification = TransactionVerification(coordinators, hosted.peers)
     api = ProduceApi(hosted.replicas, lambda broker_id, listener: None, verification)
     try:
-        answer = answered(
+        return answered(
             lambda inbound, body: api.handle(inbound, body, may, may_transact=may_transact),
             PRODUCE,
             body,
             version,
+            connection,
         )
     finally:
         api.close()
-    ((found,),) = [each.partition_responses for each in answer.responses]
-    return found
 
 
 def code(hosted: HostedReplicas, name: str, data: bytes | None = GOOD, **options: Any) -> ErrorCode:
@@ -134,6 +158,53 @@ async def test_too_small_isr_takes_precedence_over_batch_errors(
         assert code(hosted, "t", data, acks=-1) == ErrorCode.NOT_ENOUGH_REPLICAS
     assert code(hosted, "t", FLIPPED, acks=1) == ErrorCode.CORRUPT_MESSAGE
     assert code(hosted, "t", GOOD, acks=1) == ErrorCode.NONE
+    hosted.close()
+
+
+@pytest.mark.parametrize("version", [12, 13])
+async def test_only_the_last_batch_for_a_partition_is_appended(
+    tmp_path: Path, version: int
+) -> None:
+    """A stock broker collects a request in a map. Otherwise a request would append the same partition tens of thousands of times."""
+    hosted = HostedReplicas(tmp_path)
+    replica = hosted.create("t")
+    one, two = (PartitionProduceData(index=0, records=each) for each in (GOOD, TWO_RECORDS))
+    unknown = PartitionProduceData(index=7, records=GOOD)
+    topics = (
+        topic_data(hosted, "t", one, unknown, one, version=version),
+        topic_data(hosted, "t", two, version=version),
+    )
+    body = ProduceRequest(acks=1, timeout_ms=0, topic_data=topics)
+    answer = exchanged(hosted, body, version)
+    (topic,) = answer.responses
+    assert [(each.index, each.error_code) for each in topic.partition_responses] == [
+        (0, ErrorCode.NONE),
+        (7, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    ]
+    assert replica.core.end_offset == 2
+    assert replica.log.read(0, 2, 1)[HEADER_BYTES:] == TWO_RECORDS[HEADER_BYTES:]
+    hosted.close()
+
+
+async def test_request_about_one_partition_is_not_interrupted_after_its_batch(
+    tmp_path: Path,
+) -> None:
+    """It would need another turn of the loop, after all others that wait, only to end."""
+    hosted = HostedReplicas(tmp_path)
+    replica = hosted.create("t")
+    part = PartitionProduceData(index=0, records=GOOD)
+    wanted = topic_data(hosted, "t", part, version=PRODUCE.max_version)
+    body = ProduceRequest(acks=1, timeout_ms=0, topic_data=(wanted,))
+    ends = []
+
+    class Connection(OneConnection):
+        def in_pieces(self, work: Iterator[object]) -> None:
+            ends.extend(replica.core.end_offset for _ in work)
+
+    connection = Connection(Caller("User:ANONYMOUS", "127.0.0.1", "PLAINTEXT"))
+    exchanged(hosted, body, connection=connection)
+    assert set(ends) == {0}
+    assert replica.core.end_offset == 1
     hosted.close()
 
 

@@ -60,6 +60,7 @@ from quorum_node.protocol.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
+from quorum_node.protocol.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from quorum_node.protocol.sync_group import SyncGroupAssignment, SyncGroupRequest
 from quorum_node.protocol.write_txn_markers import (
     WRITE_TXN_MARKERS,
@@ -148,6 +149,16 @@ FETCHED_OFFSETS = OffsetFetchRequest(
         FetchedGroup(group_id="g", topics=(FetchedTopic(name="t", partition_indexes=NUMBERS),)),
     )
 )
+PRODUCED = ProduceRequest(
+    acks=1,
+    timeout_ms=0,
+    topic_data=(
+        TopicProduceData(
+            topic_id=UUID(int=99),
+            partition_data=tuple(PartitionProduceData(index=each, records=b"") for each in NUMBERS),
+        ),
+    ),
+)
 JOIN = JoinGroupRequest(
     group_id="g",
     session_timeout_ms=10_000,
@@ -170,6 +181,8 @@ AT_ONCE = 1_000
 @pytest.mark.parametrize(
     ("api", "body", "pieces"),
     [
+        # Each entry is looked at twice: before the first batch is appended, and for its own batch.
+        (broker_apis.PRODUCE, PRODUCED, 2 * MANY),
         (broker_apis.LIST_OFFSETS, LISTED, MANY),
         (broker_apis.OFFSET_FOR_LEADER_EPOCH, EPOCHS, MANY),
         (broker_apis.DELETE_RECORDS, deleted_records(*NUMBERS), MANY),
@@ -208,6 +221,17 @@ async def test_each_item_is_a_step_of_its_own(
 @pytest.mark.parametrize(
     ("api", "body"),
     [
+        (
+            broker_apis.PRODUCE,
+            ProduceRequest(
+                acks=1,
+                timeout_ms=0,
+                topic_data=tuple(
+                    TopicProduceData(topic_id=UUID(int=each + 1), partition_data=())
+                    for each in NUMBERS
+                ),
+            ),
+        ),
         (
             broker_apis.LIST_OFFSETS,
             ListOffsetsRequest(

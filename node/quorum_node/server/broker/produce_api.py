@@ -4,10 +4,11 @@ Owns the checks of a request as a whole, and collects the outcomes of its partit
 Source: the rules of a stock broker for Produce 3 to 13; KIP-516 (topics by id); KIP-951 (the leader in a refusal).
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
+from uuid import UUID
 
 from quorum_node.broker.batch import Batch
 from quorum_node.broker.errors import BrokerError
@@ -29,7 +30,6 @@ from quorum_node.protocol.produce import (
     ProduceRequest,
     ProduceResponse,
     RecordError,
-    TopicProduceData,
     TopicProduceResponse,
 )
 from quorum_node.server.broker.assigned_replicas import AssignedReplicas
@@ -74,18 +74,32 @@ def _refused(error: BrokerError) -> _Outcome:
 
 
 @dataclass(slots=True, eq=False)
+class _Topic:
+    """One topic of a request. `outcomes`: by partition, in the order of the request; None while there is no outcome."""
+
+    name: str
+    topic_id: UUID | None
+    outcomes: dict[int, PartitionProduceResponse | None]
+
+    @property
+    def decided(self) -> tuple[PartitionProduceResponse, ...]:
+        """The outcomes that there are."""
+        return tuple(each for each in self.outcomes.values() if each is not None)
+
+
+@dataclass(slots=True, eq=False)
 class _Request:
-    """One request and the outcomes of its partitions. `missing`: number of partitions without an outcome. `body`: without the records."""
+    """One request and the outcomes of its partitions. `missing`: number of partitions without an outcome. `body`: without the topics."""
 
     inbound: InboundRequest
     body: ProduceRequest
+    topics: tuple[_Topic, ...]
     missing: int
     may: May
-    outcomes: dict[tuple[int, int], PartitionProduceResponse] = field(default_factory=dict)
 
-    def take(self, number: int, outcome: PartitionProduceResponse) -> bool:
+    def take(self, topic: _Topic, response: PartitionProduceResponse) -> bool:
         """Record an outcome; True if it was the last one."""
-        self.outcomes[number, outcome.index] = outcome
+        topic.outcomes[response.index] = response
         self.missing -= 1
         return not self.missing
 
@@ -119,28 +133,50 @@ class ProduceApi:
     ) -> None:
         """Answer now or later, exactly once; never with acks=0. `may_transact`: whether the caller may use the request's
         transactional id, which only a request with transactional batches needs."""
-        parts = [
-            (number, topic, each)
-            for number, topic in enumerate(body.topic_data)
-            for each in topic.partition_data
-        ]
-        if body.transactional_id is None or not may_transact:
-            may_transact = not any(is_transactional(each.records or b"") for _, _, each in parts)
-        kept = _without_records(body)
-        inbound.keep_only(kept)
-        request = _Request(inbound, kept, len(parts), may)
-        if not parts:
+        inbound.in_pieces(self._handle(inbound, body, may, may_transact=may_transact))
+
+    def _handle(
+        self, inbound: InboundRequest, body: ProduceRequest, may: May, *, may_transact: bool
+    ) -> Iterator[None]:
+        """Append partition by partition. A request of a few MiB has tens of thousands of them, each of which costs tens of microseconds."""
+        asked: dict[tuple[str, UUID | None], dict[int, PartitionProduceData]] = {}
+        may_append = True
+        may_transact = may_transact and body.transactional_id is not None
+        for topic in body.topic_data:
+            # Of a repeated partition only the last entry is used, as on a stock broker.
+            parts = asked.setdefault((topic.name, topic.topic_id), {})
+            for each in topic.partition_data:
+                parts[each.index] = each
+                if not may_transact and is_transactional(each.records or b""):
+                    may_append = False
+                yield
+            yield
+        request = _Request(
+            inbound,
+            _without_topics(body),
+            tuple(_Topic(*key, dict.fromkeys(parts)) for key, parts in asked.items()),
+            sum(map(len, asked.values())),
+            may,
+        )
+        if not request.missing:
             self._finish(request)
             return
-        for number, topic, each in parts:
-            done = partial(self._done, request, number, kept.topic_data[number], each.index)
-            if may_transact:
-                self._produce(request, topic, each, done)
-            else:
-                done(_Outcome(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
+        is_first = True
+        for named, parts in zip(request.topics, asked.values(), strict=True):
+            for each in parts.values():
+                # Not after the last one: a request about one partition takes no further turn, however large its batch is.
+                if not is_first:
+                    yield
+                is_first = False
+                done = partial(self._done, request, named, each.index)
+                if may_append:
+                    self._produce(request, named, each, done)
+                else:
+                    done(_Outcome(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
+        inbound.keep_only(request.body)
 
     def _look_up(
-        self, inbound: InboundRequest, topic: TopicProduceData, index: int, may: May = anything
+        self, inbound: InboundRequest, topic: _Topic, index: int, may: May = anything
     ) -> Found | ErrorCode:
         by_id = inbound.request.version >= _TOPIC_IDS_SINCE
         return look_up(self._replicas, topic.topic_id, topic.name, index, may, by_id=by_id)
@@ -148,7 +184,7 @@ class ProduceApi:
     def _produce(
         self,
         request: _Request,
-        topic: TopicProduceData,
+        topic: _Topic,
         each: PartitionProduceData,
         done: _Done,
     ) -> None:
@@ -251,8 +287,7 @@ class ProduceApi:
     def _done(
         self,
         request: _Request,
-        number: int,
-        topic: TopicProduceData,
+        topic: _Topic,
         index: int,
         outcome: _Outcome,
     ) -> None:
@@ -275,30 +310,27 @@ class ProduceApi:
             error_message=outcome.text,
             current_leader=leader,
         )
-        if request.take(number, response):
+        if request.take(topic, response):
             self._finish(request)
 
     def _finish(self, request: _Request) -> None:
         inbound, body = request.inbound, request.body
         if body.acks == _NO_ANSWER:
             # As in a stock broker: an error closes the connection, so that the producer refreshes its metadata.
-            failed = any(each.error_code for each in request.outcomes.values())
+            failed = any(each.error_code for topic in request.topics for each in topic.decided)
             inbound.leave_unanswered(failed=failed)
             return
         responses = tuple(
             TopicProduceResponse(
-                name=topic.name,
-                topic_id=topic.topic_id,
-                partition_responses=tuple(
-                    request.outcomes[number, each.index] for each in topic.partition_data
-                ),
+                name=topic.name, topic_id=topic.topic_id, partition_responses=topic.decided
             )
-            for number, topic in enumerate(body.topic_data)
+            for topic in request.topics
         )
         inbound.reply(ProduceResponse(responses=responses, node_endpoints=self._leaders(request)))
 
     def _leaders(self, request: _Request) -> tuple[ProduceNodeEndpoint, ...]:
-        ids = {each.current_leader.leader_id for each in request.outcomes.values()} - {-1}
+        decided = (each for topic in request.topics for each in topic.decided)
+        ids = {each.current_leader.leader_id for each in decided} - {-1}
         listener = request.inbound.caller.listener
         found = []
         for broker_id in sorted(ids):
@@ -311,24 +343,13 @@ class ProduceApi:
         return tuple(found)
 
 
-def _without_records(body: ProduceRequest) -> ProduceRequest:
-    """What is kept until the answer: a client chooses how long that may take, and a request has up to 8 MiB of records."""
-    topics = tuple(
-        TopicProduceData(
-            name=topic.name,
-            topic_id=topic.topic_id,
-            partition_data=tuple(
-                PartitionProduceData(index=each.index, records=None)
-                for each in topic.partition_data
-            ),
-        )
-        for topic in body.topic_data
-    )
+def _without_topics(body: ProduceRequest) -> ProduceRequest:
+    """What is kept until the answer: a client chooses how long that may take, and a request has up to 8 MiB of records and unknown fields."""
     return ProduceRequest(
         transactional_id=body.transactional_id,
         acks=body.acks,
         timeout_ms=body.timeout_ms,
-        topic_data=topics,
+        topic_data=(),
     )
 
 
