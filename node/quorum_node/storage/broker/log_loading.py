@@ -25,6 +25,7 @@ from quorum_node.storage.broker.data_segment import (
 )
 from quorum_node.storage.broker.errors import HOW_TO_REPLACE, DamagedLog
 from quorum_node.storage.broker.log_settings import LogSettings
+from quorum_node.storage.broker.producer_copies import ProducerCopies
 from quorum_node.storage.broker.producer_snapshot import SUFFIX as SNAPSHOT_SUFFIX
 from quorum_node.storage.broker.producer_snapshot import read_snapshot, snapshot_path
 from quorum_node.storage.broker.producer_table import ProducerTable
@@ -69,6 +70,7 @@ class LoadedLog:
     epochs: EpochHistory
     producers: ProducerTable
     snapshots: list[int]
+    copies: ProducerCopies
     notes: list[str] = field(default_factory=list)
 
 
@@ -83,6 +85,7 @@ class LogLoader:
 
     __slots__ = (
         "_clock_ms",
+        "_copies",
         "_directory",
         "_epochs",
         "_files",
@@ -105,6 +108,7 @@ class LogLoader:
         self._names: set[str] = set()
         self._segments: list[DataSegment] = []
         self._epochs = EpochHistory()
+        self._copies = ProducerCopies()
 
     def load(self) -> LoadedLog:
         """Open the log. Raises OSError, DamagedLog, StorageFailure."""
@@ -144,7 +148,7 @@ class LogLoader:
         snapshots = self._drop_snapshots(snapshots, bases, end_offset)
         return LoadedLog(
             self._segments, start_offset, end_offset, recovery_point, self._epochs, producers,
-            snapshots, self._notes,
+            snapshots, self._copies, self._notes,
         )  # fmt: skip
 
     def _close(self) -> None:
@@ -306,6 +310,7 @@ class LogLoader:
                 for batch in segment.batches(max(known_to, segment.base_offset)):
                     if batch.end_offset > known_to:
                         follow_in_segment(producers, segment, batch)
+                        self._copies.applied(batch.size_bytes, producers)
         if self._segments:
             producers.end_offset = max(producers.end_offset, self._segments[-1].end_offset)
 
@@ -340,6 +345,8 @@ class LogLoader:
                 aborted = follow_in_segment(table, segment, batch)
                 if table is not producers and batch.end_offset > known_to:
                     follow_in_segment(producers, segment, batch)
+                if table is producers or batch.end_offset > known_to:
+                    self._copies.applied(batch.size_bytes, producers)
                 if aborted is not None:
                     segment.aborted.append(aborted)
                 if batch.leader_epoch > self._epochs.latest:
@@ -385,6 +392,7 @@ class LogLoader:
             )
             self._epochs.cut_end(0)
         self._drop_segments(0)
+        self._copies.drop(lambda _: True)
         segment = self._segment(offset)
         segment.clear_indexes()
         self._segments.append(segment)

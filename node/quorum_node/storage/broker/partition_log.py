@@ -18,11 +18,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar, cast
 
-from quorum_node.broker.batch import NO_PRODUCER, Batch
+from quorum_node.broker.batch import Batch
 from quorum_node.broker.epoch_history import EpochHistory
 from quorum_node.broker.log_shape import OpenedLog
 from quorum_node.storage.atomic_file import sync_directory
-from quorum_node.storage.broker.batch_walk import batch_at
 from quorum_node.storage.broker.data_segment import (
     LARGEST_RELATIVE_OFFSET,
     Appended,
@@ -42,7 +41,7 @@ from quorum_node.storage.broker.log_producers import LogProducers
 from quorum_node.storage.broker.log_settings import LogSettings
 from quorum_node.storage.broker.producer_snapshots import ProducerSnapshots
 from quorum_node.storage.broker.producer_table import ProducerTable
-from quorum_node.storage.broker.producer_walk import follow
+from quorum_node.storage.broker.producer_walk import follow_appended
 from quorum_node.storage.broker.removals import Removals
 from quorum_node.storage.broker.rolling import must_roll
 from quorum_node.storage.broker.time_of_day import time_of_day_ms
@@ -85,7 +84,7 @@ class PartitionLog(LogProducers):
         super().__init__(loaded.segments, loaded.producers, settings)
         self._dirty: set[DataSegment] = set()
         self._epochs = loaded.epochs
-        self._snapshots = ProducerSnapshots(files, directory, loaded.snapshots)
+        self._snapshots = ProducerSnapshots(files, directory, loaded.snapshots, loaded.copies)
         self.start_offset = loaded.start_offset
         self.end_offset = loaded.end_offset
         self.recovery_point = loaded.recovery_point
@@ -198,22 +197,11 @@ class PartitionLog(LogProducers):
                 data, [Appended(each.size_bytes, each.end_offset, each.max_timestamp_ms) for each in batches]
             )  # fmt: skip
             self._dirty.add(segment)
-            self._follow(segment, batches)
+            follow_appended(self._producers, segment, batches)
         except OSError as error:
             raise self._append_failed(segment, error) from error
         self.end_offset = batches[-1].end_offset
-
-    def _follow(self, segment: DataSegment, batches: Sequence[Batch]) -> None:
-        """Apply the batches to the state of producers."""
-        table = self._producers
-        for batch in batches:
-            if batch.producer_id != NO_PRODUCER:
-                data = cast(bytes, batch.data)
-                header = batch_at(data, 0, 0, len(data))
-                aborted = follow(table, header, lambda data=data: data)  # type: ignore[misc]
-                if aborted is not None:
-                    segment.aborted.append(aborted)
-        table.end_offset = batches[-1].end_offset
+        self._snapshots.copies.applied(len(data), self._producers)
 
     def _append_failed(self, segment: DataSegment, error: OSError) -> StorageFailure | DiskFull:
         """Undo the append. The log can continue after a full disk, if the written part can be removed."""

@@ -7,7 +7,8 @@ Source: KIP-98; the rules of a stock broker's producer state manager (`ProducerS
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import NamedTuple
 
 from quorum_node.broker.batch import NO_PRODUCER, SEQUENCES, Marker
@@ -15,6 +16,7 @@ from quorum_node.broker.producers import KEPT_BATCHES, ProducerEntry, SequencedB
 from quorum_node.storage.broker.transaction_index import AbortedTransaction
 
 NO_OFFSET = -1
+_GENERATIONS = count(1)
 
 
 class LastBatch(NamedTuple):
@@ -26,7 +28,10 @@ class LastBatch(NamedTuple):
 
 @dataclass(slots=True)
 class ProducerState:
-    """`batches`: the newest, oldest first. `transaction_start`: first offset of the open transaction."""
+    """`batches`: the newest, oldest first. `transaction_start`: first offset of the open transaction.
+
+    `generation`: of the table that may change it; others copy it first.
+    """
 
     producer_id: int
     producer_epoch: int = -1
@@ -34,12 +39,13 @@ class ProducerState:
     timestamp_ms: int = -1
     coordinator_epoch: int = -1
     transaction_start: int = NO_OFFSET
+    generation: int = field(default=0, compare=False)
 
 
 class ProducerTable:
     """`end_offset`: end of the last applied batch."""
 
-    __slots__ = ("_decided", "_open", "end_offset", "states")
+    __slots__ = ("_decided", "_generation", "_open", "end_offset", "states")
 
     def __init__(self, end_offset: int = 0, states: Iterable[ProducerState] = ()) -> None:
         self.end_offset = end_offset
@@ -52,6 +58,24 @@ class ProducerTable:
         """First offset → producer of each open transaction, ascending."""
         self._decided: dict[int, int] = {}
         """First offset → offset of the marker, of transactions whose marker may be above the high watermark."""
+        self._generation = next(_GENERATIONS)
+
+    def copied(self) -> "ProducerTable":
+        """A copy of this table, which changes independently of it. They share the state of a producer until one of them changes it."""
+        table = ProducerTable(self.end_offset)
+        table.states = dict(self.states)
+        table._open, table._decided = dict(self._open), dict(self._decided)
+        self._generation = next(_GENERATIONS)
+        return table
+
+    def _to_change(self, producer_id: int) -> ProducerState:
+        state, generation = self.states.get(producer_id), self._generation
+        if state is None:
+            state = self.states[producer_id] = ProducerState(producer_id, generation=generation)
+        elif state.generation != generation:
+            state = replace(state, batches=state.batches[:], generation=generation)
+            self.states[producer_id] = state
+        return state
 
     def add_batch(
         self,
@@ -65,9 +89,7 @@ class ProducerTable:
         is_transactional: bool,
     ) -> None:
         """Apply a batch of records of an idempotent producer."""
-        state = self.states.get(producer_id)
-        if state is None:
-            state = self.states[producer_id] = ProducerState(producer_id)
+        state = self._to_change(producer_id)
         if producer_epoch != state.producer_epoch:
             state.producer_epoch = producer_epoch
             state.batches.clear()
@@ -84,9 +106,7 @@ class ProducerTable:
         self, producer_id: int, producer_epoch: int, offset: int, timestamp_ms: int, marker: Marker
     ) -> AbortedTransaction | None:
         """Apply a marker; returns its entry for the transaction index, if any."""
-        state = self.states.get(producer_id)
-        if state is None:
-            state = self.states[producer_id] = ProducerState(producer_id)
+        state = self._to_change(producer_id)
         start, state.transaction_start = state.transaction_start, NO_OFFSET
         if producer_epoch != state.producer_epoch:
             state.producer_epoch = producer_epoch

@@ -1,12 +1,14 @@
 """Applies the batches of a segment to the state of producers."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import cast
 
 from quorum_node.broker.batch import NO_PRODUCER, Marker
+from quorum_node.broker.batch import Batch as PlacedBatch
 from quorum_node.records.batches import Batch, CorruptBatch, decode_records, read_header
 from quorum_node.schema.primitives import Buffer
 from quorum_node.storage.atomic_file import read_at
-from quorum_node.storage.broker.batch_walk import FileBatch
+from quorum_node.storage.broker.batch_walk import FileBatch, batch_at
 from quorum_node.storage.broker.data_segment import DataSegment
 from quorum_node.storage.broker.errors import DamagedLog
 from quorum_node.storage.broker.producer_table import ProducerTable
@@ -54,6 +56,20 @@ def follow(
             )
     table.end_offset = max(table.end_offset, batch.end_offset)
     return aborted
+
+
+def follow_appended(
+    table: ProducerTable, segment: DataSegment, batches: Sequence[PlacedBatch]
+) -> None:
+    """Apply batches that were just appended to a segment, with their aborted transactions. Raises OSError."""
+    for batch in batches:
+        if batch.producer_id != NO_PRODUCER:
+            data = cast(bytes, batch.data)
+            header = batch_at(data, 0, 0, len(data))
+            aborted = follow(table, header, lambda data=data: data)  # type: ignore[misc]
+            if aborted is not None:
+                segment.aborted.append(aborted)
+    table.end_offset = batches[-1].end_offset
 
 
 def follow_in_segment(
