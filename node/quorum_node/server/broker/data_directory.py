@@ -35,6 +35,7 @@ from quorum_node.storage.broker.cleaner import (
 from quorum_node.storage.broker.log_directory import STRAY_DELAY_MS, LogDirectory
 from quorum_node.storage.broker.log_settings import LogSettings
 from quorum_node.storage.broker.partition_log import PartitionLog
+from quorum_node.storage.broker.read_batches import ReadBatches
 from quorum_node.storage.broker.retention import enforce_retention
 from quorum_node.storage.broker.time_of_day import time_of_day_ms
 from quorum_node.storage.broker.timestamp_search import (
@@ -150,6 +151,13 @@ class OpenLog:
         """See `DataLog`."""
         with self._watch:
             return self._log.read(offset, max_bytes, end_offset)
+
+    def read_batches(
+        self, offset: int, end_offset: int, max_bytes: int, most_batches: int
+    ) -> ReadBatches:
+        """See `DataLog`."""
+        with self._watch:
+            return self._log.read_batches(offset, max_bytes, end_offset, most_batches)
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
         """See `DataLog`."""

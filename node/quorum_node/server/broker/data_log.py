@@ -14,6 +14,7 @@ from quorum_node.broker.log_shape import OpenedLog
 from quorum_node.broker.producers import ProducerEntry
 from quorum_node.schema.primitives import Buffer
 from quorum_node.storage.broker.log_settings import LogSettings
+from quorum_node.storage.broker.read_batches import ReadBatches
 from quorum_node.storage.errors import DiskFull, StorageFailure
 
 Failed = Callable[[StorageFailure | DiskFull], None]
@@ -98,6 +99,11 @@ class DataLog(Protocol):
 
     def read(self, offset: int, end_offset: int, max_bytes: int) -> Buffer:
         """Whole batches, from the one that contains `offset`, below `end_offset`; at least one, unless the range is empty."""
+
+    def read_batches(
+        self, offset: int, end_offset: int, max_bytes: int, most_batches: int
+    ) -> ReadBatches:
+        """As `read`, at most this number of batches."""
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
         """First offset of the oldest open transaction, above or below the high watermark; None if all transactions are decided."""

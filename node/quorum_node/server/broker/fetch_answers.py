@@ -21,7 +21,7 @@ from quorum_node.protocol.fetch import (
 from quorum_node.server.broker.fetch_waiting import Part
 from quorum_node.server.broker.hosted_replica import HostedReplica
 from quorum_node.server.broker.isolation_levels import READ_COMMITTED
-from quorum_node.storage.broker.batch_walk import batch_at
+from quorum_node.storage.broker.read_batches import ReadBatches
 
 _ONE_ERROR_SINCE = 13
 """First version in which an error of the whole request is not repeated for each partition."""
@@ -47,15 +47,17 @@ def refused_as_a_whole(body: FetchRequest, version: int, error: ErrorCode) -> Fe
     )
 
 
-def answered(body: FetchRequest, part: Part, records: bytes | memoryview) -> FetchResponsePartition:
-    """The answer about one partition. `records`: what was read for it."""
+def answered(
+    body: FetchRequest, part: Part, read: ReadBatches | None = None
+) -> FetchResponsePartition:
+    """The answer about one partition. `read`: the batches that were read for it."""
     answer, asked = part.answer, part.asked
     aborted: tuple[AbortedTransaction, ...] | None = None
     if body.isolation_level == READ_COMMITTED and is_consumer(body):
         aborted = ()
     if isinstance(answer, ServeFetch) and part.replica is not None:
         if aborted is not None:
-            aborted = _aborted(part.replica, answer.fetch_offset, records)
+            aborted = _aborted(part.replica, answer.fetch_offset, read)
         return FetchResponsePartition(
             partition_index=asked.partition,
             error_code=ErrorCode.NONE,
@@ -63,7 +65,7 @@ def answered(body: FetchRequest, part: Part, records: bytes | memoryview) -> Fet
             last_stable_offset=part.replica.last_stable_offset,
             log_start_offset=answer.log_start_offset,
             aborted_transactions=aborted,
-            records=records,
+            records=b"" if read is None else read.data,
         )
     if isinstance(answer, ReportDivergence) and part.replica is not None:
         core = part.replica.core
@@ -106,13 +108,10 @@ def is_consumer(body: FetchRequest) -> bool:
 
 
 def _aborted(
-    replica: HostedReplica, offset: int, records: bytes | memoryview
+    replica: HostedReplica, offset: int, read: ReadBatches | None
 ) -> tuple[AbortedTransaction, ...]:
     """The aborted transactions whose records the consumer has to skip."""
-    end_offset, at = offset, 0
-    while at < len(records):
-        header = batch_at(records, at, at, len(records))
-        end_offset, at = header.end_offset, header.end_position
+    end_offset = offset if read is None else read.end_offset
     return tuple(
         AbortedTransaction(producer_id=producer_id, first_offset=first_offset)
         for producer_id, first_offset in replica.log.aborted_between(offset, end_offset)

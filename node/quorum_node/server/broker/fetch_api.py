@@ -35,10 +35,13 @@ from quorum_node.server.broker.isolation_levels import READ_COMMITTED, is_isolat
 from quorum_node.server.broker.produce_api import EndpointTo
 from quorum_node.server.broker.topic_lookup import Found, May, anything, look_up
 from quorum_node.server.listener.port import InboundRequest
+from quorum_node.storage.broker.read_batches import ReadBatches
 
 _MAX_WAIT_MS = 60_000
 _LARGE_BYTES = 4096
 """Of a request. With names of topics, a hundred partitions have so many."""
+MOST_BATCHES = 20_000
+"""In one answer. To find their ends takes up to 20 ms; the smallest batches have 70 bytes, so MAX_BYTES could have half a million."""
 MAX_WAITING_OF_CONNECTION = 4
 """Further requests are answered at once. Clients and followers have one; each is looked at whenever one of its partitions moves."""
 _FOLLOWERS_SERVE_SINCE = 11
@@ -101,7 +104,7 @@ class FetchApi:
         for number, (topic, each) in enumerate(asked):
             error = self._look_up(inbound, topic, each, may)
             if isinstance(error, ErrorCode):
-                refusals.append(answered(body, Part(topic, each, None, error), b""))
+                refusals.append(answered(body, Part(topic, each, None, error)))
             else:
                 found.append((topic, each))
             yield
@@ -250,18 +253,23 @@ class FetchApi:
     def _reply(self, waiting: Waiting, refused: Iterable[FetchResponseTopic] = ()) -> None:
         """`refused`: the answers about partitions that are not among the parts."""
         body, inbound = waiting.body, waiting.inbound
-        left_bytes = min(max(body.max_bytes, 0), MAX_BYTES)
+        left_bytes, left_batches = min(max(body.max_bytes, 0), MAX_BYTES), MOST_BATCHES
         is_first = True
         by_topic: dict[int, list[FetchResponsePartition]] = {}
         leaders: set[int] = set()
         for part in waiting.parts:
-            records: bytes | memoryview = b""
-            if isinstance(part.answer, ServeFetch) and part.replica is not None:
-                records = self._read(part.answer, part.replica, part.asked, left_bytes, is_first)
-                self._replicas.throttles.sent(part.replica, body.fetcher_id, len(records))
-                is_first = is_first and not records
-                left_bytes = max(0, left_bytes - len(records))
-            found = answered(body, part, records)
+            read = None
+            if isinstance(part.answer, ServeFetch) and part.replica is not None and left_batches:
+                read = self._read(
+                    part.answer, part.replica, part.asked, left_bytes, left_batches, is_first
+                )
+            if read is not None and part.replica is not None:
+                size_bytes = len(read.data)
+                self._replicas.throttles.sent(part.replica, body.fetcher_id, size_bytes)
+                is_first = is_first and not size_bytes
+                left_bytes = max(0, left_bytes - size_bytes)
+                left_batches -= read.batch_count
+            found = answered(body, part, read)
             leaders.add(found.current_leader.leader_id)
             by_topic.setdefault(id(part.topic), []).append(found)
         responses = tuple(
@@ -278,16 +286,15 @@ class FetchApi:
         replica: HostedReplica,
         asked: FetchPartition,
         left_bytes: int,
+        left_batches: int,
         is_first: bool,
-    ) -> bytes | memoryview:
+    ) -> ReadBatches | None:
         """Read whole batches, as many as fit; at least one for the first partition with records in an answer."""
         limit = min(asked.partition_max_bytes, left_bytes)
         if answer.end_offset <= answer.fetch_offset or (limit <= 0 and not is_first):
-            return b""
-        records = replica.read(answer, max(limit, 0))
-        if len(records) > limit and not is_first:
-            return b""
-        return records
+            return None
+        read = replica.read(answer, max(limit, 0), left_batches)
+        return None if len(read.data) > limit and not is_first else read
 
     def _endpoints(self, leaders: set[int], listener: str) -> tuple[FetchNodeEndpoint, ...]:
         found = []

@@ -33,10 +33,10 @@ from quorum_node.broker.replication_quota import NOT_THROTTLED, Throttled
 from quorum_node.broker.settings import PartitionSettings
 from quorum_node.broker.waiting_produces import ACKS_ALL
 from quorum_node.image.topics import PartitionKey
-from quorum_node.schema.primitives import Buffer
 from quorum_node.server.broker.data_log import DataLog, OffsetSearch, TimedOffset
 from quorum_node.server.partition.port import clock_ms
 from quorum_node.storage.broker.errors import VoidSearch
+from quorum_node.storage.broker.read_batches import ReadBatches
 from quorum_node.storage.errors import DiskFull, StorageFailure
 
 FetchAnswer = out.ServeFetch | out.ReportDivergence | out.RefuseFetch
@@ -206,13 +206,14 @@ class HostedReplica:
             )
         )
 
-    def read(self, answer: out.ServeFetch, max_bytes: int) -> Buffer:
+    def read(self, answer: out.ServeFetch, max_bytes: int, most_batches: int) -> ReadBatches:
         """Whole batches from the range of the answer; at least one, unless the range is empty. Empty if the disk fails."""
+        begin = answer.fetch_offset
         try:
-            return self.log.read(answer.fetch_offset, answer.end_offset, max_bytes)
+            return self.log.read_batches(begin, answer.end_offset, max_bytes, most_batches)
         except (StorageFailure, DiskFull):
             self.fail()
-            return b""
+            return ReadBatches(b"", begin, 0)
 
     def bytes_from(self, offset: int) -> int:
         """Approximate number of bytes from `offset` to the end of the log; 0 if the disk fails."""

@@ -7,6 +7,7 @@ Source: the files of a stock broker (`LogSegment`).
 
 import contextlib
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from struct import Struct
@@ -22,12 +23,15 @@ from quorum_node.storage.broker.batch_walk import (
 )
 from quorum_node.storage.broker.errors import HOW_TO_REPLACE, DamagedLog
 from quorum_node.storage.broker.index_files import OffsetIndex, TimeIndex
+from quorum_node.storage.broker.read_batches import ReadBatches
 from quorum_node.storage.broker.transaction_index import TransactionIndex
 from quorum_node.storage.file_system import FileSystem
 
 SUFFIX = ".log"
 SUFFIXES = (SUFFIX, OffsetIndex.SUFFIX, TimeIndex.SUFFIX, TransactionIndex.SUFFIX)
 _HINTS = 32
+_PIECE_BYTES = 4 << 20
+"""Of the file, in one read: of a large read of small batches most would be dropped. Larger results are copied once more."""
 _SPAN = Struct(">qi4xb6xi")
 """Base offset, length, magic, last offset delta."""
 LARGEST_RELATIVE_OFFSET = (1 << 31) - 1
@@ -238,19 +242,64 @@ class DataSegment:
         except BrokenBatch as error:
             raise self._damaged(error) from error
 
-    def read(self, start_offset: int, max_bytes: int, limit_offset: int) -> bytes:
+    def read(
+        self, start_offset: int, max_bytes: int, limit_offset: int, most_batches: int = sys.maxsize
+    ) -> ReadBatches:
         """Whole batches from the first one that ends after `start_offset`, each ending by `limit_offset`.
 
-        At least one batch, if there is any, even if it is larger than `max_bytes`. Raises
+        At least one batch, if there is any, even if it is larger than `max_bytes`; at most `most_batches`. Raises
         DamagedLog.
         """
         size_bytes, hints = self.size_bytes, self._hints
         start = hints.get(start_offset)
         if start is None:
             start = self.position_of(start_offset)
-        most = min(max(max_bytes, HEADER_BYTES), size_bytes - start)
+        pieces: list[bytes] = []
+        position, end_offset, count, is_last = start, start_offset, 0, False
+        while not is_last:
+            room = max_bytes - (position - start)
+            piece = self._read_piece(
+                position,
+                size_bytes,
+                room,
+                limit_offset,
+                most_batches - count,
+                at_least_one=not pieces,
+            )
+            pieces.append(piece.data)
+            if piece.batch_count:
+                position, end_offset = position + len(piece.data), piece.end_offset
+                count += piece.batch_count
+            is_last = (
+                not piece.batch_count
+                or room <= _PIECE_BYTES
+                or position - start >= max_bytes
+                or position == size_bytes
+                or end_offset >= limit_offset
+                or count >= most_batches
+            )
+        if count:
+            if len(hints) >= _HINTS:
+                oldest, *_ = list(hints)  # an iterator could fail with concurrent readers
+                hints.pop(oldest, None)
+            hints[end_offset] = position
+        data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        return ReadBatches(data, end_offset, count)
+
+    def _read_piece(
+        self,
+        start: int,
+        size_bytes: int,
+        max_bytes: int,
+        limit_offset: int,
+        most_batches: int,
+        *,
+        at_least_one: bool,
+    ) -> ReadBatches:
+        """The batches of one read from the file, of which `size_bytes` are used; the end offset is 0 if there are none."""
+        most = min(max(max_bytes, HEADER_BYTES), _PIECE_BYTES, size_bytes - start)
         content = read_at(self.fd, most, start, self.files)
-        index, end_offset, size = 0, start_offset, len(content)
+        index, end_offset, count, size = 0, 0, 0, len(content)
         # `batch_at` is not used: with small batches this loop is most of the cost of a read.
         while size - index >= HEADER_BYTES:
             base_offset, length, magic, last_delta = _SPAN.unpack_from(content, index)
@@ -260,18 +309,14 @@ class DataSegment:
             if behind > limit_offset:
                 break
             if end > size:
-                if index:
+                if index or not (at_least_one or end <= max_bytes):
                     break
                 content = read_at(self.fd, end, start, self.files)
-            index, end_offset = end, behind
-            if index >= max_bytes:
+            index, end_offset, count = end, behind, count + 1
+            if index >= max_bytes or count >= most_batches:
                 break
-        if index:
-            if len(hints) >= _HINTS:
-                oldest, *_ = list(hints)  # an iterator could fail with concurrent readers
-                hints.pop(oldest, None)
-            hints[end_offset] = start + index
-        return content if index == len(content) else content[:index]
+        data = content if index == len(content) else content[:index]
+        return ReadBatches(data, end_offset, count)
 
     def newest_ms(self) -> int:
         """Largest timestamp of a record; if none has one, the time of the last change of the file, as in a stock broker.

@@ -13,6 +13,7 @@ Crash safety: after a kill at any instant the log opens with everything that was
 * The recovery point is raised after the syncs that it depends on.
 """
 
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -42,6 +43,7 @@ from quorum_node.storage.broker.log_settings import LogSettings
 from quorum_node.storage.broker.producer_snapshots import ProducerSnapshots
 from quorum_node.storage.broker.producer_table import ProducerTable
 from quorum_node.storage.broker.producer_walk import follow_appended
+from quorum_node.storage.broker.read_batches import ReadBatches
 from quorum_node.storage.broker.removals import Removals
 from quorum_node.storage.broker.rolling import must_roll
 from quorum_node.storage.broker.time_of_day import time_of_day_ms
@@ -268,12 +270,22 @@ class PartitionLog(LogProducers):
     # -- reading
 
     def read(self, offset: int, max_bytes: int, limit_offset: int | None = None) -> bytes:
+        """The bytes of `read_batches`."""
+        return self.read_batches(offset, max_bytes, limit_offset).data
+
+    def read_batches(
+        self,
+        offset: int,
+        max_bytes: int,
+        limit_offset: int | None = None,
+        most_batches: int = sys.maxsize,
+    ) -> ReadBatches:
         """Whole batches from the first one that ends after `offset`, each ending by `limit_offset` (None: the end).
 
-        At least one, if there is any, even if it is larger than `max_bytes`. b"" at the end, or if the log is
-        truncated meanwhile. Raises StorageFailure.
+        At least one, if any, even if larger than `max_bytes`. None at the end, or after a truncation meanwhile. Raises StorageFailure.
         """
         self._stop.check()
+        nothing = ReadBatches(b"", offset, 0)
         cuts = self.cuts
         limit = self.end_offset if limit_offset is None else min(limit_offset, self.end_offset)
         try:
@@ -281,15 +293,15 @@ class PartitionLog(LogProducers):
                 for segment in self.from_offset(offset):
                     if segment.base_offset >= limit:
                         break
-                    content = segment.read(offset, max_bytes, limit)
-                    if content:
-                        return content if self.is_uncut(cuts) else b""
+                    found = segment.read(offset, max_bytes, limit, most_batches)
+                    if found.batch_count:
+                        return found if self.is_uncut(cuts) else nothing
         except DamagedLog as error:
             if self.is_uncut(cuts):
                 raise self._stop.fail(error) from error
         except OSError as error:
             raise self._stop.fail(classify(error, f"read {self.directory}")) from error
-        return b""
+        return nothing
 
     def searched(self, search: Callable[[], T]) -> T:
         """The result of a search in the files, which are kept open meanwhile. Raises StorageFailure or DiskFull."""
