@@ -75,6 +75,22 @@ class BrokerPair:
                 made = ours.create_topic_at(OURS, name, [broker_id], [OURS], 1, **configs)
                 self._ids[topic, broker_id] = made
 
+    def topic(
+        self, topic: str, broker_id: int, version: int, *parts: PartitionProduceData
+    ) -> TopicProduceData:
+        """The copy of a topic on this broker in a request."""
+        topic_id = self._ids.get((topic, broker_id), UUID(int=99))
+        return TopicProduceData(
+            name=f"{topic}-{broker_id}" if version < 13 else "",
+            topic_id=topic_id if version >= 13 else None,
+            partition_data=parts,
+        )
+
+    def ask(self, broker_id: int, version: int, body: ProduceRequest) -> ProduceResponse:
+        answer = ask(self._addresses[broker_id], broker_apis.PRODUCE, version, body, 20)
+        assert isinstance(answer, ProduceResponse)
+        return answer
+
     def produce(
         self,
         topic: str,
@@ -84,21 +100,13 @@ class BrokerPair:
         acks: int = -1,
         partition: int = 0,
     ) -> Answer:
+        part = PartitionProduceData(index=partition, records=data)
         body = ProduceRequest(
             acks=acks,
             timeout_ms=10_000,
-            topic_data=(
-                TopicProduceData(
-                    name=f"{topic}-{broker_id}" if version < 13 else "",
-                    topic_id=self._ids.get((topic, broker_id), UUID(int=99))
-                    if version >= 13
-                    else None,
-                    partition_data=(PartitionProduceData(index=partition, records=data),),
-                ),
-            ),
+            topic_data=(self.topic(topic, broker_id, version, part),),
         )
-        answer = ask(self._addresses[broker_id], broker_apis.PRODUCE, version, body, 20)
-        assert isinstance(answer, ProduceResponse)
+        answer = self.ask(broker_id, version, body)
         found = answer.responses[0].partition_responses[0]
         faults = tuple(each.batch_index for each in found.record_errors)
         return Answer(found.error_code, found.log_append_time_ms >= 0, faults)
@@ -317,6 +325,28 @@ def _assert_same_but_the_time(theirs: bytes, mine: bytes) -> None:
     assert abs(a.max_timestamp_ms - b.max_timestamp_ms) < 60_000
     assert theirs[HEADER_BYTES:] == mine[HEADER_BYTES:]
     assert crc32c(mine[21:]) == b.crc
+
+
+@pytest.mark.parametrize("version", [12, 13])
+@pytest.mark.parametrize("in_one_topic", [True, False])
+def test_only_the_last_batch_for_a_partition_is_stored(
+    pair: BrokerPair, version: int, in_one_topic: bool
+) -> None:
+    now = now_ms()
+    one, two = (
+        PartitionProduceData(index=0, records=produced((0, b"k", value), base_ms=now))
+        for value in (b"1", b"2")
+    )
+    for broker_id in (STOCK, OURS):
+        before = len(pair.stored("plain", broker_id))
+        parts = ((one, two),) if in_one_topic else ((one,), (two,))
+        topics = (pair.topic("plain", broker_id, version, *each) for each in parts)
+        body = ProduceRequest(acks=-1, timeout_ms=10_000, topic_data=tuple(topics))
+        answer = pair.ask(broker_id, version, body)
+        ((found,),) = [each.partition_responses for each in answer.responses]
+        assert (found.index, found.error_code) == (0, 0)
+        (stored,) = pair.stored("plain", broker_id)[before:]
+        assert record_bytes(stored).endswith(b"2\0")
 
 
 def test_randomly_damaged_batches_get_the_same_responses(pair: BrokerPair) -> None:
