@@ -33,6 +33,8 @@ _ANY = 1 << 62
 class LogSpan:
     """A part of a segment that begins with a batch. `end_offset` None: up to the last complete batch.
 
+    It has no bytes if all of its offsets are missing.
+
     `is_last`: it is the end of the log, so an incomplete batch is being written.
     """
 
@@ -162,12 +164,17 @@ def open_log(path: Path) -> LogDirectory:
 def _cut(
     segment: Segment, start_offset: int, target_bytes: int, limit: int | None
 ) -> Iterator[LogSpan]:
-    """Split a segment. Damage is within a span, or at the end of the last one; reading the span reports it."""
+    """Split a segment. Damage is within a span, or at the end of the last one; reading the span reports it.
+
+    Where records are missing without a byte in their place, as at the end of a truncated segment, the last span may be
+    empty: it has the offsets that reading it reports as missing.
+    """
     start = border_before(segment, start_offset)
     for border in walked(segment, start):
         if border[1] > start_offset:
             break
-        start = border
+        if border[1] > start[1]:  # else only damage is before it, which belongs to the first span
+            start = border
     stop = None if limit is None else _stop(segment, start, limit)
     for begin, end in pairwise([start, *_far(segment, start, target_bytes, stop)]):
         yield _span(segment, begin, end)
@@ -182,9 +189,9 @@ def _cut(
             yield _span(segment, start, border)
             start = border
     if stop is not None:
-        if start[0] < stop[0]:
+        if start < stop:
             yield _span(segment, start, stop)
-    elif start[0] < segment.size_bytes:
+    elif start[0] < segment.size_bytes or segment.end_offset not in (None, start[1]):
         path, is_last = str(segment.path), segment.end_offset is None
         yield LogSpan(path, start[0], segment.size_bytes, start[1], segment.end_offset, is_last)
 

@@ -24,7 +24,7 @@ def span_rows(
         if isinstance(found, BatchRun):
             rows.add_run(found)
         elif isinstance(found, Damage):
-            if found.offset < end_offset and (found.end_offset or end_offset) > start_offset:
+            if found.offset < end_offset and _lost_until(found, end_offset) > start_offset:
                 if not keep_problems:
                     raise PipelineError(str(found))
                 # Damage that begins in an earlier micro batch already has a row there.
@@ -37,6 +37,11 @@ def span_rows(
         if rows.is_enough:
             yield from checked(rows.take(), keep_problems=keep_problems)
     yield from checked(rows.take(), keep_problems=keep_problems)
+
+
+def _lost_until(found: Damage, end_offset: int) -> int:
+    """Return the end of the range in which damage is reported: of that without lost offsets, the offset behind its own."""
+    return end_offset if found.end_offset is None else max(found.end_offset, found.offset + 1)
 
 
 def checked(blocks: Iterable[AnyRows], *, keep_problems: bool) -> Iterator[AnyRows]:

@@ -5,6 +5,7 @@ crash, which is not damage. Everything else is reported with file, byte and offs
 """
 
 import mmap
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,8 +69,11 @@ def read_span(span: LogSpan) -> Iterator[PlacedBatch | Damage]:
                 reason = problem or "it ends in the middle of a batch"
                 yield Damage(span.path, position, offset, span.end_offset, reason)
             return
+        goes_on = os.fstat(file.fileno()).st_size > span.end_position
     if span.end_offset is not None and offset != span.end_offset:
         reason = f"the segment ends although offset {span.end_offset} is expected"
+        if goes_on:
+            reason = f"offset {span.end_offset} where {offset} is expected"
         yield Damage(span.path, position, offset, span.end_offset, reason)
 
 

@@ -165,8 +165,12 @@ class DirectoryOrigin:
         """See Origin."""
         for span in islice(open_log(self._path).spans(offset, 1), 1):
             for found in read_span(span):
-                if isinstance(found, PlacedBatch) and found.batch.header.end_offset > offset:
-                    return [found.batch.header.leader_epoch, found.batch.header.crc]
+                if not isinstance(found, PlacedBatch):
+                    continue
+                header = found.batch.header
+                if header.end_offset > offset:
+                    is_it = header.base_offset <= offset  # else the record is missing
+                    return [header.leader_epoch, header.crc] if is_it else None
         return None
 
     def check_end(self) -> None:

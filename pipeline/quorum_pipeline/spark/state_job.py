@@ -327,11 +327,11 @@ def _in_order(keyed: Rows, count: int) -> Iterator[Any]:
 
 
 def joined_up(summaries: Sequence[Summary], plan: LogPlan) -> Summary:
-    """Join summaries into one; without any, return that of an empty log."""
-    if not summaries:
-        return Summary(plan.start_offset, plan.start_offset)
-    found = summaries[0]
-    for each in summaries[1:]:
+    """Join summaries into one; without any, return that of an empty log. A missing or repeated offset is a contradiction in it."""
+    found = Summary(plan.start_offset, plan.start_offset)
+    if summaries and summaries[0].start_offset == summaries[0].end_offset:
+        found, *summaries = summaries  # a snapshot or a whole state, before which there is nothing
+    for each in summaries:
         found = found.then(each)
     return found
 

@@ -37,6 +37,7 @@ from quorum_pipeline.spark.task_results import (
     results_of,
     where,
 )
+from quorum_pipeline.state.log_record import misplaced
 from quorum_pipeline.timeline.cluster import At, ClusterTimeline
 from quorum_pipeline.timeline.events import Event
 from quorum_pipeline.timeline.partitions import partition_events
@@ -173,6 +174,7 @@ def read_timeline(stages: Stages, source: TimelineSource) -> ReadTimeline:
         errors = [each.error for each in reads if each.error is not None]
         if errors:
             raise PipelineError(errors[0])
+        _check_contiguous(reads, source)
         counting = _counting(reads, source.known)
         stages.describe(f"assemble the timeline of {source.name}")
         parts = parts_of(reduced, range(len(reads))).filter(partial(_counts, counting))
@@ -196,6 +198,17 @@ def read_timeline(stages: Stages, source: TimelineSource) -> ReadTimeline:
     return ReadTimeline(
         tuple(events), begin_ms, end_ms, source.start_offset, end_offset, tuple(reads)
     )
+
+
+def _check_contiguous(reads: Sequence[Read], source: TimelineSource) -> None:
+    """Raise PipelineError unless each task begins where the one before it ends. Tasks check what they read, not where they begin."""
+    expected = source.start_offset
+    for each in reads:
+        if each.first is None or each.last is None:
+            continue  # the snapshot
+        if each.first[0] != expected:
+            raise PipelineError(f"{source.name}: {misplaced(each.first[0], expected)}")
+        expected = each.last[0] + 1
 
 
 def _counting(reads: Sequence[Read], known: int | None) -> frozenset[tuple[int, int]]:
