@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from quorum_node.records import metadata as md
+from quorum_node.records.batches import encode_values, framed
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.log_directory import open_log
 from quorum_pipeline.spark.archive import Archive
@@ -39,6 +40,12 @@ def pairs(directory: Path, batches: int, segment_bytes: int = 700) -> LogWriter:
     for _ in range(batches):
         writer.append(md.NoOpRecord(), md.NoOpRecord())
     return writer
+
+
+def no_operations(offset: int, count: int) -> bytes:
+    """One batch."""
+    values = [md.encode_metadata(md.NoOpRecord())] * count
+    return encode_values(base_offset=offset, leader_epoch=1, timestamp_ms=1, values=values)
 
 
 def cut(path: Path, bytes_less: int) -> None:
@@ -94,6 +101,37 @@ def test_damage_at_the_end_of_a_log_is_reported_and_another_replica_continues(
     archive_all(archive, tmp_path / "a")
     assert offsets(archive) == list(range(20))
     assert archive.contents().quarantined == 0
+
+
+@pytest.mark.parametrize("mounted", [True, False])
+def test_whatever_is_damaged_the_rest_is_archived(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mounted: bool
+) -> None:
+    """A batch that can't be decoded at the border of two ranges, a segment without a byte, whose ranges have no record, and garbage
+    that takes no record with it.
+    """
+    if not mounted:
+        monkeypatch.setattr(HadoopFiles, "local_path", lambda self, directory: None)
+    log = tmp_path / "log"
+    log.mkdir()
+    undecodable = framed(3, 1, (0, 4, 1, 1, -1, -1, -1, 5), b"\xff" * 60)
+    segments = {
+        0: no_operations(0, 3) + undecodable + no_operations(8, 2),
+        10: b"",
+        20: no_operations(20, 2) + b"\0" * 50 + no_operations(22, 3),
+        25: no_operations(25, 3),
+    }
+    for base, content in segments.items():
+        (log / f"{base:020d}.log").write_bytes(content)
+    archive = Archive(spark, str(tmp_path / "archive"))
+    archive_all(archive, log, max_rows=5)
+    assert offsets(archive) == [0, 1, 2, 8, 9, *range(20, 28)]
+    apart = archive.quarantine()
+    assert apart is not None
+    assert sorted(row.offset for row in apart.collect()) == [3, 5, 10, 15, 22]
+    assert archive.contents().quarantined == 5
+    assert archive.compact(1_000, print) == 1
+    assert (len(offsets(archive)), archive.contents().quarantined) == (13, 5)
 
 
 def test_snapshot_without_footer_is_not_used_as_start(spark: SparkSession, tmp_path: Path) -> None:

@@ -74,7 +74,9 @@ class Rows:
         try:
             records = decode_records(batch)
         except CorruptBatch as error:
-            self.add_problem(header.base_offset, header.leader_epoch, position, error.reason)
+            # A batch that begins in an earlier range already has a row there.
+            lost = max(header.base_offset, start_offset)
+            self.add_problem(lost, header.leader_epoch, position, error.reason)
             return
         if header.base_offset < start_offset or header.end_offset > end_offset:
             records = [each for each in records if start_offset <= each.offset < end_offset]

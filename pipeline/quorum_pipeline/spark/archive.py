@@ -355,7 +355,7 @@ class Archive(ArchiveReader):
             self._rows(directory).select("offset").toArrow().column("offset").to_pylist()
             for directory in (self._unfinished(wanted), self._directory(QUARANTINE, wanted))
         )
-        missing = unexplained(wanted, [*kept, *apart], set(apart))
+        missing = unexplained(wanted, kept, apart)
         if missing is not None:
             raise PipelineError(
                 f"offset {missing} was missing or duplicated in offsets {wanted.start} to {wanted.end}: {_NONE_ARCHIVED}"

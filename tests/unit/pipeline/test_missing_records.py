@@ -37,7 +37,9 @@ IDENTITY = ("--voter", "1@localhost:9", "--cluster-id", "MkU3OEVBNTcwNTJENDM2Qg"
 
 def batch(offset: int) -> bytes:
     values = [
-        encode_metadata(ConfigRecord(resource_type=2, resource_name="x", name=f"a{n:02d}", value="v"))
+        encode_metadata(
+            ConfigRecord(resource_type=2, resource_name="x", name=f"a{n:02d}", value="v")
+        )
         for n in range(offset, offset + BATCH)
     ]
     return encode_values(base_offset=offset, leader_epoch=1, timestamp_ms=offset, values=values)
