@@ -5,14 +5,13 @@ them. Source: KIP-595, "Log"; the header: Kafka's message format, "Record Batch"
 """
 
 import mmap
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from quorum_node.records.batches import MIN_LENGTH, PREFIX_BYTES, SPAN
-from quorum_pipeline.files.next_batch import complete_batch, next_batch
+from quorum_pipeline.files.next_batch import batch_start, complete_batch, next_batch
 
 Border = tuple[int, int]
 """Position in a segment at which a batch begins or the last one ends, and the offset there."""
@@ -21,7 +20,7 @@ CHAIN_BYTES = 8 << 20
 Source: MAX_BATCH_SIZE_BYTES of Kafka's KafkaRaftClient; nodes of this project write shorter ones.
 """
 _TIMES_CHAIN = 2
-_OFFSET_BYTES, _MAGIC_AT = 8, 16
+_MAGIC_AT = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +95,8 @@ def border_at(segment: Segment, position: int) -> Border | None:
             return None
         limit = min(position + CHAIN_BYTES + _MAGIC_AT, segment.size_bytes)
         at = position
-        begins = _beginning(segment)
+        end_offset = segment.end_offset or segment.base_offset + segment.size_bytes
+        begins = batch_start(segment.base_offset, end_offset)
         while found := begins.search(content, at, limit):
             steps, whole = _chain(content, segment, found.start())
             if whole:
@@ -123,18 +123,6 @@ def _chain(content: mmap.mmap, segment: Segment, position: int) -> tuple[int, bo
             return steps, False
         steps += 1
     return steps, True
-
-
-def _beginning(segment: Segment) -> re.Pattern[bytes]:
-    """Pattern of a batch's start in this segment: first offset, length, epoch and magic."""
-    end_offset = segment.end_offset or segment.base_offset + segment.size_bytes
-    first, last = (
-        each.to_bytes(_OFFSET_BYTES, "big") for each in (segment.base_offset, end_offset)
-    )
-    rest = next((n for n in range(_OFFSET_BYTES) if first[n] != last[n]), _OFFSET_BYTES)
-    same, rest = first[:rest], _OFFSET_BYTES - rest
-    # Of a length of less than 64 MiB the first byte is below 4.
-    return re.compile(re.escape(same) + rb".{%d}[\x00-\x03].{7}\x02" % rest, re.DOTALL)
 
 
 @contextmanager

@@ -5,10 +5,12 @@ from pathlib import Path
 import pytest
 
 from quorum_node.records import metadata as md
+from quorum_node.records.batches import HEADER_START, encode_values
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.log_directory import LogDirectory, open_log
 from quorum_pipeline.files.log_rows import span_rows
 from quorum_pipeline.files.log_span import Damage, damaged_tail, read_span
+from quorum_pipeline.files.next_batch import complete_batch, next_batch
 from quorum_pipeline.files.snapshot_file import first_snapshot, open_snapshot
 from support.written_log import LogWriter, write_history
 
@@ -181,6 +183,48 @@ def test_gap_is_reported_once_and_later_batches_are_read(tmp_path: Path) -> None
     assert (damage.position, damage.offset, damage.end_offset) == (size, 2, 6)
     assert offsets(log) == [0, 1, 6, 7, 8, 9, 10, 11]
     assert open_log(tmp_path).end_offset() == 12
+
+
+@pytest.mark.parametrize("is_inner", [True, False])
+def test_batches_after_a_long_damage_are_read(tmp_path: Path, is_inner: bool) -> None:
+    """However many offsets it takes with it."""
+    count, lost = 4_000, range(4_000, 156_000)
+    values = [md.encode_metadata(md.NoOpRecord())] * count
+    batches = [
+        encode_values(base_offset=base, leader_epoch=1, timestamp_ms=1, values=values)
+        for base in range(0, lost.stop + 2 * count, count)
+    ]
+    content = [bytes(len(each)) if 0 < n < 39 else each for n, each in enumerate(batches)]
+    (tmp_path / f"{0:020d}.log").write_bytes(b"".join(content))
+    if is_inner:
+        (tmp_path / f"{lost.stop + 2 * count:020d}.log").touch()
+    log = open_log(tmp_path)
+    assert log.end_offset() == lost.stop + 2 * count
+    (damage,) = damages(log)
+    assert (damage.offset, damage.end_offset) == (lost.start, lost.stop)
+    assert offsets(log) == [*range(lost.start), *range(lost.stop, lost.stop + 2 * count)]
+
+
+def test_checksums_are_calculated_only_where_the_next_header_continues(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else bytes that look like many long batches, one within the other, would be read again for each of them."""
+    tried = []
+
+    def complete(content: bytes, position: int, end_position: int) -> tuple[int, int] | None:
+        tried.append(position)
+        return complete_batch(content, position, end_position)
+
+    monkeypatch.setattr("quorum_pipeline.files.next_batch.complete_batch", complete)
+    header = HEADER_START.pack(0, 20_000, 1, 2, 0, 0, 0)
+    batches = [
+        encode_values(base_offset=offset, leader_epoch=1, timestamp_ms=1, values=[b"x"])
+        for offset in (1, 2)
+    ]
+    garbage = header * 1_000
+    content = garbage + b"".join(batches)
+    assert next_batch(content, 0, 0, len(content), 3) == (len(garbage), 1)
+    assert tried == [len(garbage)]
 
 
 def test_truncated_segment_is_damage_except_at_the_end_of_the_log(log: LogDirectory) -> None:
