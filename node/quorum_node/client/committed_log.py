@@ -126,11 +126,18 @@ class CommittedLog:
         """Whole batches from the one with `offset` on; the last one may end after `end_offset`.
 
         `end_offset` must be committed. At least one batch, even if it is larger than `max_bytes`. Raises `error` if the log no longer
-        has the offset.
+        has the offset, or if no server answered for which `end_offset` is committed.
         """
-        part = self._on_leader(lambda address: self._fetch(address, offset, max_bytes=max_bytes))
+
+        def fetch(address: Address) -> wire.FetchResponsePartition:
+            return self._fetch_committed(address, offset, end_offset, max_bytes)
+
+        def fetch_next(address: Address) -> wire.FetchResponsePartition:
+            return self._fetch_committed(address, 1, end_offset, max_bytes)
+
+        part = self._on_leader(fetch)
         if offset == 0 and part.log_start_offset <= 0 <= part.snapshot_id.epoch:
-            part = self._on_leader(lambda address: self._fetch(address, 1, max_bytes=max_bytes))
+            part = self._on_leader(fetch_next)
         if part.error_code == ErrorCode.OFFSET_OUT_OF_RANGE or part.snapshot_id.epoch >= 0:
             raise self.error(
                 f"the log of {self.leader} has no offset {offset}: it begins at {part.log_start_offset}"
@@ -201,6 +208,22 @@ class CommittedLog:
             raise _Retry("a new leader has not committed a record of its epoch yet")
         return part
 
+    def _fetch_committed(
+        self, address: Address, offset: int, end_offset: int, max_bytes: int
+    ) -> wire.FetchResponsePartition:
+        """Fetch from a server for which `end_offset` is committed. Raises _Retry.
+
+        A stock leader returns its whole log. If it was deposed and does not know it yet, its last records may not be committed,
+        and other records may be committed at their offsets. Its high watermark is below them.
+        """
+        part = self._fetch(address, offset, max_bytes=max_bytes)
+        if 0 <= part.high_watermark < end_offset:
+            self._ask_later(address)
+            raise _Retry(
+                f"{address[0]}:{address[1]} has committed records up to {part.high_watermark}, not {end_offset}"
+            )
+        return part
+
     def _describe_cluster(self, address: Address) -> str:
         answer = describe_cluster(self._connections, address, _ANSWER_SECONDS)
         if answer.error_code or not answer.cluster_id:
@@ -268,7 +291,7 @@ class CommittedLog:
             raise _Retry(f"the epoch is {self._epoch}")
         if code in _ELSEWHERE:
             if not endpoints:
-                self._known.append(self._known.pop(self._known.index(address)))
+                self._ask_later(address)
             raise _Retry(f"{address[0]}:{address[1]} does not lead")
 
     def _on_leader(self, attempt: Callable[[Address], T]) -> T:
@@ -299,6 +322,10 @@ class CommittedLog:
         if self._secured:
             return " (if it refuses the certificate, its log says why)"
         return " (if its listener uses TLS, specify --tls or --command-config)"
+
+    def _ask_later(self, address: Address) -> None:
+        """Ask the other servers before this one."""
+        self._known.append(self._known.pop(self._known.index(address)))
 
     def _prefer(self, address: Address) -> None:
         if address in self._known:

@@ -303,9 +303,12 @@ class Archive(ArchiveReader):
         for each in map(parse_directory, self._files.list(f"{self._uri}/{RECORDS}")):
             if each is None or each.end <= wanted.start:
                 continue
-            if MARKER in self._files.list(self._directory(RECORDS, each)):
+            directory = self._directory(RECORDS, each)
+            if MARKER in self._files.list(directory):
                 raise _another_wrote(each)
-            self._files.delete(self._directory(RECORDS, each))
+            self._files.delete(directory)
+            # An earlier writer may have written the marker during the deletion; then the range has lost its records.
+            self._files.delete(directory)
 
     def keep_state(self) -> None:
         """Write the whole state at the end if there are many deltas since the last one. Raises PipelineError."""
@@ -370,12 +373,30 @@ class Archive(ArchiveReader):
             raise _another_wrote(range)
         self._files.delete(final)  # incomplete, of an older version
         if self._local is None:
-            # An object store renames by copying file after file: only a marker that is written later shows that all are there.
-            self._files.rename(unfinished, final)
-            self._files.write(f"{final}/{MARKER}", text)
+            self._complete_elsewhere(range, text)
         else:
             _complete_here(self._local, range, text)
         self._files.delete(f"{self._uri}/{RECORDS}/{WRITING}")
+
+    def _complete_elsewhere(self, range: OffsetRange, text: str) -> None:
+        """Complete a range of an archive that is not mounted. Raises PipelineError if another writer has begun.
+
+        An object store renames by copying file after file, which takes long: only a marker that is written later shows that all
+        are there. A newer writer deletes a directory without a marker. It has taken its claim before it looks for the marker, so
+        that it finds the marker, or the claim is not this writer's any more after the marker was written.
+        """
+        unfinished, final = self._unfinished(range), self._directory(RECORDS, range)
+        written = {each.name for each in self._files.stored(unfinished)}
+        self._files.rename(unfinished, final)
+        self._check_claim()
+        marker = f"{final}/{MARKER}"
+        self._files.write(marker, text)
+        if {each.name for each in self._files.stored(final)} != written | {MARKER}:
+            # Not with all files there: the newer writer may have found the marker, and continue after this range.
+            if self._files.read(marker) == text:
+                self._files.delete(marker)
+            raise _another_wrote(range)
+        self._check_claim()
 
     def _unfinished(self, range: OffsetRange) -> str:
         return f"{self._uri}/{RECORDS}/{WRITING}/{range.directory}"

@@ -2,7 +2,8 @@
 
 A writer that was killed leaves its name, and the next one replaces it. An earlier writer that still runs finds another name
 before its next step, and ends. There are no times in it, so that a slow or suspended writer can't go on beside its
-successor, except for the one step (a rename or a deletion) that it had begun.
+successor, except for the one step (a rename or a deletion) that it had begun. A rename in an object store takes long, so that
+the claim is checked again after it, and after the marker (`archive.py`).
 """
 
 from __future__ import annotations

@@ -76,3 +76,6 @@ def _delete(
     if table in (RECORDS, _MERGED_RECORDS):
         delete(f"{directory}/{MARKER}")  # it does not count any more
     delete(directory)
+    if table == RECORDS and reader.mounted is None:
+        # An earlier writer may have written its marker during the deletion.
+        delete(directory)
