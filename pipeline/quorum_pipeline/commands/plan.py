@@ -14,6 +14,7 @@ from quorum_pipeline.commands.histories import AnyState, add_history, check_file
 from quorum_pipeline.commands.moments import add_moment, moment_of
 from quorum_pipeline.commands.progress import Progress
 from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.files.output_file import completed
 from quorum_pipeline.placement import resource
 from quorum_pipeline.placement.cluster import Broker, Partition
 from quorum_pipeline.placement.plan import Balance, Plan, Reassignment, make_plan
@@ -184,7 +185,7 @@ def _write(
         _write_json(path, placed)
         return
     name = arguments.resource + suffix
-    with path.open("w") as file:
+    with completed(path) as unfinished, unfinished.open("w") as file:
         for document in resource.documents(name, arguments.quorum, placed):
             file.write(f"---\n{document}")
         if not file.tell():
@@ -193,7 +194,7 @@ def _write(
 
 def _write_json(path: Path, placed: Iterable[resource.Placed]) -> None:
     """Write the format of `kafka-reassign-partitions`, one partition per line."""
-    with path.open("w") as file:
+    with completed(path) as unfinished, unfinished.open("w") as file:
         file.write('{"version":1,"partitions":[')
         for number, (topic, partition, replicas) in enumerate(placed):
             document: dict[str, Any] = {

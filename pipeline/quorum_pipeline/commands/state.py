@@ -14,6 +14,7 @@ from quorum_pipeline.commands.histories import (
 from quorum_pipeline.commands.moments import add_moment, moment_of, shown_time
 from quorum_pipeline.commands.progress import Progress
 from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.files.output_file import completed
 from quorum_pipeline.state.tables import STATE_TABLES
 
 _NAMES = [table.name for table in STATE_TABLES]
@@ -71,15 +72,11 @@ def write_snapshot(directory: Path, state: AnyState) -> Path:
     """Write a snapshot file with Kafka's name; return its path. Raises PipelineError, also if it exists."""
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / state.id.file_name
-    try:
-        with path.open("xb") as file:
-            for data in state.snapshot():
-                file.write(data)
-    except FileExistsError:
+    if path.exists():
         raise PipelineError(
             f"{path} exists already: remove it, or choose another directory for --snapshot"
-        ) from None
-    except BaseException:
-        path.unlink(missing_ok=True)
-        raise
+        )
+    with completed(path) as unfinished, unfinished.open("xb") as file:
+        for data in state.snapshot():
+            file.write(data)
     return path

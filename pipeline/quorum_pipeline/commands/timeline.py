@@ -19,6 +19,7 @@ from quorum_pipeline.files.events_file import write_events
 from quorum_pipeline.files.local_files import size_of
 from quorum_pipeline.files.log_directory import open_log
 from quorum_pipeline.files.merge_retries import retry_on_merge
+from quorum_pipeline.files.output_file import completed
 from quorum_pipeline.spark.stages import Stages
 from quorum_pipeline.spark.timeline_job import (
     ReadTimeline,
@@ -48,10 +49,11 @@ def run(arguments: argparse.Namespace) -> int:
     name, place, found = _read(arguments, progress)
     if arguments.html is not None:
         title = f"Timeline of {Path(name).resolve().name}"
-        with arguments.html.open("w", encoding="utf-8") as file:
+        with completed(arguments.html) as page, page.open("w", encoding="utf-8") as file:
             file.writelines(html_report(title, found.events, found.begin_ms, found.end_ms))
     if arguments.parquet is not None:
-        write_events(arguments.parquet, found.events)
+        with completed(arguments.parquet) as unfinished:
+            write_events(unfinished, found.events)
     for each in summary(found.events):
         median, longest = (
             figure(value, bound=each.bounds) for value in (each.median_ms, each.longest_ms)

@@ -34,14 +34,27 @@ def file_of(log: LogDirectory, offset: int) -> Path:
 
 
 def _snapshot(log: LogDirectory, moment: Moment) -> SnapshotFile | None:
-    """Return the newest snapshot that is not too new; None if the log is complete without one."""
+    """Return the newest snapshot that is not too new; None if the log is complete without one.
+
+    For a time: the oldest one that the log continues. A state ends before the first later record, and after a clock was set back a
+    snapshot has records of earlier times than those before them. A snapshot shows only the time of its last record.
+    """
+    if moment.offset is None and moment.time_ms is not None:
+        return _before_all_records(log, moment.time_ms)
     for each in reversed(log.snapshots):
-        file = SnapshotFile(log.path / each.file_name, each)
-        if moment.offset is not None and each.end_offset > moment.offset:
-            continue
-        if moment.time_ms is not None and file.latest_ms() > moment.time_ms:
-            continue
-        return file
+        if moment.offset is None or each.end_offset <= moment.offset:
+            return SnapshotFile(log.path / each.file_name, each)
+    return None
+
+
+def _before_all_records(log: LogDirectory, time_ms: int) -> SnapshotFile | None:
+    """Return the snapshot before the first record of the log, unless it is later than `time_ms`."""
+    if log.start_offset == 0:
+        return None
+    for each in log.snapshots:
+        if each.end_offset >= log.start_offset:
+            file = SnapshotFile(log.path / each.file_name, each)
+            return file if file.latest_ms() <= time_ms else None
     return None
 
 

@@ -1,5 +1,6 @@
 """Writes tables of a state to Parquet files on a local disk. Owns the files; `state` owns their content."""
 
+from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
 
@@ -7,7 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from quorum_pipeline.errors import PipelineError
-from quorum_pipeline.state.tables import STATE_TABLES, Tables
+from quorum_pipeline.files.output_file import completed
+from quorum_pipeline.state.tables import STATE_TABLES, StateTable, Tables
 
 _ROWS_AT_ONCE = 50_000
 ARROW_TYPES = {
@@ -23,14 +25,23 @@ ARROW_TYPES = {
 
 
 def write_tables(directory: Path, state: Tables) -> None:
-    """Write `NAME.parquet` for each table. Raises PipelineError if a file already exists, OSError."""
+    """Write `NAME.parquet` for each table. The files get their names when all tables are written.
+
+    Raises PipelineError if a file already exists, OSError.
+    """
     directory.mkdir(parents=True, exist_ok=True)
-    for table in STATE_TABLES:
-        path = directory / f"{table.name}.parquet"
+    written = [(table, directory / f"{table.name}.parquet") for table in STATE_TABLES]
+    for _, path in written:
         if path.exists():
             raise PipelineError(f"{path} already exists; use an empty directory")
-        schema = pa.schema([(name, ARROW_TYPES[kind]) for name, kind in table.columns.items()])
-        rows = state.rows(table)
-        with pq.ParquetWriter(path, schema) as writer:
-            while some := list(islice(rows, _ROWS_AT_ONCE)):
-                writer.write_table(pa.Table.from_pylist(some, schema=schema))
+    with ExitStack() as names:
+        for table, path in written:
+            _write_table(names.enter_context(completed(path)), state, table)
+
+
+def _write_table(path: Path, state: Tables, table: StateTable) -> None:
+    schema = pa.schema([(name, ARROW_TYPES[kind]) for name, kind in table.columns.items()])
+    rows = state.rows(table)
+    with pq.ParquetWriter(path, schema) as writer:
+        while some := list(islice(rows, _ROWS_AT_ONCE)):
+            writer.write_table(pa.Table.from_pylist(some, schema=schema))

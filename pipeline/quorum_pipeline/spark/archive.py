@@ -367,7 +367,7 @@ class Archive(ArchiveReader):
     def _complete(self, range: OffsetRange, marker: Marker) -> None:
         """Write the marker of a range, and give it its name: it counts from then on."""
         text = replace(marker, written_ms=time.time_ns() // 1_000_000).text()
-        unfinished, final = self._unfinished(range), self._directory(RECORDS, range)
+        final = self._directory(RECORDS, range)
         self._check_claim()
         if MARKER in self._files.list(final):
             raise _another_wrote(range)

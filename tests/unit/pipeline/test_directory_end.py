@@ -219,3 +219,20 @@ def test_segment_deleted_while_the_directory_is_listed_is_left_out(writer: LogWr
     found = open_log(writer.directory)
     assert found.segments == expected.segments[1:]
     assert found.start_offset == expected.segments[1].base_offset
+
+
+@pytest.mark.parametrize("snapshot", [False, True])
+def test_state_at_a_time_is_the_same_with_and_without_a_snapshot(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], snapshot: bool
+) -> None:
+    """It ends before the first later record. The clock of the second leader was behind that of the first one."""
+    writer = LogWriter(tmp_path / "node")
+    for number, hour in enumerate((8, 11, 9, 12), start=1):
+        if snapshot and number == 4:
+            writer.snapshot()
+        writer.time_ms = hour * 3_600_000
+        writer.append(broker(number))
+    writer.record_committed(4)
+    assert len(open_log(writer.directory).snapshots) == snapshot
+    at_ten = ["--log", writer.directory, "--at-time", "1970-01-01T10:00:00Z"]
+    assert shown_brokers(capsys, *at_ten) == [1]

@@ -1,0 +1,31 @@
+"""Files that a command writes for its user. They have their names only when they are complete and synced.
+
+Must not know what is in a file.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from quorum_pipeline.files.sealed_file import sync_directory
+
+
+@contextmanager
+def completed(path: Path) -> Iterator[Path]:
+    """The path to write to. It is renamed to `path` after the context, and removed after an error. A pipe or a device is written to
+    directly. Raises OSError.
+    """
+    if path.exists() and not path.is_file():
+        yield path
+        return
+    target = path.resolve()
+    unfinished = target.with_name(f".{target.name}.{os.getpid()}.unfinished")
+    try:
+        yield unfinished
+        with unfinished.open("rb") as file:
+            os.fsync(file.fileno())
+        os.replace(unfinished, target)
+    finally:
+        unfinished.unlink(missing_ok=True)
+    sync_directory(target.parent)
