@@ -13,11 +13,13 @@ from typing import Any
 
 import pytest
 import uvloop
+from cryptography import x509
 
 from quorum_node.protocol.elections import VoteRequest as WireVoteRequest
 from quorum_node.protocol.frames import Request
 from quorum_node.raft.events import FailureReason
 from quorum_node.records.identity import Endpoint
+from quorum_node.server.ending.fail_stop import watch_loop
 from quorum_node.server.observing.metrics import Metrics
 from quorum_node.server.observing.refused_peers import RefusedPeers
 from quorum_node.server.peers.pool import PeerPool
@@ -28,6 +30,7 @@ from support.peer_outcomes import ANSWER, VOTE_REQUEST, Outcomes, grant
 from support.peer_stand_in import Handle, Peer
 from support.tls_folder import CONFIG, look_again, tls_files
 from support.tls_quorum import certificate_of, new_authority, write_folder
+from support.undecodable_certificates import undecodable
 
 CA = new_authority()
 
@@ -78,8 +81,10 @@ class Env:
 def dialled(folder: Path, shown: Issued, **own: Any) -> tuple[object, list[str]]:
     """The outcome of a vote request to voter 2 with this certificate, valid or not; and the counters."""
     found: list[Any] = []
+    bugs: list[BaseException] = []
 
     async def play() -> None:
+        watch_loop(asyncio.get_running_loop(), bugs.append)
         env = Env(folder, certificate_of("member", 2, CA), **own)
         write_folder(folder / "shown", shown, CA.certificate)
         env.theirs.server.load_cert_chain(
@@ -92,6 +97,7 @@ def dialled(folder: Path, shown: Issued, **own: Any) -> tuple[object, list[str]]
 
     configure_logging("info")
     uvloop.run(play())
+    assert not [each for each in bugs if isinstance(each, Exception)]
     outcome, refusals = found
     return outcome, refusals
 
@@ -129,6 +135,8 @@ def test_request_is_sent_to_the_dialled_member(
             "its certificate was not issued by an authority in the truststore",
         ),
         (certificate_of("member", 2, CA, end=timedelta(minutes=-1)), "its certificate has expired"),
+        (undecodable("dns", CA), "shows a certificate that can't be read (ValueError)"),
+        (undecodable("ocsp", CA), "shows a certificate that can't be read (ValueError)"),
     ],
 )
 def test_peer_with_another_identity_gets_no_request_and_is_logged_in_one_line(
@@ -238,8 +246,10 @@ def test_new_certificate_is_used_on_new_connections_and_old_ones_end_after_their
         send(2, env.peer.endpoint, VOTE_REQUEST, 5000)
         assert await env.outcomes.of(2) == ANSWER
         assert 1 not in env.outcomes.ended, "the old connection still waits for its answer"
-        shown = [each.get_extra_info("peercert")["serialNumber"] for each in env.peer.writers]
-        assert [int(each, 16) == fresh.certificate.serial_number for each in shown] == [False, True]
+        shown = [each.get_extra_info("ssl_object") for each in env.peer.writers]
+        ders = [each.getpeercert(binary_form=True) for each in shown]
+        serials = [x509.load_der_x509_certificate(each).serial_number for each in ders]
+        assert [each == fresh.certificate.serial_number for each in serials] == [False, True]
         request, writer = parked[0]
         await grant(request, writer)
         assert await env.outcomes.of(1) == ANSWER

@@ -10,12 +10,13 @@ from typing import cast
 
 from quorum_node.configuration.listener_config import TlsConfig
 from quorum_node.security.tls.peers import why_close
+from quorum_node.security.tls.unreadable import UNREADABLE
 from quorum_node.server.listener.port_authentication import PeerIdentity
 from quorum_node.server.observing.refused_peers import RefusedPeers
 from quorum_node.server.transport.handshake_errors import why_handshake_failed
 from quorum_node.server.transport.tls_files import TlsFiles, utc_now
 from quorum_node.server.transport.tls_peers import PeerIdentity as ProvenByTls
-from quorum_node.server.transport.tls_peers import PeerRejected, client_identity
+from quorum_node.server.transport.tls_peers import PeerRejected, client_identity, unreadable
 
 
 class TlsAuthentication:
@@ -71,7 +72,13 @@ class TlsAuthentication:
         if held.certificate is None or trust is None:
             return True
         revoked = self._files.material.revoked
-        problem = why_close(held.certificate, trust, revoked, utc_now(), "it", held.intermediates)
+        problem: Exception | None
+        try:
+            problem = why_close(
+                held.certificate, trust, revoked, utc_now(), "it", held.intermediates
+            )
+        except UNREADABLE as error:
+            problem = unreadable(held.certificate, error)
         if problem is not None:
             self._report_refused(
                 held.caller.host, f"its connection is closed: {problem}", "certificate"

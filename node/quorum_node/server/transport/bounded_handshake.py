@@ -17,6 +17,8 @@ from contextvars import ContextVar
 from time import perf_counter
 from typing import Any
 
+from quorum_node.server.transport.undecoded_certificates import UndecodedObject
+
 ACCEPTED: ContextVar[socket.socket | None] = ContextVar("accepted", default=None)
 """The socket of the connection that is accepted in this context."""
 MAX_HANDSHAKE_BYTES = 16 << 10
@@ -46,7 +48,7 @@ class TooMuchAfterEnd(ssl.SSLError):
         super().__init__(ssl.SSL_ERROR_SSL, f"more than {MAX_BYTES_AFTER_END} bytes after the end")
 
 
-class BoundedHandshake(ssl.SSLObject):
+class BoundedHandshake(UndecodedObject):
     """A server's side of one connection. OpenSSL reads from `given`, which is filled from `received` up to the limit."""
 
     _received: ssl.MemoryBIO

@@ -13,6 +13,7 @@ from enum import Enum
 from quorum_node.security.tls.material import Material
 from quorum_node.security.tls.ssl_settings import ClientAuth, SslSettings, TlsVersion
 from quorum_node.server.transport.bounded_handshake import BoundedContext
+from quorum_node.server.transport.undecoded_certificates import UndecodedContext
 
 _OLDEST = {
     TlsVersion.TLS_1_2: ssl.TLSVersion.TLSv1_2,
@@ -50,7 +51,7 @@ def client_context(settings: SslSettings, material: Material) -> ssl.SSLContext:
 
     Raises ssl.SSLError if OpenSSL refuses the settings, a key or a certificate.
     """
-    context = _prepared(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), settings, material)
+    context = _prepared(UndecodedContext(ssl.PROTOCOL_TLS_CLIENT), settings, material)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_REQUIRED
     return context

@@ -124,6 +124,8 @@ def client_identity(
         raise PeerRejected(f"shows {name_of(certificate)}: {error}") from None
     except CertificateProblem as problem:
         raise PeerRejected(str(problem).strip().replace("holds", "shows", 1)) from None
+    except UNREADABLE as error:
+        raise unreadable(certificate, error) from None
     caller = Caller(principal, address, listener, identity)
     return PeerIdentity(caller, certificate, shown.not_after, shown.intermediates)
 
@@ -186,7 +188,15 @@ def check_dialled(
         raise PeerRejected(f"shows {name_of(certificate)}: {error}") from None
     except CertificateProblem as problem:
         raise PeerRejected(str(problem).strip().replace("holds", "shows", 1)) from None
+    except UNREADABLE as error:
+        raise unreadable(certificate, error) from None
     return shown.not_after
+
+
+def unreadable(certificate: x509.Certificate, error: Exception) -> PeerRejected:
+    """One of UNREADABLE, which is raised only when a part of the certificate is needed, such as the name of its issuer."""
+    text = f"shows {name_of(certificate)}, which can't be read completely ({type(error).__name__})"
+    return PeerRejected(text)
 
 
 def _why_not_expected(
