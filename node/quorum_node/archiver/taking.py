@@ -69,8 +69,9 @@ def _take(log: CommittedLog, target: Path, keep: int, software: str) -> Manifest
         raise
     try:
         folder.prune(target, manifest, keep)
-    except OSError as error:
-        why = f"{error.filename or target}: {error.strerror or error}"
+    except (OSError, BackupError) as error:
+        is_named = isinstance(error, OSError)
+        why = f"{error.filename or target}: {error.strerror or error}" if is_named else str(error)
         raise NotPruned(str(published), why, manifest) from None
     return manifest
 

@@ -333,7 +333,10 @@ class QuorumAdminClient:
         answer: type[M],
         seconds: float,
     ) -> M:
-        return self._connections.ask(leader.address, api, version, body, answer, seconds)
+        """Sent once: `_on_leader` must know of every repetition."""
+        return self._connections.ask(
+            leader.address, api, version, body, answer, seconds, resend=False
+        )
 
     def _remember(self, address: Address, *, first: bool = True) -> None:
         """Order in which servers are asked: the last leader first."""

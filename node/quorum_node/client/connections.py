@@ -53,8 +53,14 @@ class Connections:
         body: Message,
         answer: type[M],
         timeout_seconds: float,
+        *,
+        resend: bool = True,
     ) -> M:
-        """The response of a server. Raises OSError."""
+        """The response of a server. Raises OSError.
+
+        `resend`: send it again if a connection from earlier breaks, as servers close connections that are idle for long. Not for a
+        change: its first sending may have been carried out.
+        """
         self._correlation_id += 1
         frame = encode_request(api, version, self._correlation_id, self._client_id, body)
         kept = address in self._open
@@ -65,9 +71,8 @@ class Connections:
             raise
         except OSError:
             self._drop(address)
-            if not kept:
+            if not (kept and resend):
                 raise
-        # Servers close connections that are idle for long. Every request of this client can be sent twice.
         return self._exchange(address, frame, api, version, answer, timeout_seconds)
 
     def _exchange(

@@ -21,7 +21,7 @@ import pytest
 from quorum_node.archiver import main as command
 from quorum_node.archiver import taking
 from quorum_node.archiver.main import main
-from quorum_node.archiver.taking import take
+from quorum_node.archiver.taking import NotPruned, take
 from quorum_node.backups import folder
 from quorum_node.backups.contents import check_files, read_contents
 from quorum_node.backups.files import DirectoryFiles
@@ -227,6 +227,18 @@ def test_backup_is_reported_as_complete_if_only_older_ones_can_not_be_deleted(
         backup(keep=1)
     (path,) = backups_in(tmp_path / "target")
     check_files(DirectoryFiles(path), read_manifest(path))
+
+
+def test_backup_is_reported_as_complete_if_the_older_ones_can_not_be_listed(
+    tmp_path: Path, backup: Take, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*given: object) -> None:
+        raise BackupError("the folder can't be read")
+
+    monkeypatch.setattr("quorum_node.archiver.taking.folder.prune", refuse)
+    with pytest.raises(NotPruned, match=r"backup-.* is complete, but older .*can't be read"):
+        backup(keep=1)
+    assert len(backups_in(tmp_path / "target")) == 1
 
 
 @pytest.mark.parametrize("target", ["target", "s3://bucket/folder"])

@@ -28,6 +28,9 @@ def test_bug_is_logged_and_answered(monkeypatch: pytest.MonkeyPatch) -> None:
 
     with capture_logs() as lines:
         answer = asyncio.run(call())
+        for _ in range(3):
+            asyncio.run(call())
+    assert len(lines) == 3, "of four times the third is not written"
     assert (answer.status_code, answer.json()["code"]) == (500, ErrorCode.INTERNAL)
     assert "internal error" in lines[0]["event"]
     assert isinstance(lines[0]["exc_info"], ZeroDivisionError)

@@ -121,3 +121,18 @@ def test_single_principal_has_no_time_limit_until_others_send_requests() -> None
     assert a_second(0.1), "others need the loop"
     now[0] += 5.0
     assert not a_second(0.0), "time used while no other principal waited is not charged later"
+
+
+def test_connection_that_waited_for_time_is_read_although_most_requests_wait() -> None:
+    """Half of the limit is for connections that wait because of too many requests."""
+    now, loop = [0.0], Loop()
+    work = busy(lambda: now[0])
+    share, connection = Share(loop, 10, 0.25, lambda: now[0], work), Connection()
+    share.received(6)
+    share.spent(BURST_SECONDS + 1)
+    assert share.is_used_up
+    share.wait(connection)
+    ((pause, callback),) = loop.due
+    now[0] += pause + 0.001
+    callback()
+    assert connection.woken == 1

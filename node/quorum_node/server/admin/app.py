@@ -34,6 +34,7 @@ from quorum_node.server.admin.problems import ApiProblem
 from quorum_node.server.admin.replica_view import ReplicaView
 from quorum_node.server.ending.fail_stop import is_half_a_step
 from quorum_node.server.listener.port import ON_AUTHORIZED
+from quorum_node.server.observing.repeats import Repeats
 from quorum_node.server.version import VERSION
 
 _LOG = structlog.get_logger("quorum_node")
@@ -75,8 +76,12 @@ def create_app(node: NodeView) -> FastAPI:
         code = ErrorCode.NOT_FOUND if error.status_code == 404 else ErrorCode.INVALID_REQUEST
         return error_response(node, request, error.status_code, code, str(error.detail))
 
+    bugs = Repeats()
+
     async def on_bug(request: Request, error: Exception) -> Response:
-        _LOG.error(f"{request.method} {request.url.path} failed: internal error", exc_info=error)
+        path = getattr(request.scope.get("route"), "path", "a request for an unknown path")
+        if bugs.is_written((path, type(error))):
+            _LOG.error(f"{request.method} {path} failed: internal error", exc_info=error)
         if is_half_a_step(error):
             node.on_bug(error)
         return error_response(node, request, 500, ErrorCode.INTERNAL, f"internal error: {error!r}")

@@ -215,7 +215,14 @@ class HttpConnection(H11Protocol):
     def send_400_response(self, msg: str) -> None:
         """The bytes are not valid HTTP, or the header is too large."""
         self._listener.metrics.count_labelled("malformed_requests", "admin")
+        self._abandon_request()
         super().send_400_response(msg)
+
+    def _abandon_request(self) -> None:
+        """The request that is handled gets no answer any more: its handler sees that the client has gone."""
+        if self.cycle is not None and not self.cycle.response_complete:
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
 
     @property
     def unread_bytes(self) -> int:
@@ -237,6 +244,7 @@ class HttpConnection(H11Protocol):
         """Close at once; unsent bytes are dropped."""
         self._is_gone = True
         self._received.clear()
+        self._abandon_request()
         if self.transport is not None:
             self.transport.abort()
 

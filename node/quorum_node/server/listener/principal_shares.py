@@ -105,7 +105,7 @@ class Share:
                 self._credit -= seconds
 
     def wait(self, reader: Reader) -> None:
-        """Call the reader when half of the requests are answered, and there is time again."""
+        """Call the reader when there is time again; if there were too many requests, when half of them are answered."""
         self._readers.add(reader)
         pause = self._pause_seconds()
         if pause > 0 and not self._timed and self._loop is not None:
@@ -115,7 +115,7 @@ class Share:
     def answered(self, count: int) -> None:
         """This number of requests is answered or abandoned."""
         self.requests -= count
-        if self._readers and not self._timed:
+        if not self._timed and self.requests <= self._max_requests / 2:
             self._wake()
 
     def _work_of_others(self) -> bool:
@@ -123,13 +123,13 @@ class Share:
 
     def _time_is_back(self) -> None:
         self._timed = False
-        self._wake()
+        if self.requests < self._max_requests:
+            self._wake()
 
     def _wake(self) -> None:
-        if self.requests <= self._max_requests / 2:
-            readers, self._readers = self._readers, set()
-            for each in readers:
-                each.may_read_again()
+        readers, self._readers = self._readers, set()
+        for each in readers:
+            each.may_read_again()
 
     def _pause_seconds(self) -> float:
         if self._part >= 1.0 or self._credit > 0:
