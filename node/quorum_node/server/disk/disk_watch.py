@@ -18,7 +18,8 @@ from quorum_node.storage.errors import DiskFull, StorageFailure
 _IDLE_SECONDS = 2.0
 _BUSY_SECONDS = 0.25
 """In seconds: free space is measured at most this often while the log is being written."""
-_HANG_SECONDS = 30.0
+HANG_SECONDS = 30.0
+"""A disk whose sync takes longer has failed."""
 
 
 class DiskUsers(Protocol):
@@ -70,7 +71,7 @@ class DiskWatch:
             self._measure()
         flushes = [("fsync", since) for since in self._users.flushes_begun_at()]
         for what, since in (*flushes, ("probe", self._probing_since)):
-            if since is not None and now - since > _HANG_SECONDS:
+            if since is not None and now - since > HANG_SECONDS:
                 text = f"the disk hangs: a {what} has not returned for {now - since:.0f} s"
                 self._users.fail_storage(StorageFailure(text))
         if self._probing_since is None and now - self._flushed_at >= _IDLE_SECONDS:

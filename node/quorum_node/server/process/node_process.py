@@ -35,6 +35,7 @@ from quorum_node.server.admin.node_view import NodeView
 from quorum_node.server.admin.token_file import TokenFile
 from quorum_node.server.controller.hosting import HostedController
 from quorum_node.server.controller.port import Decider
+from quorum_node.server.disk.disk_watch import HANG_SECONDS
 from quorum_node.server.ending.termination import Termination, exit_now, guard_exit, reason_of
 from quorum_node.server.listener.http_server import AdminServer
 from quorum_node.server.listener.kafka_listener import KafkaListeners, ServedApis
@@ -357,14 +358,15 @@ class NodeProcess:
         await self._admin.stop()
         if self._health is not None:
             await self._health.stop()
-        try:
-            for host in self._hosted.hosts:
-                host.make_durable()
-        except (StorageFailure, DiskFull) as error:
-            self._die(reason_of(error), str(error))
-            await asyncio.sleep(_SHUTDOWN_SECONDS)
-        for partition in self._directory.partitions:
-            partition.log.close()
+        with self._termination.within(HANG_SECONDS):
+            try:
+                for host in self._hosted.hosts:
+                    host.make_durable()
+            except (StorageFailure, DiskFull) as error:
+                self._die(reason_of(error), str(error))
+                await asyncio.sleep(_SHUTDOWN_SECONDS)
+            for partition in self._directory.partitions:
+                partition.log.close()
 
 
 def _bind(key: Key[Any], address: ListenerAddress) -> socket.socket:
