@@ -1,11 +1,23 @@
-"""New certificates while the process has no file descriptor left, as under a flood of connections: the node goes on with the old ones."""
+"""New files that can't be used: no file descriptor is left, as under a flood of connections, or a name can't be read. The node goes on with
+the old ones.
+"""
 
 import resource
+import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from quorum_node.server.transport.tls_files import read_files
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.oid import NameOID
+
+from quorum_node.security.tls.problems import CertificateProblem
+from quorum_node.server.transport.tls_files import TlsFiles, read_files
 from support.tls_folder import look_again, tls_files
 from support.tls_quorum import certificate_of, new_authority, write_folder
 
@@ -39,6 +51,45 @@ def test_renewal_without_a_file_descriptor_is_a_problem_that_passes(tmp_path: Pa
     with no_descriptor():
         prepared = files.prepare(contents)
     assert not files.take(prepared), "nothing is new"
+    assert look_again(files)
+    assert files.material.pair.leaf == new.certificate
+    assert files.problem is None
+
+
+def authority_with_an_unreadable_name() -> bytes:
+    """A root of an old kind: without extensions, and its name is in Latin-1. The library decodes a name when it is compared."""
+    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Mull")])
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=9))
+        .sign(key, hashes.SHA256())
+    )
+    utf8, latin1 = b"\x0c\x04Mull", b"\x14\x04M\xfcll"
+    der = made.public_bytes(Encoding.DER).replace(utf8, latin1)
+    return ssl.DER_cert_to_PEM_cert(der).encode()
+
+
+def test_authority_with_an_unreadable_name_is_a_problem_of_the_files(tmp_path: Path) -> None:
+    old, new = (certificate_of("member", 1, CA) for _ in range(2))
+    files = tls_files(tmp_path, old, CA.certificate)
+    write_folder(tmp_path, new, CA.certificate)
+    truststore = tmp_path / "ca.crt"
+    usable = truststore.read_bytes()
+    truststore.write_bytes(usable + authority_with_an_unreadable_name())
+    for _ in range(2):
+        assert not look_again(files)
+        assert files.material.pair.leaf == old.certificate
+        assert "has a certificate whose names can't be read" in str(files.problem)
+        assert str(truststore) in str(files.problem)
+    with pytest.raises(CertificateProblem, match="names can't be read"):
+        TlsFiles("CONTROLLER", files.settings, None)
+    truststore.write_bytes(usable)
     assert look_again(files)
     assert files.material.pair.leaf == new.certificate
     assert files.problem is None

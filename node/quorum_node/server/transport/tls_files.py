@@ -24,6 +24,7 @@ from quorum_node.security.tls.material import (
 from quorum_node.security.tls.pem import MAX_PEM_BYTES
 from quorum_node.security.tls.problems import CertificateProblem, ProblemKind
 from quorum_node.security.tls.ssl_settings import SslSettings
+from quorum_node.security.tls.unreadable import UNREADABLE
 from quorum_node.server.transport.tls_contexts import (
     Certificates,
     client_context,
@@ -64,7 +65,10 @@ class TlsFiles:
         self._asked = asked
         self._clock = clock
         self.paths = paths_of(settings)
-        held = first_held(settings, read_files(self.paths), clock(), node_id, role)
+        try:
+            held = first_held(settings, read_files(self.paths), clock(), node_id, role)
+        except UNREADABLE as error:
+            raise self._problem_of(error) from None
         self._server, self._client = self._contexts(held.material)
         self._held = held
         self._own_problem = why_others_refuse(held.material, clock())
@@ -108,7 +112,12 @@ class TlsFiles:
         """Check files that were read again, and make new contexts: some milliseconds. Changes nothing, so it may run in a thread."""
         now = self._clock()
         own = {path: contents.get(path) for path in self.paths}
-        held = held_now(self._held, self.settings, own, now, self._node_id, self._role)
+        try:
+            held = held_now(self._held, self.settings, own, now, self._node_id, self._role)
+        except UNREADABLE as error:
+            found = self._problem_of(error)
+            is_known = found.is_same(self._held.problem)
+            held = self._held if is_known else replace(self._held, problem=found)
         contexts = None
         if held.material is not self._held.material:
             try:
@@ -121,6 +130,14 @@ class TlsFiles:
                     held = replace(held, material=replace(held.material, revoked=revoked))
                     contexts = self._server, self._client
         return Prepared(held, why_others_refuse(held.material, now), contexts)
+
+    def _problem_of(self, error: Exception) -> CertificateProblem:
+        """Names are decoded when they are compared, so that an error of one of them can appear late."""
+        if isinstance(error, CertificateProblem):
+            return error
+        names = " or ".join(sorted(self.paths))
+        text = f"has a certificate whose names can't be read ({type(error).__name__})"
+        return CertificateProblem(ProblemKind.MALFORMED, names, text)
 
     def take(self, prepared: Prepared) -> bool:
         """Use what `prepare` returned. True if new connections use other keys or certificates from now on."""
