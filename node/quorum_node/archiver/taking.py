@@ -70,10 +70,14 @@ def _take(log: CommittedLog, target: Path, keep: int, software: str) -> Manifest
     try:
         folder.prune(target, manifest, keep)
     except (OSError, BackupError) as error:
-        is_named = isinstance(error, OSError)
-        why = f"{error.filename or target}: {error.strerror or error}" if is_named else str(error)
-        raise NotPruned(str(published), why, manifest) from None
+        raise NotPruned(str(published), _why(error, target), manifest) from None
     return manifest
+
+
+def _why(error: OSError | BackupError, target: Path) -> str:
+    if isinstance(error, BackupError):
+        return str(error)
+    return f"{error.filename or target}: {error.strerror or error}"
 
 
 def copy_and_check(log: CommittedLog, written: Path, taken_at: int, software: str) -> Manifest:

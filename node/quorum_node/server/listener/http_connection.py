@@ -89,6 +89,7 @@ class HttpConnection(H11Protocol):
         self._is_parsing = False
         self._is_paused = False
         self._is_gone = False
+        self._is_refused = False
         self._is_trusted = False
         self._header_lines = 0
         self._held_bytes = 0
@@ -215,14 +216,8 @@ class HttpConnection(H11Protocol):
     def send_400_response(self, msg: str) -> None:
         """The bytes are not valid HTTP, or the header is too large."""
         self._listener.metrics.count_labelled("malformed_requests", "admin")
-        self._abandon_request()
+        self._is_refused = True
         super().send_400_response(msg)
-
-    def _abandon_request(self) -> None:
-        """The request that is handled gets no answer any more: its handler sees that the client has gone."""
-        if self.cycle is not None and not self.cycle.response_complete:
-            self.cycle.disconnected = True
-            self.cycle.message_event.set()
 
     @property
     def unread_bytes(self) -> int:
@@ -244,7 +239,6 @@ class HttpConnection(H11Protocol):
         """Close at once; unsent bytes are dropped."""
         self._is_gone = True
         self._received.clear()
-        self._abandon_request()
         if self.transport is not None:
             self.transport.abort()
 
@@ -291,6 +285,13 @@ class HttpConnection(H11Protocol):
                 self.unfinished_since = None
             return event
 
+        async def answered(event: Any) -> None:
+            if self._is_refused or self._is_gone:
+                # Another answer was sent for the bytes after this request. The connection is being closed.
+                while (await receive())["type"] != "http.disconnect":
+                    continue
+            await send(event)
+
         self.asked_at, self._header_lines = perf_counter(), 0
         if _has_no_body(scope):
             self.unfinished_since = None
@@ -299,7 +300,7 @@ class HttpConnection(H11Protocol):
         scope[ON_AUTHORIZED] = self._trust
         scope[UNREAD] = self._hold
         scope[CALLER] = self.caller
-        answering: Coroutine[Any, Any, None] = self._inner(scope, received, send)
+        answering: Coroutine[Any, Any, None] = self._inner(scope, received, answered)
         await _Counted(answering, self._count)
         self.active_at = perf_counter()
         self.standing = max(self.standing, 1)
