@@ -9,8 +9,6 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -98,23 +96,6 @@ class Termination:
             "an internal error ended the node", exc_info=(type(error), error, error.__traceback__)
         )
         exit_now(self.record(TerminationReason.INTERNAL_ERROR, f"internal error: {error!r}"))
-
-    @contextmanager
-    def within(self, seconds: float) -> Iterator[None]:
-        """End the process as with a failed disk if the context takes longer, for example because a sync never returns. There is no
-        latch: the disk may only be slow.
-        """
-        timer = threading.Timer(seconds, self._hangs, (seconds,))
-        timer.daemon = True
-        timer.start()
-        try:
-            yield
-        finally:
-            timer.cancel()
-
-    def _hangs(self, seconds: float) -> None:
-        why = f"the disk hangs: at the stop the log was not synced within {seconds:g} s"
-        exit_now(self.record(TerminationReason.STORAGE_FAILED, why, latch=False))
 
     def _write_message(self, text: str) -> None:
         path = self.message_file

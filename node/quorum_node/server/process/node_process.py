@@ -50,6 +50,7 @@ from quorum_node.server.partition.replica_host import ReplicaHost
 from quorum_node.server.process.codec_warmup import CodecWarmup
 from quorum_node.server.process.file_limit import allow_connections
 from quorum_node.server.process.gauges import gauges_of_node
+from quorum_node.server.process.hanging_stop import within
 from quorum_node.server.process.hosted_partitions import HostedPartitions
 from quorum_node.server.process.secured_ports import secured_ports
 from quorum_node.server.process.stored_credentials import CommittedCredentials
@@ -358,7 +359,7 @@ class NodeProcess:
         await self._admin.stop()
         if self._health is not None:
             await self._health.stop()
-        with self._termination.within(HANG_SECONDS):
+        with within(HANG_SECONDS, self._termination):
             try:
                 for host in self._hosted.hosts:
                     host.make_durable()
