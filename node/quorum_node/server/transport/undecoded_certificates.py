@@ -28,7 +28,7 @@ class UndecodedObject(ssl.SSLObject):
         """See `ssl.SSLObject`. Raises UnexpectedHandshake instead of a ValueError: the loop takes only an OSError as a refusal."""
         try:
             super().do_handshake()
-        except ssl.SSLError:  # some of them are ValueErrors, too
+        except OSError:  # one kind of SSLError is a ValueError, too
             raise
         except ValueError as error:
             raise UnexpectedHandshake(error) from error
