@@ -262,3 +262,16 @@ def receive(connection: socket.socket, size: int) -> bytes:
         assert more, "closed"
         data += more
     return data
+
+
+def test_bodies_that_are_not_valid_http_write_no_error(shared_quorum: LocalQuorum) -> None:
+    """Probes need no token, so anybody could fill the log."""
+    node = shared_quorum.leader
+    port = int(node.admin_url.rpartition(":")[2])
+    request = b"GET /livez HTTP/1.1\r\nhost: node\r\ntransfer-encoding: chunked\r\n\r\nZZZ\r\n"
+    for _ in range(300):
+        with connect(port) as connection:
+            connection.sendall(request)
+            assert connection.recv(65536).startswith(b"HTTP/1.1 400")
+    assert '"level": "error"' not in node.log_text
+    assert "internal error" not in node.log_text
