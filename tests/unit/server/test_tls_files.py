@@ -93,3 +93,41 @@ def test_authority_with_an_unreadable_name_is_a_problem_of_the_files(tmp_path: P
     assert look_again(files)
     assert files.material.pair.leaf == new.certificate
     assert files.problem is None
+
+
+def test_what_is_revoked_is_taken_over_beside_an_authority_with_an_unreadable_name(
+    tmp_path: Path,
+) -> None:
+    mine, stolen, other = (certificate_of("member", 1, CA) for _ in range(3))
+    files = tls_files(tmp_path, mine, CA.certificate, revoked=stolen.certificate)
+    truststore = tmp_path / "ca.crt"
+    usable = truststore.read_bytes()
+    truststore.write_bytes(usable + authority_with_an_unreadable_name())
+    serials = f"{stolen.certificate.serial_number:x}\n{other.certificate.serial_number:x}\n"
+    (tmp_path / "revoked").write_text(serials)
+    assert look_again(files), "open connections have to be checked again"
+    assert files.material.revoked.holds(other.certificate)
+    assert "names can't be read" in str(files.problem)
+    assert files.trust is not None
+    assert files.trust.certificates == (CA.certificate,)
+    assert not look_again(files), "nothing is new"
+    truststore.write_bytes(usable)
+    look_again(files)
+    assert files.problem is None
+    assert files.material.revoked.holds(other.certificate)
+
+
+def test_unreadable_name_of_the_own_issuer_is_a_problem_of_the_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is decoded only to look it up in revocation lists, so an authority with such a name serves until there is a list."""
+    files = tls_files(tmp_path, certificate_of("member", 1, CA), CA.certificate)
+
+    def decode(*given: object) -> None:
+        raise ValueError("error parsing asn1 value")
+
+    monkeypatch.setattr("quorum_node.server.transport.tls_files.why_others_refuse", decode)
+    look_again(files)
+    assert "names can't be read" in str(files.own_problem)
+    again = TlsFiles("CONTROLLER", files.settings, None)
+    assert "names can't be read" in str(again.own_problem)

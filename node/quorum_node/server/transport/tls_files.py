@@ -4,6 +4,7 @@ Owns the replacement: a set of files replaces the previous one as a whole, or no
 connections stay until they are checked again.
 """
 
+import contextlib
 import ssl
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -23,7 +24,7 @@ from quorum_node.security.tls.material import (
 )
 from quorum_node.security.tls.pem import MAX_PEM_BYTES
 from quorum_node.security.tls.problems import CertificateProblem, ProblemKind
-from quorum_node.security.tls.ssl_settings import SslSettings
+from quorum_node.security.tls.ssl_settings import PemFile, SslSettings
 from quorum_node.security.tls.unreadable import UNREADABLE
 from quorum_node.server.transport.tls_contexts import (
     Certificates,
@@ -71,7 +72,7 @@ class TlsFiles:
             raise self._problem_of(error) from None
         self._server, self._client = self._contexts(held.material)
         self._held = held
-        self._own_problem = why_others_refuse(held.material, clock())
+        self._own_problem = self._why_others_refuse(held.material, clock())
 
     @property
     def server(self) -> ssl.SSLContext:
@@ -116,8 +117,7 @@ class TlsFiles:
             held = held_now(self._held, self.settings, own, now, self._node_id, self._role)
         except UNREADABLE as error:
             found = self._problem_of(error)
-            is_known = found.is_same(self._held.problem)
-            held = self._held if is_known else replace(self._held, problem=found)
+            held = replace(self._with_revoked(own, now), problem=found)
         contexts = None
         if held.material is not self._held.material:
             try:
@@ -129,7 +129,24 @@ class TlsFiles:
                 if revoked != held.material.revoked:
                     held = replace(held, material=replace(held.material, revoked=revoked))
                     contexts = self._server, self._client
-        return Prepared(held, why_others_refuse(held.material, now), contexts)
+        return Prepared(held, self._why_others_refuse(held.material, now), contexts)
+
+    def _with_revoked(self, contents: Contents, now: datetime) -> Held:
+        """Of files with a name that can't be read only the revoked certificates are taken over, as if the others were missing."""
+        source = self.settings.revoked
+        if not isinstance(source, PemFile):
+            return self._held
+        found = {path: data if path == source.path else None for path, data in contents.items()}
+        with contextlib.suppress(*UNREADABLE):
+            return held_now(self._held, self.settings, found, now, self._node_id, self._role)
+        return self._held
+
+    def _why_others_refuse(self, material: Material, now: datetime) -> CertificateProblem | None:
+        """The issuer's name is decoded only to look it up in revocation lists."""
+        try:
+            return why_others_refuse(material, now)
+        except UNREADABLE as error:
+            return self._problem_of(error)
 
     def _problem_of(self, error: Exception) -> CertificateProblem:
         """Names are decoded when they are compared, so that an error of one of them can appear late."""
