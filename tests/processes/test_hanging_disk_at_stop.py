@@ -9,14 +9,15 @@ import pytest
 from quorum_node.exit_codes import ExitCode
 from support.kind_env.waiting import wait_for
 from support.local_quorum import LocalQuorum
+from support.python_brokers import running_brokers
 
 MODULE = "node_on_a_disk_that_hangs"
 SOURCE = """
 import os, sys, threading
 from pathlib import Path
-from quorum_node.server.process import node_process
+from quorum_node.server.process import broker_process, node_process
 
-node_process.HANG_SECONDS = 1.0
+node_process.HANG_SECONDS = broker_process.CLOSE_SECONDS = 1.0
 
 def hanging(sync):
     def call(descriptor):
@@ -27,6 +28,23 @@ def hanging(sync):
     return call
 
 os.fsync, os.fdatasync = hanging(os.fsync), hanging(os.fdatasync)
+from quorum_node.server.process.main import main
+sys.exit(main())
+"""
+
+
+THREAD_MODULE = "node_with_a_thread_that_hangs"
+THREAD_SOURCE = """
+import asyncio, sys, threading
+from quorum_node.server.process.node_process import NodeProcess
+
+real = NodeProcess.run
+
+async def run(process):
+    asyncio.get_running_loop().run_in_executor(None, threading.Event().wait)
+    return await real(process)
+
+NodeProcess.run = run
 from quorum_node.server.process.main import main
 sys.exit(main())
 """
@@ -55,3 +73,40 @@ def test_node_that_cannot_sync_at_its_stop_ends_by_itself(
         assert code != 200, "a record was acknowledged that is not on the disk"
         assert "the disk hangs" in node.termination_message
         assert not list(tmp_path.rglob("*failure*")), "the disk may only be slow"
+
+
+def test_broker_that_cannot_sync_its_logs_at_its_stop_ends_by_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trigger, hangs = tmp_path / "trigger", tmp_path / "hangs"
+    text = SOURCE.format(trigger=str(trigger), hangs=str(hangs))
+    (tmp_path / f"{MODULE}.py").write_text(text)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with running_brokers(tmp_path / "quorum", 1) as brokers:
+        node = brokers.nodes[201]
+        brokers.create_topic_at(201, "t", [201], [201])
+        assert node.terminate() == ExitCode.OK
+        node.module = MODULE
+        brokers.start()
+        process = node.process
+        assert process is not None
+        trigger.touch()
+        node.signal(signal.SIGTERM)
+        assert process.wait(30) == ExitCode.STORAGE_FAILED
+        assert "its logs were not synced within 1 s" in node.log_text
+
+
+def test_node_whose_thread_hangs_in_a_read_of_a_file_stops_in_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The loop awaits its threads when it is closed."""
+    (tmp_path / f"{THREAD_MODULE}.py").write_text(THREAD_SOURCE)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with LocalQuorum(tmp_path / "quorum", 1) as quorum:
+        (node,) = quorum.nodes.values()
+        node.module = THREAD_MODULE
+        quorum.form()
+        process = node.process
+        assert process is not None
+        node.signal(signal.SIGTERM)
+        assert process.wait(30) == ExitCode.OK

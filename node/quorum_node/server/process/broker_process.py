@@ -30,10 +30,14 @@ from quorum_node.server.peers.connection import LARGEST_RESPONSE_BYTES, MAX_RESP
 from quorum_node.server.peers.dialling import Dialling
 from quorum_node.server.peers.pool import PeerPool
 from quorum_node.server.peers.port import Peers
+from quorum_node.server.process.hanging_stop import within
 from quorum_node.server.process.node_process import NodeProcess
 from quorum_node.server.rights.port import Guard
 from quorum_node.server.wire.refusals import refuse_request
 from quorum_node.storage.errors import DiskFull, StorageFailure
+
+CLOSE_SECONDS = 600.0
+"""In seconds: limit for the clean close of all logs. Each is synced, and its indexes and producers are written; there may be thousands."""
 
 
 class NeverActive:
@@ -134,7 +138,8 @@ class BrokerProcess(NodeProcess):
 
     def _close_role(self) -> None:
         try:
-            self._broker.close(cleanly=True)
+            with within(CLOSE_SECONDS, self._termination):
+                self._broker.close(cleanly=True)
         except (StorageFailure, DiskFull) as failure:
             self.storage_failed(failure)
         self._between_brokers.close()

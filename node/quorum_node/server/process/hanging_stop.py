@@ -13,7 +13,7 @@ def within(seconds: float, termination: Termination) -> Iterator[None]:
     """End the process as with a failed disk if the context takes longer. There is no latch: the disk may only be slow."""
 
     def end() -> None:
-        why = f"the disk hangs: at the stop the log was not synced within {seconds:g} s"
+        why = f"the disk hangs: at the stop its logs were not synced within {seconds:g} s"
         exit_now(termination.record(TerminationReason.STORAGE_FAILED, why, latch=False))
 
     timer = threading.Timer(seconds, end)

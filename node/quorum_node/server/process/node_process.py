@@ -240,6 +240,8 @@ class NodeProcess:
         )
         code = await self._stopped
         await self._stop()
+        # All is durable. The loop awaits threads when it is closed, also one that reads a file on a file system that hangs.
+        guard_exit(code)
         return code
 
     def _renew_connections(self, *, proven_before: float = math.inf) -> None:
