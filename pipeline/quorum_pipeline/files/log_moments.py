@@ -6,7 +6,7 @@ from pathlib import Path
 
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.log_directory import LogDirectory
-from quorum_pipeline.files.snapshot_file import SnapshotFile
+from quorum_pipeline.files.snapshot_file import SnapshotFile, snapshot_before
 from quorum_pipeline.state.moment import Moment
 
 
@@ -49,13 +49,8 @@ def _snapshot(log: LogDirectory, moment: Moment) -> SnapshotFile | None:
 
 def _before_all_records(log: LogDirectory, time_ms: int) -> SnapshotFile | None:
     """Return the snapshot before the first record of the log, unless it is later than `time_ms`."""
-    if log.start_offset == 0:
-        return None
-    for each in log.snapshots:
-        if each.end_offset >= log.start_offset:
-            file = SnapshotFile(log.path / each.file_name, each)
-            return file if file.latest_ms() <= time_ms else None
-    return None
+    file = snapshot_before(log)
+    return file if file is not None and file.latest_ms() <= time_ms else None
 
 
 def _not_there(log: LogDirectory, wanted: str, end_offset: int) -> PipelineError:

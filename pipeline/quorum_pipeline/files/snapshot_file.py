@@ -124,11 +124,19 @@ def first_snapshot(log: LogDirectory) -> SnapshotFile | None:
 
     Raises PipelineError if a required snapshot is missing.
     """
-    covering = [each for each in log.snapshots if each.end_offset >= log.start_offset]
-    if covering and (log.start_offset > 0 or covering[0].end_offset == 0):
-        return SnapshotFile(log.path / covering[0].file_name, covering[0])
-    if log.start_offset > 0:
+    found = snapshot_before(log)
+    if found is None and log.start_offset > 0:
         raise PipelineError(
             f"the log in {log.path} begins at offset {log.start_offset}, and no snapshot covers the earlier records"
         )
+    return found
+
+
+def snapshot_before(log: LogDirectory) -> SnapshotFile | None:
+    """Return the oldest snapshot that reaches the log's first record, if there is one. Before offset 0 it is the one that stock
+    Kafka writes when it formats a directory: it may have the first voters.
+    """
+    covering = [each for each in log.snapshots if each.end_offset >= log.start_offset]
+    if covering and (log.start_offset > 0 or covering[0].end_offset == 0):
+        return SnapshotFile(log.path / covering[0].file_name, covering[0])
     return None

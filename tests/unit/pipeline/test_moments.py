@@ -9,6 +9,9 @@ from crc32c import crc32c
 from quorum_node.image.resource_types import TOPIC
 from quorum_node.records import metadata as md
 from quorum_node.records.batches import HEADER_BYTES, encode_values, split_batches
+from quorum_node.records.control import VotersRecord
+from quorum_node.records.snapshot_format import SnapshotBounds, encode_snapshot
+from quorum_node.records.snapshot_id import SnapshotId
 from quorum_pipeline.__main__ import main
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.snapshot_file import open_snapshot
@@ -18,7 +21,7 @@ from quorum_pipeline.spark.state_job import SparkState
 from quorum_pipeline.state.moment import Moment, parsed_time_ms
 from support.metadata_records import config
 from support.written_archive import archived_state, write_archive
-from support.written_log import LogWriter, write_history
+from support.written_log import LogWriter, broker, voter, write_history
 
 _BASE_MS, _MAX_MS, _CRC, _COVERED = (
     slice(27, 35),
@@ -138,6 +141,31 @@ def test_time_within_a_batch_gives_the_same_state_of_log_and_archive(
         found = state_of(writer.directory, Moment(offset=offset), worth_bytes)
         archived = archived_state(tmp_path / "archive", Moment(offset=offset))
         assert b"".join(found.snapshot()) == b"".join(archived.snapshot()), offset
+
+
+_HOUR_MS = 3_600_000
+
+
+def write_hours(writer: LogWriter, *hours: int) -> None:
+    """A broker's registration at each hour."""
+    for hour in hours:
+        writer.time_ms = hour * _HOUR_MS
+        writer.append(broker(writer.end_offset + 1))
+
+
+def test_state_at_a_time_begins_with_the_snapshot_before_the_first_record(tmp_path: Path) -> None:
+    """Stock Kafka writes such a snapshot when it formats a directory. The first voters are only there."""
+    writer = LogWriter(tmp_path)
+    write_hours(writer, 8, 9)
+    writer.close()
+    named = SnapshotId(0, 0)
+    voters = VotersRecord((voter(1, 101),), None, log_position=(0, 0))
+    bounds = SnapshotBounds(7 * _HOUR_MS, 1, voters)
+    (writer.directory / named.file_name).write_bytes(b"".join(encode_snapshot(named, bounds, ())))
+    for moment in (Moment(offset=1), Moment(time_ms=8 * _HOUR_MS)):
+        found = state_of(tmp_path, moment).voters
+        assert found is not None, moment
+        assert [each.key.id for each in found.voters] == [1]
 
 
 @pytest.mark.parametrize("worth_bytes", [0, WORTH_BYTES], ids=["compiled", "record by record"])
