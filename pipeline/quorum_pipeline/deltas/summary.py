@@ -12,7 +12,8 @@ from quorum_pipeline.deltas.contradiction import Contradiction
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """`epoch` and `timestamp_ms`: of the last record. `has_formed`: a set of voters was as large as a new quorum's.
+    """`epoch` and `timestamp_ms`: of the last record. `latest_ms`: the greatest time of a record, which is not that of the last one
+    if a new leader's clock was behind. `has_formed`: a set of voters was as large as a new quorum's.
 
     `stop`: later spans do not count, because of damage, or (`wrong` None) because a later moment than the requested one was reached.
     """
@@ -29,6 +30,7 @@ class Summary:
     has_formed: bool = False
     stop: bool = False
     wrong: Contradiction | None = None
+    latest_ms: int = 0
 
     def control(self, record: DecodedRecord, epoch: int) -> "Summary":
         """Return the summary with one more control record. Raises MalformedRecord."""
@@ -72,4 +74,5 @@ class Summary:
             self.has_formed or other.has_formed,
             other.stop,
             other.wrong,
+            max(self.latest_ms, other.latest_ms),
         )

@@ -165,6 +165,7 @@ def _at(columns: LogColumns, at: Summary) -> Summary:
         end_offset=last.offset + 1,
         epoch=last.epoch,
         timestamp_ms=last.timestamp_ms,
+        latest_ms=max(at.latest_ms, int(columns.timestamps_ms.max())),
         records=at.records + len(columns),
         size_bytes=at.size_bytes + int((columns.ends - columns.begins).sum()),
     )
@@ -299,7 +300,7 @@ class ArchiveSource:
     def _latest_ms(self, delta: str) -> int:
         from quorum_pipeline.files.delta_file import head_of
 
-        return head_of(self.reader.footer(delta)).latest_ms
+        return head_of(self.reader.footer(delta)).summary.latest_ms
 
     def _parts(self, ranges: Sequence[OffsetRange], *, compiled: bool) -> Iterator[_Part]:
         from quorum_pipeline.files.delta_builder import parsed_part

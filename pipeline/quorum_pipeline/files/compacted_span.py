@@ -121,6 +121,7 @@ def _of_run(found: CompiledSpan, sink: _Sink, each: BatchRun, at: Summary) -> Su
         end_offset=each.end_offset,
         epoch=int(last[loops.EPOCH]),
         timestamp_ms=int(last[loops.TIMESTAMP_MS]),
+        latest_ms=max(at.latest_ms, int(each.headers[:, loops.TIMESTAMP_MS].max())),
         records=at.records + len(begins),
         size_bytes=at.size_bytes + int(each.borders[-1] - each.borders[0]),
     )

@@ -31,7 +31,6 @@ class DeltaBuilder:
     def __init__(self) -> None:
         self._span: CompiledSpan | None = CompiledSpan()
         self._at: Summary | None = None
-        self._latest_ms = 0
 
     def through(self, blocks: Iterable[AnyRows]) -> Iterator[AnyRows]:
         """Yield the same blocks, and add them to the delta."""
@@ -53,7 +52,7 @@ class DeltaBuilder:
         except Unsupported:
             return "", 0
         stem = part_stem(at.start_offset, at.end_offset)
-        head = DeltaHead(at, self._latest_ms, self._span.boundary, self._span.is_open)
+        head = DeltaHead(at, self._span.boundary, self._span.is_open)
         return write_delta(directory, stem, head, pieces)
 
     def _take(self, span: CompiledSpan, rows: AnyRows) -> None:
@@ -68,12 +67,12 @@ class DeltaBuilder:
             span.add(known_run(rows.data.copy(), rows.begins, rows.ends), offsets)
         else:
             self._at = _one_by_one(span, rows, self._at)
-        self._latest_ms = max(self._latest_ms, int(np.max(rows.timestamps_ms)))
         self._at = replace(
             self._at,
             end_offset=int(offsets[-1]) + 1,
             epoch=int(rows.epochs[-1]),
             timestamp_ms=int(rows.timestamps_ms[-1]),
+            latest_ms=max(self._at.latest_ms, int(np.max(rows.timestamps_ms))),
             records=self._at.records + len(rows),
         )
 

@@ -33,16 +33,16 @@ _WITHOUT_ELR_UPDATES, _WITH_ELR_UPDATES = FORMATS = 1, 2
 _SCHEMA = pa.schema(
     {"kind": pa.uint8(), "piece": pa.uint8(), "offset": pa.int64(), "value": pa.binary()}
 )
-_SUMMARY_FIELDS = [each.name for each in fields(Summary) if each.name not in ("voters", "wrong")]
+_STORED_APART = "voters", "wrong", "latest_ms"
+_SUMMARY_FIELDS = [each.name for each in fields(Summary) if each.name not in _STORED_APART]
 
 
 @dataclass(frozen=True, slots=True)
 class StoredSpan:
-    """Like `CompiledSpan`, read from a file. `latest_ms`: its greatest timestamp."""
+    """Like `CompiledSpan`, read from a file."""
 
     boundary: Boundary | None
     is_open: bool
-    latest_ms: int
     rows_read: int
     parts: tuple[tuple[int, OffsetRun], ...]
 
@@ -56,7 +56,6 @@ class DeltaHead:
     """The part of a delta that is not in its rows."""
 
     summary: Summary
-    latest_ms: int
     boundary: Boundary | None = None
     is_open: bool = False
 
@@ -91,7 +90,7 @@ def read_delta(path: Path) -> tuple[StoredSpan, Summary]:
         table = file.read(use_threads=False)
         pieces = table.column("piece").to_numpy()
         parts = tuple((int(each), _run(table, pieces == each)) for each in np.unique(pieces))
-    span = StoredSpan(head.boundary, head.is_open, head.latest_ms, len(table), parts)
+    span = StoredSpan(head.boundary, head.is_open, len(table), parts)
     return span, head.summary
 
 
@@ -128,7 +127,9 @@ def _run(table: pa.Table, mine: Any) -> OffsetRun:
 
 def _document(head: DeltaHead, form: int) -> dict[str, Any]:
     summary, voters = head.summary, head.summary.voters
-    document: dict[str, Any] = {"form": form, "latest_ms": head.latest_ms, "is_open": head.is_open}
+    document: dict[str, Any] = {
+        "form": form, "latest_ms": summary.latest_ms, "is_open": head.is_open
+    }  # fmt: skip
     document["summary"] = {name: getattr(summary, name) for name in _SUMMARY_FIELDS}
     if head.boundary is not None:
         document["boundary"] = [head.boundary.offset, head.boundary.ends]
@@ -145,14 +146,14 @@ def _head(metadata: Any) -> DeltaHead:
         document = read_json((metadata or {})[_META])
         if document["form"] not in FORMATS:
             raise PipelineError("it was written by a newer version of this program")
-        summary = Summary(**document["summary"])
+        summary = Summary(**document["summary"], latest_ms=document["latest_ms"])
         if "voters" in document:
             offset, epoch, key, value = document["voters"]
             record = DecodedRecord(offset, 0, b64decode(key), b64decode(value))
             formed = summary.has_formed
             summary = replace(summary.control(record, epoch), has_formed=formed)
         boundary = Boundary(*document["boundary"]) if "boundary" in document else None
-        return DeltaHead(summary, document["latest_ms"], boundary, document["is_open"])
+        return DeltaHead(summary, boundary, document["is_open"])
     except (KeyError, ValueError, TypeError, MalformedRecord) as error:
         raise PipelineError(f"its metadata is damaged: {error}") from None
 

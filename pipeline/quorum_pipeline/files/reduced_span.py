@@ -97,10 +97,10 @@ class SpanTask:
         end = min(header.end_offset, self.end_offset)
         begin = max(header.base_offset, self.start_offset)
         is_late = self.time_ms is not None and header.max_timestamp_ms > self.time_ms
-        time_ms = header.max_timestamp_ms
+        time_ms = latest_ms = header.max_timestamp_ms
         if is_late or end < header.end_offset:
             try:
-                end, time_ms = self._within(each.batch, end)
+                end, time_ms, latest_ms = self._within(each.batch, end)
             except CorruptBatch as error:
                 return replace(at, stop=True, wrong=Contradiction(begin, str(error)))
         if end <= begin:
@@ -120,20 +120,24 @@ class SpanTask:
             end_offset=end,
             epoch=header.leader_epoch,
             timestamp_ms=time_ms,
+            latest_ms=max(at.latest_ms, latest_ms),
             records=at.records + end - begin,
             size_bytes=at.size_bytes + header.size_bytes,
             stop=is_late,
         )
 
-    def _within(self, batch: Batch, end: int) -> tuple[int, int]:
-        """Return the end of the wanted records of a batch that is wanted in part, and the time of the last one. Raises CorruptBatch."""
-        time_ms = 0
+    def _within(self, batch: Batch, end: int) -> tuple[int, int, int]:
+        """Return the end of the wanted records of a batch that is wanted in part, the time of the last one, and the greatest time.
+        Raises CorruptBatch.
+        """
+        time_ms = latest_ms = 0
         for each in decode_records(batch):
             is_late = self.time_ms is not None and each.timestamp_ms > self.time_ms
             if each.offset >= end or is_late:
-                return min(each.offset, end), time_ms
+                return min(each.offset, end), time_ms, latest_ms
             time_ms = each.timestamp_ms
-        return end, time_ms
+            latest_ms = max(latest_ms, time_ms)
+        return end, time_ms, latest_ms
 
 
 class _Pending:
@@ -194,7 +198,8 @@ class SnapshotTask:
     def begun(self) -> Summary:
         """Return the part of the summary that is not in records. Raises PipelineError on damage, OSError."""
         bounds, end = self.file.bounds(), self.file.id.end_offset
-        at = Summary(end, end, self.file.id.epoch, bounds.last_contained_log_timestamp_ms)
+        time_ms = bounds.last_contained_log_timestamp_ms
+        at = Summary(end, end, self.file.id.epoch, time_ms, latest_ms=time_ms)
         if bounds.voters is None:
             return at
         return replace(at.with_voters(bounds.voters), kraft_version=bounds.kraft_version)

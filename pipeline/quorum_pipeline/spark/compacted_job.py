@@ -49,7 +49,6 @@ class CompactedDone(TaskDone):
     is_open: bool = False
     pieces: frozenset[int] = frozenset()
     rows_read: int = 0
-    latest_ms: int = 0
     damaged: str = ""
 
 
@@ -102,8 +101,7 @@ class CompactedLog:
         whole = [each for each in figures if each is not None]
         if len(whole) < len(figures) or last.wrong is not None:
             raise Unsupported
-        latest_ms = max((each.latest_ms for each in done), default=0)
-        return SparkState(topics, names, whole, frozenset(), last, is_open, latest_ms)
+        return SparkState(topics, names, whole, frozenset(), last, is_open)
 
     def _until(self, end: int) -> list[CompactedDone]:
         found = self.done[:end]
@@ -167,7 +165,6 @@ def _compact(buckets: int, numbered: Numbered) -> Iterator[tuple[Any, Any]]:
             span.is_open,
             pieces=frozenset(pieces),
             rows_read=getattr(span, "rows_read", summary.records),
-            latest_ms=getattr(span, "latest_ms", summary.timestamp_ms),
             large=large,
         )
     )

@@ -180,7 +180,6 @@ class SparkState:
         nameless: frozenset[int],
         last: Summary,
         in_transaction: bool,
-        latest_ms: int = 0,
     ) -> None:
         self._topics, self._names = topics, names
         self._nameless = nameless
@@ -192,8 +191,6 @@ class SparkState:
         )
         self.voters = last.voters
         self.in_transaction = in_transaction
-        self.latest_ms = latest_ms
-        """Greatest timestamp (ms) before the state's offset, if compiled loops computed the state, else 0."""
         self.left_out = frozenset().union(*(each.left_out for each in figures))
         self._counts = sum((Counter(each.counts) for each in figures), Counter[str]())
         replicas = sum((Counter(each.replicas) for each in figures), Counter[int]())

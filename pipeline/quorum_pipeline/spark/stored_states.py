@@ -108,11 +108,11 @@ def _store(state: SparkState, parts: Rows, uri: str, store: FileStore) -> int:
 def _head(state: SparkState) -> DeltaHead:
     from quorum_pipeline.files.delta_file import DeltaHead
 
-    return DeltaHead(state.summary.without_records(), state.latest_ms)
+    return DeltaHead(state.summary.without_records())
 
 
 def _marker(state: SparkState, rows: int, names: Sequence[str]) -> dict[str, Any]:
-    return {"latest_ms": state.latest_ms, "rows": rows, "files": sorted(names)}
+    return {"latest_ms": state.summary.latest_ms, "rows": rows, "files": sorted(names)}
 
 
 # -- on executors
@@ -236,7 +236,7 @@ def _compose(borders: Set[int], merged: Path, numbered: tuple[int, Any]) -> Iter
             at = waiting[0][1]
             for _, each in waiting[1:]:
                 at = at.then(each)
-            head = DeltaHead(at, max(span.latest_ms for span, _ in waiting))
+            head = DeltaHead(at)
             stem = part_stem(at.start_offset, at.end_offset)
             yield write_delta(merged, stem, head, [(HEAD, run)] if len(run) else [])[1]
             waiting.clear()
@@ -249,6 +249,6 @@ def _compose(borders: Set[int], merged: Path, numbered: tuple[int, Any]) -> Iter
             waiting.append((span, summary))
             continue
         yield from written()
-        head = DeltaHead(summary, span.latest_ms, span.boundary, span.is_open)
+        head = DeltaHead(summary, span.boundary, span.is_open)
         yield write_delta(merged, stem_of(name), head, span.parts)[1]
     yield from written()

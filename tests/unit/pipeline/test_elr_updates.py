@@ -32,7 +32,7 @@ from support.delta_records import node_state
 from support.elr_histories import elr_histories
 from support.written_log import TOPIC_ID, partition
 
-HEAD_OF = DeltaHead(Summary(0, 1), 0)
+HEAD_OF = DeltaHead(Summary(0, 1))
 
 
 def reduced(values: list[bytes], begin: int, end: int) -> OffsetRun:

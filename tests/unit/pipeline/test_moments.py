@@ -1,5 +1,6 @@
 """Points in a history by time: which records they include, and what is reported of a damaged snapshot."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,15 @@ from quorum_node.records.control import VotersRecord
 from quorum_node.records.snapshot_format import SnapshotBounds, encode_snapshot
 from quorum_node.records.snapshot_id import SnapshotId
 from quorum_pipeline.__main__ import main
+from quorum_pipeline.archive.layout import DELTAS, MARKER, STATES, parsed_marker, state_directory
 from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.files.archive_reader import ArchiveReader
+from quorum_pipeline.files.local_files import LocalFiles
 from quorum_pipeline.files.snapshot_file import open_snapshot
 from quorum_pipeline.spark.spark_history import WORTH_BYTES, DirectorySource, JobHistory
 from quorum_pipeline.spark.stages import StagesHere
 from quorum_pipeline.spark.state_job import SparkState
+from quorum_pipeline.spark.stored_states import keep_state
 from quorum_pipeline.state.moment import Moment, parsed_time_ms
 from support.metadata_records import config
 from support.written_archive import archived_state, write_archive
@@ -151,6 +156,39 @@ def write_hours(writer: LogWriter, *hours: int) -> None:
     for hour in hours:
         writer.time_ms = hour * _HOUR_MS
         writer.append(broker(writer.end_offset + 1))
+
+
+@pytest.mark.parametrize("removed", [False, True], ids=["delta", "records"])
+def test_stored_state_has_the_greatest_time_also_without_a_delta(
+    tmp_path: Path, removed: bool
+) -> None:
+    """The clock of the second leader was behind that of the first one. A state ends before the first later record."""
+    writer = LogWriter(tmp_path / "node")
+    write_hours(writer, 8, 11, 9, 12)
+    writer.close()
+    root = tmp_path / "archive"
+    write_archive(root, writer.directory, 0, 3, deltas=True)
+    if removed:
+        shutil.rmtree(root / DELTAS)
+    assert keep_state(StagesHere(1), ArchiveReader(LocalFiles(), str(root)), 1) == 3
+    write_archive(root, writer.directory, 3, 4, deltas=True)
+    marker = parsed_marker((root / STATES / state_directory(3) / MARKER).read_text())
+    assert marker["latest_ms"] == 11 * _HOUR_MS
+    moments = {8: 1, 9: 1, 10: 1, 11: 3, 12: 4}
+    found = {hour: archived_state(root, Moment(time_ms=hour * _HOUR_MS)) for hour in moments}
+    assert {hour: each.end_offset for hour, each in found.items()} == moments
+
+
+@pytest.mark.parametrize("worth_bytes", [0, WORTH_BYTES], ids=["compiled", "record by record"])
+def test_greatest_time_of_a_log_is_that_of_its_records_up_to_the_moment(
+    tmp_path: Path, worth_bytes: int
+) -> None:
+    writer = LogWriter(tmp_path)
+    write_hours(writer, 8, 11, 9, 12)
+    writer.close()
+    for offset, hour in enumerate((8, 11, 11, 12), start=1):
+        state = state_of(tmp_path, Moment(offset=offset), worth_bytes)
+        assert state.summary.latest_ms == hour * _HOUR_MS
 
 
 def test_state_at_a_time_begins_with_the_snapshot_before_the_first_record(tmp_path: Path) -> None:
