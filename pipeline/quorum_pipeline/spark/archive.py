@@ -38,6 +38,7 @@ from quorum_pipeline.files.archived_batch import BatchIdentity, identity
 from quorum_pipeline.files.merge_retries import retry_on_merge
 from quorum_pipeline.files.sealed_file import seal_all, sync_directory, write_marker_text
 from quorum_pipeline.files.snapshot_file import SnapshotFile
+from quorum_pipeline.files.stored_snapshot import store_snapshot
 from quorum_pipeline.redaction import redacted
 from quorum_pipeline.rows.column_types import arrow_schema
 from quorum_pipeline.rows.table import table_columns, table_ddl
@@ -167,8 +168,14 @@ class Archive(ArchiveReader):
     def begin_behind(self, snapshot: SnapshotFile) -> None:
         """Store the snapshot with the state before the first record. Raises PipelineError if there are traces of other records."""
         self.check_new(snapshot.path.name)
-        target = f"{self._uri}/{SNAPSHOTS}/{snapshot.path.name}"
-        self._files.upload(str(snapshot.path.resolve()), target)
+        name = snapshot.path.name
+        if self._local is not None:
+            store_snapshot(self._local, snapshot.path)
+            return
+        scratch, directory = f"{self._uri}/{RECORDS}/{WRITING}/{name}", f"{self._uri}/{SNAPSHOTS}"
+        self._files.upload(str(snapshot.path.resolve()), scratch)
+        self._files.delete(f"{directory}/{name}")  # its writer was killed before the first range
+        self._files.move([(scratch, name)], directory)
 
     def _batch_in(self, range: OffsetRange, offset: int) -> BatchIdentity | None:
         if self._local is not None:

@@ -2,21 +2,22 @@
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from quorum_pipeline.archive.layout import MARKER, RECORDS, Marker, OffsetRange
+from quorum_pipeline.archive.layout import MARKER, RECORDS, SNAPSHOTS, Marker, OffsetRange
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.local_files import LocalFiles, StoredFile
+from quorum_pipeline.files.snapshot_file import open_snapshot
 from quorum_pipeline.spark import archive as archive_module
 from quorum_pipeline.spark.archive import Archive
 
 FIRST, SECOND = OffsetRange(0, 10), OffsetRange(10, 20)
 MERGED = OffsetRange(0, 20)
-RENAMED, MARKED = "renamed", "marked"
+RENAMED, MARKED, UPLOADING = "renamed", "marked", "uploading"
 FILES = ["part-1.parquet", "part-2.parquet"]
 
 Act = Callable[[], None]
@@ -59,6 +60,20 @@ class Store(LocalFiles):
         path.write_text(text)
         if path.name == MARKER:
             self._happens(MARKED)
+
+    def upload(self, local: str, target: str) -> None:
+        """Like Hadoop's, the file has its name from the first byte on."""
+        Path(target).parent.mkdir(parents=True, exist_ok=True)
+        Path(target).write_bytes(b"the")
+        self._happens(UPLOADING)
+        shutil.copyfile(local, target)
+
+    def move(self, files: Sequence[tuple[str, str]], directory: str) -> None:
+        Path(directory).mkdir(parents=True, exist_ok=True)
+        for source, name in files:
+            target = Path(directory) / name
+            assert not target.exists(), "Hadoop does not replace a file"
+            os.rename(source, target)
 
     def _happens(self, call: str) -> None:
         self.then.pop(call, lambda: None)()
@@ -200,3 +215,23 @@ def test_merged_range_whose_files_a_newer_writer_deleted_does_not_count(
     for each in (FIRST, SECOND):
         assert files_of(tmp_path, each) == [MARKER, *FILES]
     assert files_of(tmp_path, MERGED) == []
+
+
+def test_snapshot_before_the_first_record_has_its_name_when_it_is_complete(
+    opened: Callable[[], Archive], tmp_path: Path
+) -> None:
+    archive = opened()
+    snapshot = tmp_path / "00000000000000000007-0000000001.checkpoint"
+    snapshot.write_bytes(b"the state")
+    stored = tmp_path / SNAPSHOTS / snapshot.name
+    for _ in range(2):  # again after a kill before the first range
+        then(archive, UPLOADING, lambda: _raise(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            archive.begin_behind(open_snapshot(snapshot))
+        assert not stored.exists() or stored.read_bytes() == b"the state"
+        archive.begin_behind(open_snapshot(snapshot))
+        assert stored.read_bytes() == b"the state"
+
+
+def _raise(error: type[BaseException]) -> None:
+    raise error
