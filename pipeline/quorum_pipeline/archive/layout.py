@@ -16,7 +16,7 @@ merged one replaces its parts when it gets its marker.
 
 import json
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from zlib import crc32
@@ -166,21 +166,3 @@ def merges(counting: Iterable[OffsetRange], target_rows: int) -> list[list[Offse
             groups.append([each])
             size = len(each)
     return [group for group in groups if len(group) > 1]
-
-
-def unexplained(
-    wanted: OffsetRange, kept: Collection[int], quarantined: Iterable[int]
-) -> int | None:
-    """Return the first missing or duplicated offset, except those after a quarantined record. `kept`, `quarantined`: offsets of
-    the rows.
-
-    Unreadable data is one row in quarantine and may stand for any number of records: for none if it has the offset of
-    the record that follows.
-    """
-    lost = set(quarantined).difference(kept)
-    expected, explained = wanted.start, False
-    for offset in sorted([*kept, *lost]):
-        if offset < expected or (offset > expected and not explained):
-            return min(offset, expected)
-        expected, explained = offset + 1, offset in lost
-    return None if expected == wanted.end or (expected < wanted.end and explained) else expected

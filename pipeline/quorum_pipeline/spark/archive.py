@@ -28,9 +28,9 @@ from quorum_pipeline.archive.layout import (
     OffsetRange,
     merges,
     parse_directory,
-    unexplained,
 )
 from quorum_pipeline.archive.merge_planner import next_merge
+from quorum_pipeline.archive.missing_offsets import unexplained
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.archive_lock import only_writer
 from quorum_pipeline.files.archive_reader import ArchiveReader
@@ -362,7 +362,7 @@ class Archive(ArchiveReader):
     def _check_gaps(self, wanted: OffsetRange) -> None:
         """Raise PipelineError if records are missing anywhere but at damage that is in quarantine."""
         kept, apart = (
-            self._rows(directory).select("offset").toArrow().column("offset").to_pylist()
+            self._rows(directory).select("offset").toArrow().column("offset").to_numpy()
             for directory in (self._unfinished(wanted), self._directory(QUARANTINE, wanted))
         )
         missing = unexplained(wanted, kept, apart)

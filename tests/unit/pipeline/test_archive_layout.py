@@ -10,8 +10,8 @@ from quorum_pipeline.archive.layout import (
     parse_directory,
     parse_marker,
     tiles,
-    unexplained,
 )
+from quorum_pipeline.archive.missing_offsets import unexplained
 
 RANGE = OffsetRange(10, 20)
 

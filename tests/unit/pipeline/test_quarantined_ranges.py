@@ -8,7 +8,8 @@ import pytest
 
 from quorum_node.records.batches import Batch, encode_values, framed, split_batches
 from quorum_node.records.metadata import NoOpRecord, encode_metadata
-from quorum_pipeline.archive.layout import OffsetRange, unexplained
+from quorum_pipeline.archive.layout import OffsetRange
+from quorum_pipeline.archive.missing_offsets import unexplained
 from quorum_pipeline.files.log_directory import open_log
 from quorum_pipeline.files.log_rows import span_rows
 from quorum_pipeline.live.live_rows import live_rows
