@@ -8,6 +8,7 @@ from contextlib import suppress
 
 from quorum_node.protocol.api_versions import ApiVersion, ApiVersionsResponse
 from quorum_node.protocol.apis import API_VERSIONS, APIS, FIRST_PRIVATE_KEY
+from quorum_node.protocol.discover_brokers import DiscoverBrokersResponse
 from quorum_node.protocol.frames import Request, decode_request, encode_response
 from quorum_node.raft.config import CONTROLLER
 from quorum_node.records.identity import Endpoint
@@ -34,6 +35,18 @@ class Peer:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=self._context)
         port = self._server.sockets[0].getsockname()[1]
         self.endpoint = Endpoint(CONTROLLER, "127.0.0.1", port)
+
+    def as_leader(self) -> DiscoverBrokersResponse:
+        """The answer to DiscoverBrokers that names this peer as the leader."""
+        return DiscoverBrokersResponse(
+            error_code=0,
+            cluster_id="c",
+            leader_id=1,
+            leader_epoch=1,
+            leader_host=self.endpoint.host,
+            leader_port=self.endpoint.port,
+            brokers=(),
+        )
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.writers.append(writer)

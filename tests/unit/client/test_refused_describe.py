@@ -6,7 +6,6 @@ import pytest
 
 from quorum_node.client import AuthorizationFailed, QuorumAdminClient
 from quorum_node.protocol.apis import DISCOVER_BROKERS
-from quorum_node.protocol.discover_brokers import DiscoverBrokersResponse
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.protocol.frames import Request, encode_response
 from quorum_node.schema.schema import Message
@@ -20,10 +19,7 @@ async def test_refusal_says_which_right_is_missing() -> None:
         asked = request.body
         assert asked is not None
         if request.api is DISCOVER_BROKERS:
-            body = DiscoverBrokersResponse(
-                error_code=0, cluster_id="c", leader_id=1, leader_epoch=1,
-                leader_host="127.0.0.1", leader_port=peer.endpoint.port, brokers=(),
-            )  # fmt: skip
+            body = peer.as_leader()
         else:
             body = refuse_request(asked, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "")
         data = encode_response(request.api, request.version, request.correlation_id, body)
