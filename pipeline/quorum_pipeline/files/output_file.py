@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from quorum_pipeline.files.sealed_file import sync_directory
+from quorum_pipeline.files.sealed_file import publish
 
 
 @contextmanager
@@ -23,9 +23,6 @@ def completed(path: Path) -> Iterator[Path]:
     unfinished = target.with_name(f".{target.name}.{os.getpid()}.unfinished")
     try:
         yield unfinished
-        with unfinished.open("rb") as file:
-            os.fsync(file.fileno())
-        os.replace(unfinished, target)
+        publish(unfinished, target)
     finally:
         unfinished.unlink(missing_ok=True)
-    sync_directory(target.parent)

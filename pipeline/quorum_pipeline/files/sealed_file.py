@@ -54,6 +54,14 @@ def write_marker_text(directory: Path, text: str) -> None:
     os.replace(unfinished, directory / MARKER)
 
 
+def publish(unfinished: Path, target: Path) -> None:
+    """Sync a complete file, rename it to `target` on the same file system, and sync the directory. Raises OSError."""
+    with unfinished.open("rb") as file:
+        os.fsync(file.fileno())
+    os.replace(unfinished, target)
+    sync_directory(target.parent)
+
+
 def sync_directory(directory: Path) -> None:
     """Sync the names in a directory. Raises OSError."""
     file = os.open(directory, os.O_RDONLY)

@@ -3,13 +3,12 @@
 Without it the archive has no state, and the log may not have the earlier records any more.
 """
 
-import os
 import shutil
 from pathlib import Path
 
 from quorum_pipeline.archive.layout import RECORDS, SNAPSHOTS, WRITING
 from quorum_pipeline.errors import PipelineError
-from quorum_pipeline.files.sealed_file import sync_directory
+from quorum_pipeline.files.sealed_file import publish, sync_directory
 
 
 def store_snapshot(root: Path, snapshot: Path) -> None:
@@ -20,10 +19,7 @@ def store_snapshot(root: Path, snapshot: Path) -> None:
         for each in (unfinished, target):
             each.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(snapshot, unfinished)
-        with unfinished.open("rb") as file:
-            os.fsync(file.fileno())
-        os.replace(unfinished, target)
-        for directory in (target.parent, root):
-            sync_directory(directory)
+        publish(unfinished, target)
+        sync_directory(root)
     except OSError as error:
         raise PipelineError(f"{snapshot} is not stored in {root}: {error}") from None

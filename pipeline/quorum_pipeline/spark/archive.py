@@ -167,8 +167,8 @@ class Archive(ArchiveReader):
 
     def begin_behind(self, snapshot: SnapshotFile) -> None:
         """Store the snapshot with the state before the first record. Raises PipelineError if there are traces of other records."""
-        self.check_new(snapshot.path.name)
         name = snapshot.path.name
+        self.check_new(name)
         if self._local is not None:
             store_snapshot(self._local, snapshot.path)
             return
