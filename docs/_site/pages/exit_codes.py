@@ -11,6 +11,7 @@ from quorum_node import exit_codes
 from quorum_node.archiver import main as backup_main
 from quorum_node.exit_codes import ExitCode, TerminationReason
 from quorum_node.quorumctl import main as quorumctl_main
+from quorum_node.server.process.hanging_stop import KILLED
 from quorum_operator import usage as operator_usage
 from quorum_operator.plugin import main as plugin_main
 from quorum_pipeline import __main__ as pipeline_main
@@ -51,6 +52,11 @@ _WHAT_TO_DO = {
     ),
 }
 
+_KILLED = (
+    f"Code {KILLED} is that of a process killed by the kubelet. The node also uses it if its disk"
+    " [hangs during a stop](../explanation/durability.md#reaction-to-errors): the disk does not count as failed."
+)
+
 
 def markdown() -> str:
     """docs/reference/exit-codes.md."""
@@ -74,7 +80,12 @@ def markdown() -> str:
         for code, text in _meanings()
     ]
     lines += table(("code", "name", "reason", "meaning", "what to do"), rows)
-    lines += ["Code 2 is wrong usage: an option that does not exist, or a missing one.", ""]
+    lines += [
+        "Code 2 is wrong usage: an option that does not exist, or a missing one.",
+        "",
+        _KILLED,
+        "",
+    ]
     for program, module in _PROGRAMS.items():
         lines += [f"## {program}", ""]
         lines += table(

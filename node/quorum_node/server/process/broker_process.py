@@ -138,7 +138,7 @@ class BrokerProcess(NodeProcess):
 
     def _close_role(self) -> None:
         try:
-            with within(CLOSE_SECONDS, self._termination):
+            with within(CLOSE_SECONDS):
                 self._broker.close(cleanly=True)
         except (StorageFailure, DiskFull) as failure:
             self.storage_failed(failure)

@@ -361,7 +361,7 @@ class NodeProcess:
         await self._admin.stop()
         if self._health is not None:
             await self._health.stop()
-        with within(HANG_SECONDS, self._termination):
+        with within(HANG_SECONDS):
             try:
                 for host in self._hosted.hosts:
                     host.make_durable()
