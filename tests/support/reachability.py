@@ -81,13 +81,15 @@ def reached(policies: Iterable[Json], space: str, pods: list[Pod]) -> dict[str, 
     return {
         name: {
             port
-            for port in (53, CONTROLLER, ADMIN, SECURE_ADMIN, 443)
+            for port in (*DNS, CONTROLLER, ADMIN, SECURE_ADMIN, 443)
             if derived.passes(Packet(member.address, address, port))
         }
         for name, address in requested.items()
     }
 
 
+DNS = {53, 5353}
+"""The ports of name servers: 5353 on OpenShift."""
 EVERYTHING = {CONTROLLER, ADMIN, SECURE_ADMIN, OTHER}
 ADMIN_AT: Mapping[TlsStage, frozenset[int]] = {
     TlsStage.PLAIN: frozenset({ADMIN}),

@@ -60,7 +60,7 @@ def _pages(placed: Iterable[Placed]) -> Iterator[list[str]]:
 def _document(name: str, quorum: str, lines: list[str]) -> str:
     """Return a YAML document with one line of JSON, which is also YAML, per partition."""
     head = (
-        "apiVersion: metadataquorum.dev/v1alpha1\n"
+        "apiVersion: metadataquorum.dev/v1beta1\n"
         "kind: PartitionReassignment\n"
         "metadata:\n"
         f"  name: {json.dumps(name)}\n"

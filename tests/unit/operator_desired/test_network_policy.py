@@ -16,6 +16,7 @@ from support.reachability import (
     ADMIN_AT,
     BY_DEFAULT,
     CONTROLLER,
+    DNS,
     EVERYTHING,
     OPERATOR_SPACE,
     SECURE_ADMIN,
@@ -146,17 +147,17 @@ def test_operator_in_an_unknown_namespace_is_not_admitted() -> None:
 @pytest.mark.parametrize("stage", TlsStage)
 def test_member_egress_is_limited_to_members_and_dns(stage: TlsStage) -> None:
     found = reached([network_policy.build(OWNER, spec(), stage)], "space", pods())
-    assert {name: ports for name, ports in found.items() if ports - {53}} == {
+    assert {name: ports for name, ports in found.items() if ports - DNS} == {
         "member 2": {CONTROLLER, *ADMIN_AT[stage]}
     }
-    assert {name for name, ports in found.items() if 53 not in ports} == {"member 2"}
+    assert {name for name, ports in found.items() if not ports >= DNS} == {"member 2"}
 
 
 def test_egress_to_external_voters_is_opened_by_name() -> None:
     requested = spec(egressTo=[{"ipBlock": {"cidr": "203.0.113.9/32"}}])
     found = reached([network_policy.build(OWNER, requested)], "space", pods())
-    assert found["outside"] == {53, CONTROLLER, ADMIN, SECURE_ADMIN, 443}
-    assert found["stranger"] == {53}
+    assert found["outside"] == {*DNS, CONTROLLER, ADMIN, SECURE_ADMIN, 443}
+    assert found["stranger"] == DNS
 
 
 @pytest.mark.requirement("OP-01")

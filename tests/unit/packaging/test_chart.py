@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from quorum_operator.desired import names
+from quorum_operator.desired import names, network_policy
 from quorum_operator.settings import from_environment
 from support import chart
 from support.chart import Json
@@ -186,6 +186,9 @@ def test_network_policy_allows_the_traffic_of_the_operator(helm: Path) -> None:
     assert peer["podSelector"]["matchLabels"].items() <= member.items()
     wanted = [names.ADMIN_PORT, names.SECURE_ADMIN_PORT]
     assert [port["port"] for port in to_nodes["ports"]] == wanted
+    dns = {(number, protocol) for number in network_policy.DNS_PORTS for protocol in ("UDP", "TCP")}
+    opened = {(each["port"], each["protocol"]) for each in policy["egress"][0]["ports"]}
+    assert opened == dns, "a policy applies to the port of the pod, which is 5353 on OpenShift"
     (incoming,) = policy["ingress"]
     ports = {port["name"] for port in container(rendered)["ports"]}
     assert {port["port"] for port in incoming["ports"]} == ports

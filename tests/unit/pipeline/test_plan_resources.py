@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from quorum_node.records import metadata as md
-from quorum_operator.crd import GROUP, VERSION
+from quorum_operator.crd import GROUP, SERVED_VERSIONS
 from quorum_operator.reassignment_crd import (
     MAX_PARTITIONS,
     REASSIGNMENT_KIND,
@@ -32,7 +32,7 @@ def placed_in(documents: list[dict[str, Any]]) -> Placed:
     """As the operator understands it."""
     found: Placed = []
     for document in documents:
-        assert document["apiVersion"] == f"{GROUP}/{VERSION}"
+        assert document["apiVersion"] == f"{GROUP}/{SERVED_VERSIONS[0]}", "the newest one"
         assert document["kind"] == REASSIGNMENT_KIND
         spec = PartitionReassignmentSpec.model_validate(document["spec"])
         assert spec.model_dump(by_alias=True, exclude_defaults=True) == document["spec"]
