@@ -113,14 +113,15 @@ class CoordinatingBroker:
         self._hosted.delete(topic)
         self.groups.image_changed()
 
-    def begin_leader_epoch(self) -> None:
-        """This broker remains the leader of the groups' partition, in another epoch."""
-        change = PartitionChangeRecord(
-            topic_id=self.topic_id(OFFSETS_TOPIC), partition_id=0, leader=ME, isr=(ME,)
-        )
-        self._hosted.cluster.replay([change])
-        self._hosted.replicas.apply(self._hosted.cluster.image)
-        self.groups.image_changed()
+    def lose_and_regain_leadership(self) -> None:
+        """The groups' partition has no leader for one leader epoch. Then this broker leads it again."""
+        for leader in (-1, ME):
+            change = PartitionChangeRecord(
+                topic_id=self.topic_id(OFFSETS_TOPIC), partition_id=0, leader=leader, isr=(ME,)
+            )
+            self._hosted.cluster.replay([change])
+            self._hosted.replicas.apply(self._hosted.cluster.image)
+            self.groups.image_changed()
 
     def ask(self, api: Api, body: Message, meanwhile: Callable[[], None] = lambda: None) -> Any:
         """The answer, which is given at once. `meanwhile`: is called between all steps."""

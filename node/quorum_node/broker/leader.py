@@ -33,17 +33,35 @@ ACKS = (ACKS_ALL, 0, 1)
 
 
 class Leader:
-    """Starts with the present log; everything that earlier epochs left has to be replicated as well."""
+    """Starts with the present log; everything that earlier epochs left has to be replicated as well.
 
-    __slots__ = ("epoch", "epoch_start_offset", "followers", "in_sync", "state", "waiting")
+    `before`: the same leader in its previous epoch; its log was not truncated since. `first_epoch`: the first one of these.
+    """
 
-    def __init__(self, state: ReplicaState, partition: Partition, now_ms: float) -> None:
+    __slots__ = (
+        "epoch",
+        "epoch_start_offset",
+        "first_epoch",
+        "followers",
+        "in_sync",
+        "state",
+        "waiting",
+    )
+
+    def __init__(
+        self,
+        state: ReplicaState,
+        partition: Partition,
+        now_ms: float,
+        before: "Leader | None" = None,
+    ) -> None:
         self.state = state
         self.epoch = partition.leader_epoch
+        self.first_epoch: int = self.epoch if before is None else before.first_epoch
         self.epoch_start_offset = state.log.end_offset
         self.in_sync = InSync(partition.isr, partition.partition_epoch, state.next_proposal_id)
         self.followers: dict[int, FollowerProgress] = {}
-        self.waiting = WaitingProduces()
+        self.waiting: WaitingProduces = WaitingProduces() if before is None else before.waiting
         self._know_replicas(partition, now_ms)
         state.enter_epoch(self.epoch)
         self.advance(now_ms)
@@ -53,6 +71,14 @@ class Leader:
         self.in_sync.committed_as(partition.isr, partition.partition_epoch)
         self._know_replicas(partition, now_ms)
         self.advance(now_ms)
+
+    def elected_again(self, partition: Partition, now_ms: float) -> "Leader":
+        """The same replica leads in a new leader epoch: as on a stock leader, requests go on waiting.
+
+        Followers have to fetch again first: another replica may have led meanwhile, if several changes came at once.
+        """
+        self.state.next_proposal_id = self.in_sync.next_id
+        return Leader(self.state, partition, now_ms, self)
 
     def resign(self, error: BrokerError) -> None:
         """Another replica leads, or none: waiting requests fail, so that clients ask there."""

@@ -44,6 +44,7 @@ from quorum_node.broker.outputs import (
 from quorum_node.broker.producers import ProducerEntry
 from quorum_node.broker.replica_state import ReplicaState
 from quorum_node.broker.settings import PartitionSettings
+from quorum_node.image.partition import Partition
 
 
 class PartitionReplica:
@@ -214,15 +215,21 @@ class PartitionReplica:
             if isinstance(self.role, Leader):
                 self.role.metadata_changed(partition, now_ms)
             return
-        if isinstance(self.role, Leader):
-            self.role.resign(BrokerError.NOT_LEADER_OR_FOLLOWER)
-        elif isinstance(self.role, Follower) and partition.leader == state.broker_id:
-            state.emit(StopFetching())
-        if partition.leader == state.broker_id:
+        self._begin_role(partition, now_ms)
+        state.emit(ReadableMoved())
+
+    def _begin_role(self, partition: Partition, now_ms: float) -> None:
+        state, before = self._state, self.role
+        if partition.leader == state.broker_id and isinstance(before, Leader):
+            self.role = before.elected_again(partition, now_ms)
+        elif partition.leader == state.broker_id:
+            if isinstance(before, Follower):
+                state.emit(StopFetching())
             self.role = Leader(state, partition, now_ms)
         else:
+            if isinstance(before, Leader):
+                before.resign(BrokerError.NOT_LEADER_OR_FOLLOWER)
             self.role = Follower(state, partition)
-        state.emit(ReadableMoved())
 
     def _written(self, event: Written, now_ms: float) -> None:
         self._state.log.written(event.end_offset)

@@ -88,8 +88,47 @@ def test_new_leader_epoch_of_the_same_leader_resets_its_state() -> None:
     env.fetched_by(B, 0)
     env.produce()
     env.told(ME, 6, 10)
-    assert env.errors == [BrokerError.NOT_LEADER_OR_FOLLOWER]
     assert env.leader.followers[B].end_offset == -1
+    assert env.leader.epoch_start_offset == 1
+
+
+def test_requests_go_on_waiting_when_the_same_leader_gets_a_new_epoch() -> None:
+    env = leading()
+    env.produce()
+    env.produce(acks=1)
+    env.told(ME, 6, 10)
+    assert env.errors == []
+    env.write()
+    assert env.errors == [BrokerError.NONE], "the one with acks=1"
+    env.fetched_by(B, 2)
+    assert env.errors == []
+    env.fetched_by(C, 2)
+    assert env.errors == [BrokerError.NONE]
+
+
+def test_progress_of_an_earlier_epoch_acknowledges_nothing_in_a_new_one() -> None:
+    """Another leader, which this one has not noticed, may have truncated the followers meanwhile."""
+    env = leading()
+    env.produce()
+    env.fetched_by(B, 1)
+    env.fetched_by(C, 1)
+    env.told(ME, 7, 12)
+    env.write()
+    assert env.errors == []
+    env.fetched_by(B, 1)
+    env.fetched_by(C, 1)
+    assert env.errors == [BrokerError.NONE]
+
+
+def test_timeouts_of_requests_go_on_in_a_new_epoch_of_the_same_leader() -> None:
+    env = leading()
+    env.produce()
+    env.wait(300)
+    env.told(ME, 6, 10)
+    env.wait(199)
+    assert env.errors == []
+    env.wait(1)
+    assert env.errors == [BrokerError.REQUEST_TIMED_OUT]
 
 
 @pytest.mark.requirement("KV3-08")

@@ -17,7 +17,7 @@ from quorum_node.server.broker.events import BrokerEvents
 from quorum_node.server.broker.group_coordinators import GroupCoordinators, LedGroups, partition_of
 from quorum_node.server.broker.hosted_replica import HostedReplica
 from quorum_node.server.broker.internal_topics import OFFSETS_TOPIC
-from support.hosted_replicas import HostedReplicas, broker_config, produce
+from support.hosted_replicas import ME, HostedReplicas, broker_config, produce
 
 pytestmark = pytest.mark.virtual_time
 
@@ -173,5 +173,29 @@ async def test_topic_that_is_deleted_while_the_log_is_read_loses_its_offsets(
     assert {*led.table.offsets.groups()} == {"before", "after", "unknown"}
     await asyncio.sleep(1)
     assert {*led.table.offsets.groups()} == {"after", "unknown"}
+    coordinators.groups.close()
+    hosted.close()
+
+
+@pytest.mark.parametrize("others", [(), (-1,)])
+async def test_coordinator_goes_on_while_the_same_broker_leads(
+    tmp_path: Path, others: tuple[int, ...]
+) -> None:
+    """Members that wait for a rebalance need not join again, unless another replica led between two leader epochs."""
+    hosted = HostedReplicas(tmp_path)
+    replica = hosted.create(OFFSETS_TOPIC)
+    coordinators = Coordinators(hosted)
+    await coordinators.ready()
+    (led,) = coordinators.led
+    epoch = replica.core.leader_epoch
+    for leader in (*others, ME):
+        elected = PartitionChangeRecord(
+            partition_id=0, topic_id=replica.key.topic_id, leader=leader
+        )
+        hosted.cluster.replay([elected])
+        hosted.replicas.apply(hosted.cluster.image)
+    coordinators.groups.image_changed()
+    assert replica.core.leader_epoch > epoch
+    assert (coordinators.led == [led]) is (not others)
     coordinators.groups.close()
     hosted.close()

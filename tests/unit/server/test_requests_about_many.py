@@ -384,7 +384,7 @@ async def test_offsets_that_are_encoded_when_the_leadership_ends_are_not_stored(
         body = commit(broker.topic_id("many"))
         asked = asyncio.create_task(broker.ask_and_wait(broker_apis.OFFSET_COMMIT, body))
         await asyncio.sleep(0)
-        broker.begin_leader_epoch()
+        broker.lose_and_regain_leadership()
         assert broker.led is not before
         answer = await asked
         assert {each.error_code for each in answer.topics[0].partitions} == {

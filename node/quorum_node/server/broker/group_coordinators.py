@@ -36,11 +36,11 @@ Answered = Callable[[Answer], None]
 
 
 class LedGroups:
-    """The groups of one partition in one leader epoch."""
+    """The groups of one partition, as long as this broker leads it. That may be for several leader epochs, between which no other replica led."""
 
     def __init__(self, replica: HostedReplica, settings: GroupSettings, timeout_ms: int) -> None:
         self.replica = replica
-        self.leader_epoch = replica.core.leader_epoch
+        self.led_since_epoch = replica.led_since_epoch
         self.log = GroupLog(replica, timeout_ms)
         self.table = GroupTable()
         self._shard = GroupShard(self.table, settings)
@@ -192,7 +192,7 @@ class GroupCoordinators:
         }
         for number, led in list(self._led.items()):
             replica = replicas.get(number)
-            if replica is not led.replica or replica.core.leader_epoch != led.leader_epoch:
+            if replica is not led.replica or replica.led_since_epoch != led.led_since_epoch:
                 self._end(number)
         for number, replica in replicas.items():
             if number not in self._led:

@@ -122,6 +122,12 @@ class HostedReplica:
         """Whether this replica leads the partition, according to the metadata that it has applied."""
         return isinstance(self.core.role, Leader)
 
+    @property
+    def led_since_epoch(self) -> int | None:
+        """The leader epoch in which this replica became the leader; None if it is not. Later epochs may name the same leader."""
+        role = self.core.role
+        return role.first_epoch if isinstance(role, Leader) else None
+
     def refuses_producers(self, acks: int) -> BrokerError:
         """The error for any batch with these acks, independent of its content; NONE if batches are accepted."""
         role = self.core.role
