@@ -67,8 +67,12 @@ class FutureLog:
     def promote(self) -> None:
         """See `LogCopy`."""
         found = self._source.opened()
-        if not self._is_begun:
+        if not self._is_begun or self._log.end_offset < found.start_offset:
+            # There are no records, or those that were copied have expired meanwhile.
             self._log.restart_at(found.end_offset)
+        elif self._log.end_offset < found.end_offset:
+            # The last records were compacted away, as tombstones are in the end.
+            self._log.roll(found.end_offset)
         self._log.delete_records_below(found.start_offset)
         self._directory.promote(self._replica, self._log)
 

@@ -231,12 +231,13 @@ class PartitionLog(LogProducers):
             return self._roll(segment.end_offset if is_next else batch.base_offset)
         return segment
 
-    def roll(self) -> None:
-        """Begin a new segment unless the present one is empty. Raises StorageFailure or DiskFull."""
+    def roll(self, base_offset: int = 0) -> None:
+        """Begin a new segment unless the present one is empty; at `base_offset`, if the log ends before. Raises StorageFailure or DiskFull."""
         with self._lock:
             self._stop.check()
             if self._segments[-1].size_bytes:
-                self._roll(self._segments[-1].end_offset)
+                segment = self._roll(max(self._segments[-1].end_offset, base_offset))
+                self.end_offset = max(self.end_offset, segment.base_offset)
 
     def _roll(self, base_offset: int) -> DataSegment:
         def make() -> DataSegment:
@@ -444,10 +445,9 @@ class PartitionLog(LogProducers):
         self._removals.add(segments, self._clock_ms() + self.settings.file_delete_delay_ms)
 
     def remove_deleted(self, now_ms: int | None = None) -> None:
-        """Remove files whose delay is over (None: all), unless they are in use. Raises StorageFailure."""
+        """Remove files whose delay is over (None: all), unless they are in use; without the lock, for which appends would wait. Raises StorageFailure."""
         with self._lock:
             due = [] if self.held.are_held else self._removals.take_due(now_ms)
-        # Without the lock: appends, and with them the loop, would wait for the file system.
         self._stop.guarded(lambda: self._removals.remove(due))
 
     def flush(self) -> int:
