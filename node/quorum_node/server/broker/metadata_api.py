@@ -62,6 +62,8 @@ _TOPIC_IDS_SINCE = 12
 """First version in which a topic may be named by its id, and a name may be null, as in a stock broker."""
 _LISTENER_ERRORS_SINCE = 6
 """First version in which a client understands LISTENER_NOT_FOUND."""
+_ALL_REPLICAS_SINCE = 1
+"""First version in which replicas are named that the client can't reach."""
 _SOFTWARE_SINCE = 3
 """First version of ApiVersions in which a client names its software."""
 _SOFTWARE = re.compile("[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")
@@ -80,12 +82,20 @@ class _Leaders:
     """Which leaders a client can use. `live`: the brokers on its listener that are not fenced. The others as of `MetadataApi`.
 
     `elsewhere`: the brokers that are not fenced and lack its listener; empty for a client too old for LISTENER_NOT_FOUND.
+    `names_all`: whether the client is told of replicas that it can't reach.
     """
 
     live: set[int]
     elsewhere: set[int]
     broker_id: int
     may_lead: MayLead
+    names_all: bool
+
+    def named(self, replicas: tuple[int, ...]) -> tuple[int, ...]:
+        """Those of these replicas that the client is told of."""
+        if self.names_all:
+            return replicas
+        return tuple(each for each in replicas if each in self.live)
 
     def refusal(self, topic: Topic, number: int) -> ErrorCode:
         """Why the leader of this partition can't be used, or NONE."""
@@ -228,7 +238,8 @@ class MetadataApi:
             )
             live = {each.node_id for each in brokers}
             elsewhere = _not_fenced(image) - live if version >= _LISTENER_ERRORS_SINCE else set()
-            leaders = _Leaders(live, elsewhere, self._broker_id, self._may_lead)
+            names_all = version >= _ALL_REPLICAS_SINCE
+            leaders = _Leaders(live, elsewhere, self._broker_id, self._may_lead, names_all)
             may = on_topics(rights, AclOperation.DESCRIBE)
             topics = _topics(image, body, version, leaders, may)
             return MetadataResponse(
@@ -368,14 +379,18 @@ def _described(image: ClusterImage, topic: Topic, leaders: _Leaders) -> Metadata
     for number in sorted(topic.partitions):
         partition = topic.partitions[number]
         error = leaders.refusal(topic, number)
+        replicas, isr = leaders.named(partition.replicas), leaders.named(partition.isr)
+        leader = partition.leader if error == ErrorCode.NONE else _NO_LEADER
+        if error == ErrorCode.NONE and len(replicas) < len(partition.replicas):
+            error = ErrorCode.REPLICA_NOT_AVAILABLE
         partitions.append(
             MetadataPartition(
                 error_code=error,
                 partition_index=number,
-                leader_id=partition.leader if error == ErrorCode.NONE else _NO_LEADER,
+                leader_id=leader,
                 leader_epoch=partition.leader_epoch,
-                replica_nodes=partition.replicas,
-                isr_nodes=partition.isr,
+                replica_nodes=replicas,
+                isr_nodes=isr,
                 offline_replicas=offline_replicas(image.brokers, partition, leaders.live),
             )
         )

@@ -133,7 +133,8 @@ def _partition(
 ) -> DescribedPartition:
     is_led = now.leader in live
     return DescribedPartition(
-        error_code=ErrorCode.NONE if is_led else ErrorCode.LEADER_NOT_AVAILABLE,
+        # Also without a leader: a stock broker never sets an error here, unlike in Metadata.
+        error_code=ErrorCode.NONE,
         partition_index=number,
         leader_id=now.leader if is_led else _NO_LEADER,
         leader_epoch=now.leader_epoch,
