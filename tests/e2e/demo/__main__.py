@@ -5,8 +5,9 @@ import time
 import traceback
 from pathlib import Path
 
-from demo.script import Demo
+from demo.script import NAMESPACE, Demo
 from support.kind_env import diagnostics
+from support.kind_env.invitation import Invitation
 from support.kind_env.testbed import REPOSITORY, TestbedError, programs, state_directory
 from support.kind_env.timeline import Timeline
 
@@ -58,20 +59,18 @@ def _collect(demo: Demo, timeline: Timeline) -> None:
 def _invite(demo: Demo) -> None:
     """What a person can type now."""
     assert demo.cluster is not None
-    pod = "$(kubectl get pods -l app.kubernetes.io/instance=demo -o name | head -1)"
-    print(
-        f"""
-The cluster stays up. Look at it:
-  export KUBECONFIG={demo.cluster.kubeconfig}
-  alias kubectl={programs.tools().kubectl}
-  kubectl get mq
-  kubectl describe mq demo
-  kubectl exec {pod} -- quorumctl describe replication
-  kubectl get pods,pvc -o wide
-  kubectl -n metadataquorum-system logs deploy/metadataquorum
-  less {Path(demo.folder)}/acknowledgements.jsonl
-`make clean` in {REPOSITORY} removes everything."""
+    assert demo.quorum is not None
+    invitation = Invitation(
+        quorum=demo.quorum.name,
+        namespace=NAMESPACE,
+        kubeconfig=str(demo.cluster.kubeconfig),
+        kubectl=str(programs.tools().kubectl),
+        acknowledgements=str(Path(demo.folder) / "acknowledgements.jsonl"),
     )
+    print("\nThe cluster stays up. Look at it:")
+    for command in invitation.commands():
+        print(f"  {command}")
+    print(f"`make clean` in {REPOSITORY} removes everything.")
 
 
 if __name__ == "__main__":
