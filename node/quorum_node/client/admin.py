@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 from uuid import UUID
 
-from quorum_node.client.connections import Address, Connections
+from quorum_node.client.connections import Address, Connections, shown
 from quorum_node.client.describe import METADATA_TOPIC, describe_cluster, describe_quorum
 from quorum_node.client.errors import (
     AuthorizationFailed,
@@ -245,28 +245,36 @@ class QuorumAdminClient:
         """
         deadline = time.monotonic() + self._timeout_seconds
         why = "no server was asked"
-        repeated = False
-        while (left := deadline - time.monotonic()) > 0:
+        sent = False
+        while time.monotonic() < deadline:
+            sent_before: int | None = None
             try:
-                leader = self._discover(partition, left)
-                left = max(deadline - time.monotonic(), 0.01)
-                return attempt(leader, min(left, _ATTEMPT_SECONDS))
+                leader = self._discover(partition, deadline)
+                sent_before = self._connections.sent
+                return attempt(leader, _seconds_of_attempt(deadline))
             except (_Retry, OSError) as error:
                 why = str(error) or type(error).__name__
-                repeated = True
+                # Without a leader, or without a connection to it, nothing was sent that could be carried out.
+                if sent_before is not None and self._connections.sent > sent_before:
+                    sent = True
             except RequestRefused as error:
-                if not (repeated and done is not None and error.code == done.name):
+                if not (sent and done is not None and error.code == done.name):
                     raise
                 return None
             time.sleep(min(_PAUSE_SECONDS, max(deadline - time.monotonic(), 0)))
+        outcome = (
+            "The outcome of a change is unknown: describe the quorum, or repeat the request"
+            if sent
+            else "Nothing was changed: the request was not sent"
+        )
         raise NoLeader(
-            f"no success within {self._timeout_seconds:.1f} s; last error: {why}. The outcome of a change is unknown: describe the quorum, or repeat the request"
+            f"no success within {self._timeout_seconds:.1f} s; last error: {why}. {outcome}"
         )
 
-    def _discover(self, partition: int, left: float) -> _Leader:
+    def _discover(self, partition: int, deadline: float) -> _Leader:
         """Find the leader, through any server."""
         if self._logs_in and partition == 0:
-            return self._discover_at_listener(left)
+            return self._discover_at_listener(deadline)
         request = DiscoverBrokersRequest(replica_id=CLIENT_ID, partition_index=partition)
         why = ""
         for address in list(self._known):
@@ -277,10 +285,10 @@ class QuorumAdminClient:
                     0,
                     request,
                     DiscoverBrokersResponse,
-                    min(left, _ATTEMPT_SECONDS),
+                    _seconds_of_attempt(deadline),
                 )
             except OSError as error:
-                why = f"{address[0]}:{address[1]}: {error}"
+                why = self._failed(address, error, deadline)
                 continue
             if found.error_code:
                 raise RequestRefused(name_of(found.error_code), f"partition {partition}")
@@ -288,22 +296,22 @@ class QuorumAdminClient:
                 self._remember((broker.host, broker.port), first=False)
             if found.leader_id >= 0 and found.leader_host:
                 if (older := self._older(found, partition)) is not None:
-                    why = f"{address[0]}:{address[1]} {older}"
+                    why = f"{shown(address)} {older}"
                     continue
                 leader = (found.leader_host, found.leader_port)
                 self._remember(leader)
                 return _Leader(leader, found.cluster_id)
-            why = f"{address[0]}:{address[1]} knows no leader"
+            why = f"{shown(address)} knows no leader"
         raise _Retry(why)
 
-    def _discover_at_listener(self, left: float) -> _Leader:
+    def _discover_at_listener(self, deadline: float) -> _Leader:
         """DiscoverBrokers returns the listeners to which members connect, where clients can't log in."""
         why = ""
         for address in list(self._known):
             try:
-                found = describe_cluster(self._connections, address, min(left, _ATTEMPT_SECONDS))
+                found = describe_cluster(self._connections, address, _seconds_of_attempt(deadline))
             except OSError as error:
-                why = f"{address[0]}:{address[1]}: {error}"
+                why = self._failed(address, error, deadline)
                 continue
             _check(found.error_code, found.error_message or _DESCRIBE_RIGHT)
             for node in found.brokers:
@@ -312,8 +320,17 @@ class QuorumAdminClient:
                 if node.broker_id == found.controller_id:
                     self._remember((node.host, node.port))
                     return _Leader((node.host, node.port), found.cluster_id)
-            why = f"{address[0]}:{address[1]} knows no leader"
+            why = f"{shown(address)} knows no leader"
         raise _Retry(why)
+
+    def _failed(self, address: Address, error: OSError, deadline: float) -> str:
+        """Why this server is not used; it is asked last from now on. Raises _Retry when the time is over."""
+        why = f"{shown(address)}: {error}"
+        self._known.remove(address)
+        self._known.append(address)
+        if time.monotonic() >= deadline:
+            raise _Retry(why) from error
+        return why
 
     def _older(self, found: DiscoverBrokersResponse, partition: int) -> str | None:
         """Why a leader is not used: its server is outdated, or its voters belong to the time before a recovery."""
@@ -344,6 +361,11 @@ class QuorumAdminClient:
             self._known.remove(address)
         if address not in self._known:
             self._known.insert(0 if first else len(self._known), address)
+
+
+def _seconds_of_attempt(deadline: float) -> float:
+    """How long one request may take. 10 ms when the time is over, as a timeout of 0 would have another meaning for a socket."""
+    return min(max(deadline - time.monotonic(), 0.01), _ATTEMPT_SECONDS)
 
 
 def _check(code: int, message: str) -> None:

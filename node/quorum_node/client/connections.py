@@ -9,6 +9,7 @@ from typing import TypeVar
 from quorum_node.client.login import log_in
 from quorum_node.client_sasl import ClientSasl
 from quorum_node.client_tls import ClientTls
+from quorum_node.host_port import HostPort
 from quorum_node.protocol.api import Api
 from quorum_node.protocol.frames import (
     decode_response,
@@ -22,6 +23,11 @@ Address = tuple[str, int]
 M = TypeVar("M", bound=Message)
 
 _MAX_ANSWER_BYTES = 16 << 20
+
+
+def shown(address: Address) -> str:
+    """The address in a message, an IPv6 one in brackets."""
+    return str(HostPort(*address))
 
 
 class Connections:
@@ -39,6 +45,8 @@ class Connections:
         self._tls = tls
         self._open: dict[Address, socket.socket] = {}
         self._correlation_id = 0
+        self.sent = 0
+        """How many requests may have reached a server. Those without a connection or before a login did not."""
 
     def close(self) -> None:
         """Close all connections."""
@@ -90,6 +98,7 @@ class Connections:
             self._open[address] = connection
             if self._sasl is not None:
                 self._log_in(address, self._sasl, timeout_seconds)
+        self.sent += 1
         message = self._asked(address, connection, frame, api, version, timeout_seconds)
         assert isinstance(message, answer)
         return message
@@ -127,7 +136,7 @@ class Connections:
         except MalformedMessage as error:
             self._drop(address)
             raise ConnectionError(
-                f"{address[0]}:{address[1]} is not a server of the expected protocol: {error}"
+                f"{shown(address)} is not a server of the expected protocol: {error}"
             ) from error
 
     def _connected(self, address: Address, timeout_seconds: float) -> socket.socket:

@@ -6,7 +6,7 @@ class QuorumClientError(Exception):
 
 
 class NoLeader(QuorumClientError):
-    """No leader was found, or none responded, within the timeout. The outcome of a change is unknown."""
+    """No leader was found, or none responded, within the timeout. The message says whether a change may have been made."""
 
 
 class AuthenticationFailed(QuorumClientError):
