@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 from uuid import UUID, uuid4
 
-from quorum_node.client.connections import Address, Connections
+from quorum_node.client.connections import Address, Connections, shown
 from quorum_node.client.describe import METADATA_TOPIC, describe_cluster, describe_quorum
 from quorum_node.client_tls import ClientTls
 from quorum_node.host_port import parse_host_port
@@ -99,7 +99,7 @@ class CommittedLog:
     @property
     def leader(self) -> str:
         """The server that responded last."""
-        return f"{self._known[0][0]}:{self._known[0][1]}"
+        return shown(self._known[0])
 
     def cluster_id(self) -> str:
         """The cluster id, from any server."""
@@ -220,7 +220,7 @@ class CommittedLog:
         if 0 <= part.high_watermark < end_offset:
             self._ask_later(address)
             raise _Retry(
-                f"{address[0]}:{address[1]} has committed records up to {part.high_watermark}, not {end_offset}"
+                f"{shown(address)} has committed records up to {part.high_watermark}, not {end_offset}"
             )
         return part
 
@@ -292,7 +292,7 @@ class CommittedLog:
         if code in _ELSEWHERE:
             if not endpoints:
                 self._ask_later(address)
-            raise _Retry(f"{address[0]}:{address[1]} does not lead")
+            raise _Retry(f"{shown(address)} does not lead")
 
     def _on_leader(self, attempt: Callable[[Address], T]) -> T:
         deadline = time.monotonic() + self._timeout_seconds
@@ -304,7 +304,7 @@ class CommittedLog:
             except _Retry as error:
                 why = str(error)
             except OSError as error:
-                why = f"{address[0]}:{address[1]}: {error}{self._advice(error)}"
+                why = f"{shown(address)}: {error}{self._advice(error)}"
                 self._known.append(self._known.pop(0))
             if time.monotonic() > deadline:
                 raise self.error(
@@ -353,4 +353,4 @@ def _admin_of(node: QuorumNode) -> Address | None:
 def _refused(address: Address, code: int) -> str:
     """What a server answered instead of the response, and what is needed."""
     denied = code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-    return f"{address[0]}:{address[1]} answers {name_of(code)}" + (f": {_RIGHTS}" if denied else "")
+    return f"{shown(address)} answers {name_of(code)}" + (f": {_RIGHTS}" if denied else "")

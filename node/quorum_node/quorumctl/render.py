@@ -23,6 +23,7 @@ from quorum_node.api import (
     StateDescription,
     VoterHistory,
 )
+from quorum_node.host_port import HostPort
 from quorum_node.reassignment_api import PartitionDescriptions
 
 _UNKNOWN = "-"
@@ -172,7 +173,7 @@ def _state(state: StateDescription | None) -> list[tuple[str, object]]:
 def discovered(found: DiscoveredBrokers) -> list[str]:
     """`discover`."""
     rows = [
-        (b.id, b.uuid or _UNKNOWN, f"{b.host}:{b.port}", _boot_text(b.boot_timestamp_ms))
+        (b.id, b.uuid or _UNKNOWN, str(HostPort(b.host, b.port)), _boot_text(b.boot_timestamp_ms))
         for b in found.brokers
     ]
     leader = fields(
@@ -345,7 +346,7 @@ def _formed(quorum: QuorumDescription) -> str:
 
 
 def _endpoint(endpoint: EndpointModel) -> str:
-    return f"{endpoint.name}://{endpoint.host}:{endpoint.port}"
+    return f"{endpoint.name}://{HostPort(endpoint.host, endpoint.port)}"
 
 
 def _text(value: int | None) -> str:

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from immutables import Map
 
+from quorum_node.host_port import HostPort
 from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.image.configs import ConfigKey
 from quorum_node.image.partition import Partition
@@ -70,7 +71,9 @@ def broker_row(broker: RegisterBrokerRecord, replicas: int) -> Row:
         "in_controlled_shutdown": broker.in_controlled_shutdown,
         "broker_epoch": broker.broker_epoch,
         "incarnation_id": uuid_text(broker.incarnation_id),
-        "endpoints": [f"{each.name}://{each.host}:{each.port}" for each in broker.end_points],
+        "endpoints": [
+            f"{each.name}://{HostPort(each.host, each.port)}" for each in broker.end_points
+        ],
         "log_dirs": plain(broker.log_dirs),
         "replicas": replicas,
     }

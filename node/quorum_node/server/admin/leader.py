@@ -9,6 +9,7 @@ import asyncio
 
 from quorum_node.api import ErrorCode
 from quorum_node.configuration.keys.listeners import ADMIN_LISTENER
+from quorum_node.host_port import HostPort
 from quorum_node.raft.description import ReplicaDescription
 from quorum_node.raft.messages import NO_LEADER
 from quorum_node.records.identity import Endpoint
@@ -63,13 +64,12 @@ def leader_admin_endpoint(description: ReplicaDescription) -> Endpoint | None:
 
 def url_of(endpoint: Endpoint, scheme: str = "http") -> str:
     """scheme://host:port; an IPv6 address in brackets."""
-    host = f"[{endpoint.host}]" if ":" in endpoint.host else endpoint.host
-    return f"{scheme}://{host}:{endpoint.port}"
+    return f"{scheme}://{HostPort(endpoint.host, endpoint.port)}"
 
 
 def _no_admin_api(description: ReplicaDescription) -> ApiProblem:
     known = description.leader_endpoint
-    address = f"{known.host}:{known.port}" if known is not None else "HOST:PORT"
+    address = str(HostPort(known.host, known.port)) if known is not None else "HOST:PORT"
     text = (
         f"the leader, node {description.leader_id} at {address}, has no admin API: it is a controller"
         " of stock Kafka, or was added as a voter without its ADMIN endpoint. Nothing was changed. Use"

@@ -10,6 +10,7 @@ import ssl
 from collections.abc import Callable
 from typing import cast
 
+from quorum_node.host_port import HostPort
 from quorum_node.protocol.api import Api
 from quorum_node.protocol.api_versions import ApiVersionsResponse
 from quorum_node.protocol.apis import API_VERSIONS
@@ -233,7 +234,7 @@ class PeerConnection:
 
     def malformed(self, error: MalformedMessage) -> None:
         """The peer sent bytes that are not a valid answer; the connection is closed."""
-        self._on_malformed(f"{self._host}:{self._port}", str(error))
+        self._on_malformed(str(HostPort(self._host, self._port)), str(error))
 
     def frame_received(self, link: _Link, frame: Buffer) -> None:
         """One response. Raises MalformedMessage."""

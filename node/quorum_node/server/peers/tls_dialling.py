@@ -5,6 +5,7 @@ import ssl
 from collections.abc import Callable
 
 from quorum_node.configuration.listener_config import TlsConfig
+from quorum_node.host_port import HostPort
 from quorum_node.security.certificate_identity import Role
 from quorum_node.server.observing.refused_peers import RefusedPeers
 from quorum_node.server.peers.dialling import ClosedEarly, WrongPeer
@@ -60,4 +61,4 @@ class TlsDialling:
 
     def _tell(self, host: str, port: int, reason: str, why: str) -> None:
         self._count(reason)
-        self._reports.server_refused(f"{host}:{port}", why)
+        self._reports.server_refused(str(HostPort(host, port)), why)

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Hashable, Sequence
 
 from quorum_node.api import Role
+from quorum_node.host_port import HostPort
 from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.raft.config import CONTROLLER
 from quorum_node.raft.description import ReplicaDescription
@@ -110,6 +111,6 @@ def names_of_peers(hosts: Sequence[ReplicaHost]) -> Callable[[Hashable], str]:
                 endpoint = voter.endpoint(CONTROLLER)
                 if endpoint is not None and (endpoint.host, endpoint.port) == label:
                     return str(voter.key.id)
-        return f"{label[0]}:{label[1]}"
+        return str(HostPort(label[0], label[1]))
 
     return name_of

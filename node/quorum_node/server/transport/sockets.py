@@ -4,6 +4,8 @@ import asyncio
 import socket
 from typing import Any, Protocol
 
+from quorum_node.host_port import HostPort
+
 _MAPPED = "::ffff:"
 """Before the address of an IPv4 client of an IPv6 socket (RFC 4291, section 2.5.5.2)."""
 
@@ -53,4 +55,4 @@ def address_of(transport: asyncio.BaseTransport | None) -> str:
 def peer_name(transport: PeerNamed | None) -> str:
     """Address and port of the other side, for messages."""
     peer = transport.get_extra_info("peername") if transport is not None else None
-    return f"{peer[0]}:{peer[1]}" if peer else "unknown"
+    return str(HostPort(peer[0], peer[1])) if peer else "unknown"
