@@ -8,15 +8,20 @@ from pathlib import Path
 import pytest
 
 
-def require_loop_disks() -> None:
-    """Skip the test, with the reason, where no loop device can be mounted."""
+def missing_for_loop_disks() -> str | None:
+    """What this machine lacks for LoopDisk; None if nothing is missing."""
     if os.geteuid() != 0:
-        pytest.skip("mounting a filesystem needs root")
+        return "mounting a filesystem needs root"
     for program in ("losetup", "mkfs.xfs", "xfs_io", "mount"):
         if shutil.which(program) is None:
-            pytest.skip(f"{program} is not installed")
-    if not Path("/dev/loop-control").exists():
-        pytest.skip("no loop devices here")
+            return f"{program} is not installed"
+    return None if Path("/dev/loop-control").exists() else "no loop devices here"
+
+
+def require_loop_disks() -> None:
+    """Skip the test, with the reason, where no loop device can be mounted."""
+    if (missing := missing_for_loop_disks()) is not None:
+        pytest.skip(missing)
 
 
 class LoopDisk:

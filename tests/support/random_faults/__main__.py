@@ -9,6 +9,7 @@ import sys
 
 from support import warm_start
 from support.linearizability.network import missing_for_namespaces
+from support.loop_disk import missing_for_loop_disks
 from support.random_faults.breaks import BREAKS, named, play_broken
 from support.random_faults.rounds import ledger, rounds
 from support.seeded_rounds import say, seeds_of
@@ -23,7 +24,7 @@ def main() -> int:
     options = parser.parse_args()
     if options.defect is not None:
         return play_broken(named(options.defect), seeds_of(options.seeds))
-    if (missing := missing_for_namespaces()) is not None:
+    if (missing := missing_for_namespaces() or missing_for_loop_disks()) is not None:
         print(f"random faults can't be played: {missing}", file=sys.stderr)
         return 2
     warm_start.install()
