@@ -10,7 +10,7 @@ from crc32c import crc32c
 from quorum_node.broker.batch import Batch
 from quorum_node.broker.errors import BrokerError
 from quorum_node.broker.produced_batch import BatchLimits, read_produced
-from quorum_node.broker.produced_records import Refusal
+from quorum_node.broker.produced_records import MOST_NAMED, Refusal
 from quorum_node.records.batches import HEADER_BYTES, read_header, split_batches
 from quorum_node.server.broker.batch_validation import (
     MOST_BYTES_ON_LOOP,
@@ -75,6 +75,11 @@ def refused(data: bytes, limits: BatchLimits = LIMITS) -> Refusal:
     return found
 
 
+def named(refusal: Refusal) -> list[int]:
+    """Indexes of the invalid records."""
+    return [each.number for each in refusal.records]
+
+
 @pytest.mark.parametrize("codec", [NONE, GZIP, SNAPPY, LZ4, ZSTD])
 def test_valid_producer_batch_is_stored_unchanged(codec: int) -> None:
     data = produced((0, None, b"a"), (5, b"k", b"b" * 300), (3, None, b""), attributes=codec)
@@ -89,7 +94,7 @@ def test_timestamp_too_far_in_the_future_is_rejected_in_any_record(
     """Also if the header claims an earlier maximum."""
     data = produced((0, None, b"a"), (late_ms, None, b"b"), attributes=codec, max_ms=NOW_MS)
     found = refused(data)
-    assert (found.error, found.record) == (INVALID_TIMESTAMP, 1)
+    assert (found.error, named(found)) == (INVALID_TIMESTAMP, [1])
     assert f"timestamp {NOW_MS + late_ms} is not within" in found.text
     assert accepted(produced((0, None, b"a"), (HOUR_MS, None, b"b")))
     assert accepted(data, replace(LIMITS, timestamp_after_max_ms=late_ms))
@@ -99,7 +104,7 @@ def test_timestamp_too_far_in_the_past_is_rejected_if_the_topic_limits_it() -> N
     data = produced((-HOUR_MS - 1, None, b"a"), (0, None, b"b"))
     assert accepted(data)
     found = refused(data, replace(LIMITS, timestamp_before_max_ms=HOUR_MS))
-    assert (found.error, found.record) == (INVALID_TIMESTAMP, 0)
+    assert (found.error, named(found)) == (INVALID_TIMESTAMP, [0])
     assert accepted(data, replace(LIMITS, timestamp_before_max_ms=HOUR_MS + 1))
 
 
@@ -107,7 +112,7 @@ def test_record_without_timestamp_is_never_out_of_range() -> None:
     limits = replace(LIMITS, timestamp_before_max_ms=HOUR_MS)
     assert accepted(produced((0, None, b"a"), base_ms=-1), limits)
     mixed = produced((0, None, b"a"), (1, None, b"b"), base_ms=-1)
-    assert refused(mixed, limits).record == 1
+    assert named(refused(mixed, limits)) == [1]
 
 
 def test_wrong_maximum_timestamp_of_the_header_is_corrected() -> None:
@@ -143,7 +148,7 @@ def test_compacted_topic_requires_keys(codec: int) -> None:
     limits = replace(LIMITS, needs_keys=True)
     assert accepted(produced((0, b"k", b"a"), (0, b"", b"b"), attributes=codec), limits)
     found = refused(produced((0, b"k", b"a"), (0, None, b"b"), attributes=codec), limits)
-    assert (found.error, found.record) == (BrokerError.INVALID_RECORD, 1)
+    assert (found.error, named(found)) == (BrokerError.INVALID_RECORD, [1])
     assert "compacted" in found.text
 
 
@@ -220,16 +225,16 @@ def test_timestamps_beyond_64_bits_are_rejected() -> None:
     for limits in (LIMITS, no_limit):
         found = result(data, limits)
         assert isinstance(found, Batch) or found.error is INVALID_TIMESTAMP
-    assert refused(produced((1 << 62, None, b"a"), base_ms=1 << 61, max_ms=5)).record == 0
+    assert named(refused(produced((1 << 62, None, b"a"), base_ms=1 << 61, max_ms=5))) == [0]
 
 
 def test_timestamp_error_takes_precedence_over_a_missing_key_elsewhere() -> None:
     limits = replace(LIMITS, needs_keys=True)
     late = 2 * HOUR_MS
     found = refused(produced((0, None, b"a"), (late, b"k", b"b")), limits)
-    assert (found.error, found.record) == (INVALID_TIMESTAMP, 0)
+    assert (found.error, named(found)) == (INVALID_TIMESTAMP, [0, 1])
     found = refused(produced((0, b"k", b"a"), (late, None, b"b")), limits)
-    assert (found.error, found.record) == (BrokerError.INVALID_RECORD, 1)
+    assert (found.error, named(found)) == (BrokerError.INVALID_RECORD, [1])
 
 
 async def test_large_validations_run_in_a_thread_and_keep_the_order_of_a_partition() -> None:
@@ -278,3 +283,26 @@ def test_batch_that_decompresses_beyond_the_limit_is_rejected() -> None:
     found = refused(bomb)
     assert found.error is BrokerError.UNKNOWN_SERVER_ERROR
     assert "decompresses to more than" in found.text
+
+
+@pytest.mark.parametrize("codec", [NONE, LZ4])
+def test_all_invalid_records_are_named(codec: int) -> None:
+    """A producer fails these with another exception than the others of the batch (KIP-467)."""
+    limits, late = replace(LIMITS, needs_keys=True), 2 * HOUR_MS
+    records = [(0, None, b"a"), (0, b"k", b"b"), (late, None, b"c"), (late, b"k", b"d")]
+    found = refused(produced(*records, attributes=codec), limits)
+    assert (found.error, named(found)) == (INVALID_TIMESTAMP, [0, 2, 3])
+    assert ["needs a key" in each.text for each in found.records] == [True, True, False]
+    found = refused(produced(*records[:3], attributes=codec), limits)
+    assert (found.error, named(found)) == (BrokerError.INVALID_RECORD, [0, 2])
+    many = produced(*[(0, None, b"")] * (2 * MOST_NAMED), attributes=codec)
+    assert named(refused(many, limits)) == [*range(MOST_NAMED)]
+
+
+@pytest.mark.parametrize("takes_append_time", [False, True])
+def test_log_append_time_is_refused_for_each_record(takes_append_time: bool) -> None:
+    """With CreateTime only if there is no time that could be kept."""
+    limits = replace(LIMITS, takes_append_time=takes_append_time)
+    data = produced((0, b"k", b"a"), (0, b"k", b"b"), attributes=0x08, max_ms=-1)
+    found = refused(data, limits)
+    assert (found.error, named(found)) == (INVALID_TIMESTAMP, [0, 1])

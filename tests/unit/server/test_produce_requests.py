@@ -10,6 +10,7 @@ from uuid import UUID
 
 import pytest
 
+from quorum_node.broker.produced_records import MOST_NAMED
 from quorum_node.protocol.broker_apis import BROKER_APIS, PRODUCE
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.protocol.frames import SIZE_BYTES, decode_request, encode_request
@@ -302,4 +303,19 @@ async def test_invalid_record_is_named(tmp_path: Path) -> None:
     assert found.error_code == ErrorCode.INVALID_RECORD
     ((index, text),) = [(e.batch_index, e.batch_index_error_message) for e in found.record_errors]
     assert (index, found.error_message) == (1, text)
+    hosted.close()
+
+
+async def test_invalid_records_are_named_up_to_a_limit(tmp_path: Path) -> None:
+    """It is that of the whole answer: a request of 8 MiB can have tens of thousands of such batches."""
+    hosted = HostedReplicas(tmp_path)
+    hosted.create("t", (ME,), (ME,), **{"cleanup.policy": "compact"})
+    several = produced(*[(0, None, b"")] * 600, base_ms=-1)
+    parts = [PartitionProduceData(index=each, records=several) for each in (0, 1)]
+    version = PRODUCE.max_version
+    wanted = topic_data(hosted, "t", *parts, version=version)
+    answer = exchanged(hosted, ProduceRequest(acks=1, timeout_ms=0, topic_data=(wanted,)))
+    found = answer.responses[0].partition_responses
+    assert {each.error_code for each in found} == {ErrorCode.INVALID_RECORD}
+    assert [len(each.record_errors) for each in found] == [600, MOST_NAMED - 600]
     hosted.close()

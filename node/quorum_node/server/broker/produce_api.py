@@ -19,7 +19,7 @@ from quorum_node.broker.produced_batch import (
     one_batch,
     read_produced,
 )
-from quorum_node.broker.produced_records import Refusal
+from quorum_node.broker.produced_records import MOST_NAMED, Refusal
 from quorum_node.broker.producers import NO_GUARD
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.protocol.produce import (
@@ -96,6 +96,16 @@ class _Request:
     topics: tuple[_Topic, ...]
     missing: int
     may: May
+    left_to_name: int = MOST_NAMED
+
+    def named(self, refusal: Refusal) -> tuple[RecordError, ...]:
+        """The invalid records of a batch. The limit is that of the whole answer: a request has thousands of small batches."""
+        records = refusal.records[: self.left_to_name]
+        self.left_to_name -= len(records)
+        return tuple(
+            RecordError(batch_index=each.number, batch_index_error_message=each.text)
+            for each in records
+        )
 
     def take(self, topic: _Topic, response: PartitionProduceResponse) -> bool:
         """Record an outcome; True if it was the last one."""
@@ -215,7 +225,7 @@ class ProduceApi:
 
         def checked(result: Batch | Refusal) -> None:
             if isinstance(result, Refusal):
-                errors = () if result.record is None else (_record_error(result),)
+                errors = request.named(result)
                 done(_Outcome(code_of(result.error), text=result.text, record_errors=errors))
             elif self._replicas.replica(*replica.key) is not replica:
                 # The replica was removed or replaced while a thread validated the batch.
@@ -381,8 +391,3 @@ def _append(
 
 def _with_append_time(done: _Done, append_time_ms: int, outcome: _Outcome) -> None:
     done(outcome if outcome.error else outcome._replace(log_append_time_ms=append_time_ms))
-
-
-def _record_error(refusal: Refusal) -> RecordError:
-    assert refusal.record is not None
-    return RecordError(batch_index=refusal.record, batch_index_error_message=refusal.text)
