@@ -194,6 +194,11 @@ def connect(address: ObjectAddress, read_s: float = READ_S) -> ObjectStore:
             f"{address}: the Python package {(error.name or '').partition('.')[0]} is not installed."
             f" {advice('object-store')}"
         ) from None
+    except ImportError as error:
+        why = " ".join(str(error).split())
+        raise BackupError(
+            f"{address}: the Python package boto3 can't be used: {why}. {advice('object-store')}"
+        ) from None
     from quorum_node.backups.object_errors import store_errors
 
     style = {None: "auto", True: "path", False: "virtual"}[address.path_style]

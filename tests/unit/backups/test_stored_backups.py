@@ -425,17 +425,6 @@ def test_endpoint_that_is_no_object_store_is_an_error(
     assert len(proxy.requests) == 1
 
 
-def test_missing_boto3_is_reported_with_the_extra_to_install(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    import sys
-
-    monkeypatch.setitem(sys.modules, "boto3.session", None)
-    monkeypatch.setitem(sys.modules, "boto3", None)
-    assert command.main(["list", "s3://bucket/x"]) == 1
-    assert "pip install '.[object-store]'" in capsys.readouterr().err
-
-
 def test_restore_accepts_only_the_bytes_of_the_manifest(
     store: ObjectStore, take: Take, tmp_path: Path
 ) -> None:
