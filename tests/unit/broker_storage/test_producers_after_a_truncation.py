@@ -68,6 +68,42 @@ def test_so_does_one_after_the_log_was_read_at_its_opening(tmp_path: Path) -> No
     log.close()
 
 
+@pytest.mark.parametrize("starts", [1, 2])
+def test_so_does_one_below_the_end_at_a_clean_stop(tmp_path: Path, starts: int) -> None:
+    """Of the last segment nothing is read when the log is opened then."""
+    log = PartitionLog.open(tmp_path, LARGE)
+    appended(log, 0)
+    files = CountedReads()
+    for _ in range(starts):
+        log.close()
+        log = PartitionLog.open(tmp_path, LARGE, Known(MANY, 0, was_closed=True), files=files)
+    for end_offset in (MANY - 1, MANY - 2):
+        assert files.of_truncation(log, end_offset) <= INTERVAL_BYTES + BESIDE_BYTES
+        ((entry,),) = [log.producers()]
+        assert entry.batches[-1].end_offset == end_offset
+    log.close()
+
+
+def test_snapshots_within_a_complete_segment_go_with_the_next_start(tmp_path: Path) -> None:
+    log = PartitionLog.open(tmp_path, LARGE)
+    appended(log, 0)
+    log.close()
+    before = len(snapshots_in(tmp_path))
+    assert before > 3
+    log = PartitionLog.open(tmp_path, LARGE, Known(MANY, 0, was_closed=True))
+    assert len(snapshots_in(tmp_path)) == before
+    log.roll()
+    log.append([data_batch(MANY, producer_id=1, sequence=MANY)])
+    log.close()
+    log = PartitionLog.open(tmp_path, LARGE, Known(MANY + 1, 0, was_closed=True))
+    assert snapshots_in(tmp_path) == [MANY, MANY + 1]
+    log.close()
+
+
+def snapshots_in(path: Path) -> list[int]:
+    return sorted(int(each.stem) for each in path.glob("*.snapshot"))
+
+
 def test_long_truncation_reads_no_more_than_it_removes(tmp_path: Path) -> None:
     files = CountedReads()
     log = PartitionLog.open(tmp_path, LARGE, files=files)

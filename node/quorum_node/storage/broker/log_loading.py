@@ -226,10 +226,11 @@ class LogLoader:
                 self._files.unlink(self._directory / name)
 
     def _drop_snapshots(self, snapshots: list[int], bases: list[int], end_offset: int) -> list[int]:
-        """Keep the snapshots at the start of a segment, and the newest one, which a clean stop writes."""
-        start_offset = self._segments[0].base_offset
+        """Keep the snapshots at the start of a segment, and those in the last segment, which a clean stop writes."""
+        start_offset, last_offset = self._segments[0].base_offset, self._segments[-1].base_offset
         kept = [offset for offset in snapshots if start_offset <= offset <= end_offset]
-        useful = {*bases, *kept[-1:]}.intersection(kept)
+        in_last = [offset for offset in kept if offset >= last_offset]
+        useful = {*bases, *in_last, *kept[-1:]}.intersection(kept)
         for offset in snapshots:
             if offset not in useful:
                 self._files.unlink(snapshot_path(self._directory, offset), missing_ok=True)

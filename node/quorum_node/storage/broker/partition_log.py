@@ -489,7 +489,7 @@ class PartitionLog(LogProducers):
                 self._dirty.add(self._segments[-1])
                 self.flush()
                 self._stop.guarded(
-                    lambda: self._snapshots.take(self._producers, self.end_offset, sync=True)
+                    lambda: self._snapshots.take_last(self._producers, self._segments[-1])
                 )
                 self._stop.guarded(lambda: sync_directory(self.directory, self._files))
             self.held.close((*self._segments, *self._removals.leave()))

@@ -1,7 +1,7 @@
 """Copies of the state of producers at some offsets of a log, in memory.
 
-A truncation begins with the newest one before its offset. It then walks about as many bytes as it removes, or an interval: the
-snapshots in files are only at the beginnings of segments.
+A truncation begins with the newest one before its offset. It then walks about as many bytes as it removes, or an interval: while the
+log is open, the snapshots in files are only at the beginnings of segments.
 
 Owns which copies are kept. Must not know files.
 """
@@ -50,6 +50,10 @@ class ProducerCopies:
             if copy.table.end_offset <= offset:
                 return copy.table.copied()
         return None
+
+    def after(self, offset: int) -> list[ProducerTable]:
+        """All copies behind `offset`, which must not be changed."""
+        return [each.table for each in self._copies if each.table.end_offset > offset]
 
     def drop(self, goes: Callable[[int], bool]) -> None:
         """Remove the copies at these offsets."""

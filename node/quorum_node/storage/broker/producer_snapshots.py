@@ -40,6 +40,15 @@ class ProducerSnapshots:
             self.offsets.append(offset)
             self.offsets.sort()
 
+    def take_last(self, table: ProducerTable, segment: DataSegment) -> None:
+        """Write a snapshot at the end of the last segment, before a clean stop.
+
+        And one of each copy in the segment, of which the next start reads nothing: a later truncation begins there.
+        """
+        for copy in self.copies.after(segment.base_offset):
+            self.take(copy, copy.end_offset)
+        self.take(table, segment.end_offset, sync=True)
+
     def drop(self, goes: Callable[[int], bool]) -> bool:
         """Remove the snapshots at these offsets; whether there were any files of them."""
         self.copies.drop(goes)
