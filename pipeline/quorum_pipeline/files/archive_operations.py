@@ -19,7 +19,7 @@ from quorum_pipeline.archive.layout import (
     parsed_marker,
 )
 from quorum_pipeline.errors import PipelineError
-from quorum_pipeline.files.archive_reader import ArchiveReader
+from quorum_pipeline.files.archive_reader import ArchiveReader, DirectoryGone
 from quorum_pipeline.files.local_files import StoredFile
 
 APPEND, MERGE, STATE = "append", "merge", "state"
@@ -53,6 +53,8 @@ def operations(reader: ArchiveReader) -> list[Operation]:
         listed = _listed(reader)
         try:
             return _operations(reader)
+        except DirectoryGone:
+            continue
         except PipelineError:
             if _listed(reader) == listed:
                 raise
@@ -73,12 +75,16 @@ def _ranges(reader: ArchiveReader) -> list[Operation]:
     found = []
     for each in reader.ranges():
         marker = reader.marker(each)
-        kept = reader.stored(f"{RECORDS}/{each.directory}")
+        directory = f"{RECORDS}/{each.directory}"
+        kept = reader.stored(directory)
         beside = [
             file
             for table in (DELTAS, QUARANTINE)
             for file in reader.stored(f"{table}/{each.directory}")
         ]
+        # The marker is deleted first: with it, all files were listed.
+        if not _has_marker(reader, directory, kept):
+            raise DirectoryGone(f"{reader.uri}/{directory}")
         found.append(
             Operation(
                 MERGE if marker.merged else APPEND,
@@ -99,17 +105,25 @@ def _states(reader: ArchiveReader) -> list[Operation]:
     found = []
     for name in reader.names(STATES):
         offset, directory = parse_state(name), f"{STATES}/{name}"
-        kept = reader.stored(directory)
-        if offset is None or MARKER not in (file.name for file in kept):
+        if offset is None:
             continue
+        kept = reader.stored(directory)
+        text = reader.text(f"{directory}/{MARKER}")
+        if text is None or not _has_marker(reader, directory, kept):
+            continue  # it is not complete yet, or is being deleted
         try:
-            rows = int(parsed_marker(reader.text(f"{directory}/{MARKER}") or "")["rows"])
+            rows = int(parsed_marker(text)["rows"])
         except (ValueError, KeyError, TypeError):
             raise PipelineError(damaged(f"{reader.uri}/{directory}/{MARKER}")) from None
         found.append(
             Operation(STATE, None, offset, None, 0, rows, 0, _size(kept), _written_ms(kept))
         )
     return found
+
+
+def _has_marker(reader: ArchiveReader, directory: str, kept: Sequence[StoredFile]) -> bool:
+    """Whether the directory had its marker when its files were listed, and still has it."""
+    return any(each.name == MARKER for each in kept) and MARKER in reader.names(directory)
 
 
 def _size(files: Sequence[StoredFile]) -> int:

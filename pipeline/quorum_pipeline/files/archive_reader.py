@@ -66,6 +66,13 @@ class ArchiveFiles(Protocol):
         """Path of the file on this machine: itself, or a copy in `scratch`."""
 
 
+class DirectoryGone(PipelineError):
+    """A directory that was complete is being deleted, or was: it was merged into another one, or it was a state that is not kept."""
+
+    def __init__(self, directory: str) -> None:
+        super().__init__(f"{directory} was deleted while it was read: run the command again")
+
+
 @dataclass(frozen=True, slots=True)
 class Archived:
     """Content of an archive: offsets from `start` on and below `end`."""
@@ -186,6 +193,8 @@ class ArchiveReader:
             try:
                 ranges, obsolete = self._tiles(names)
                 found = count(ranges)
+            except DirectoryGone:
+                continue
             except PipelineError:
                 if names == self._range_names():
                     raise
@@ -292,12 +301,16 @@ class ArchiveReader:
         return is_known or MARKER in self._files.list(self._directory(RECORDS, range))
 
     def marker(self, range: OffsetRange) -> Marker:
-        """Marker of a range. Raises PipelineError."""
+        """Marker of a range. Raises PipelineError; DirectoryGone if the range is not complete any more."""
         if self._known is not None and range in self._known:
             return self._known[range]
-        path = f"{self._directory(RECORDS, range)}/{MARKER}"
+        directory = self._directory(RECORDS, range)
+        path = f"{directory}/{MARKER}"
+        text = self._files.read(path)
+        if text is None:
+            raise DirectoryGone(directory)
         try:
-            found = parse_marker(self._files.read(path) or "")
+            found = parse_marker(text)
         except ValueError:
             raise PipelineError(damaged(path)) from None
         if self._known is not None:

@@ -24,7 +24,11 @@ def retry_on_merge(readers: Sequence[ArchiveReader], work: Callable[[], Result])
         try:
             found = work()
         except Exception:
-            if _are_there(readers, before):
+            # Only tasks look for merged ranges where a writer keeps them.
+            if all(
+                set(kept) <= {*reader.ranges()}
+                for reader, kept in zip(readers, before, strict=True)
+            ):
                 raise
             continue
         if _are_there(readers, before):

@@ -3,6 +3,8 @@
 import json
 import os
 import shutil
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,9 +19,10 @@ from quorum_pipeline.archive.layout import (
     Marker,
     OffsetRange,
 )
+from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.archive_operations import APPEND, MERGE, STATE, operations
 from quorum_pipeline.files.archive_reader import ArchiveReader
-from quorum_pipeline.files.local_files import LocalFiles
+from quorum_pipeline.files.local_files import LocalFiles, StoredFile
 from quorum_pipeline.spark.stages import StagesHere
 from quorum_pipeline.spark.stored_states import keep_state
 from support.written_archive import write_archive
@@ -137,3 +140,84 @@ def test_directory_that_another_process_deletes_meanwhile_is_left_out(root: Path
     last = root / RECORDS / OffsetRange(30, 40).directory
     found = operations(ArchiveReader(ChangedMeanwhile(last), str(root)))
     assert [(each.kind, each.end_offset) for each in found] == [(APPEND, 30)]
+
+
+class DeletedWhileListed(LocalFiles):
+    """When a directory is listed with the sizes of its files for the first time, its marker is deleted already."""
+
+    def __init__(self, directory: Path, *, whole: bool, instead: Callable[[], object]) -> None:
+        self._directory, self._whole, self._instead = directory, whole, instead
+        self._done = False
+
+    def stored(self, directory: str) -> tuple[StoredFile, ...]:
+        if Path(directory) == self._directory and not self._done:
+            self._done = True
+            self._instead()
+            (self._directory / MARKER).unlink()
+            if self._whole:
+                shutil.rmtree(self._directory)
+        return super().stored(directory)
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_range_that_is_merged_after_its_marker_was_read_is_listed_as_merged(
+    root: Path, whole: bool
+) -> None:
+    """A merge deletes the marker first, then the directory."""
+    first, log = root / RECORDS / OffsetRange(0, 30).directory, root.parent / "node"
+    files = DeletedWhileListed(first, whole=whole, instead=lambda: write_archive(root, log, 0, 40))
+    found = operations(ArchiveReader(files, str(root)))
+    assert [(each.kind, each.start_offset, each.end_offset) for each in found] == [
+        (APPEND, 0, 40),
+        (STATE, None, 30),
+    ]
+    assert found[0].size_bytes == size_of(root / RECORDS / OffsetRange(0, 40).directory)
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_state_that_is_deleted_while_it_is_listed_is_left_out(root: Path, whole: bool) -> None:
+    state = root / STATES / f"offset={30:020d}"
+    files = DeletedWhileListed(state, whole=whole, instead=lambda: None)
+    found = operations(ArchiveReader(files, str(root)))
+    assert [each.kind for each in found] == [APPEND, APPEND]
+
+
+class MarkerDeleted(LocalFiles):
+    """Deletes the marker of a directory when it is to be read: the directory itself is deleted later."""
+
+    def __init__(self, directory: Path, before: Callable[[], object] = lambda: None) -> None:
+        self._marker, self._before = directory / MARKER, before
+
+    def read(self, file: str) -> str | None:
+        if Path(file) == self._marker and self._marker.exists():
+            self._before()
+            self._marker.unlink()
+        return super().read(file)
+
+
+def test_marker_of_a_range_that_is_being_deleted_is_not_damaged(root: Path) -> None:
+    """In an object store the directory that replaces it may exist for a while before its marker."""
+    (merged,) = write_archive(root, root.parent / "node", 0, 40)
+    last = root / RECORDS / OffsetRange(30, 40).directory
+    readings: list[Callable[[ArchiveReader], object]] = [ArchiveReader.contents, operations]
+    for read in readings:
+        text = (merged / MARKER).read_text()
+        (merged / MARKER).unlink()
+        of_last = (last / MARKER).read_text()
+        complete = partial((merged / MARKER).write_text, text)
+        found = read(ArchiveReader(MarkerDeleted(last, complete), str(root)))
+        (last / MARKER).write_text(of_last)
+        assert found == read(ArchiveReader(LocalFiles(), str(root)))
+
+
+def test_empty_marker_is_damaged(root: Path) -> None:
+    marker = root / RECORDS / OffsetRange(0, 30).directory / MARKER
+    marker.write_text("")
+    with pytest.raises(PipelineError, match=f"{marker} is damaged"):
+        operations(ArchiveReader(LocalFiles(), str(root)))
+
+
+def test_state_whose_marker_is_deleted_when_it_is_to_be_read_is_left_out(root: Path) -> None:
+    state = root / STATES / f"offset={30:020d}"
+    found = operations(ArchiveReader(MarkerDeleted(state), str(root)))
+    assert [each.kind for each in found] == [APPEND, APPEND]

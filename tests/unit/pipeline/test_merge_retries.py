@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from quorum_pipeline.__main__ import main
-from quorum_pipeline.archive.layout import RECORDS, OffsetRange
+from quorum_pipeline.archive.layout import MERGED, RECORDS, OffsetRange
 from quorum_pipeline.commands import audit, timeline
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.archive_reader import ArchiveReader
@@ -131,3 +131,23 @@ def test_range_that_is_not_mounted_where_a_task_runs_is_no_empty_one(root: Path)
     ((_, offset, reason),) = AuditRange(Path("/nowhere"), (first,)).audited().damages
     assert offset == first.start
     assert reason.startswith(f"there is no /nowhere/records/{first.directory}/_COMPLETE: ")
+
+
+def test_work_that_fails_because_a_range_was_moved_begins_again(root: Path) -> None:
+    """A writer that follows a log keeps merged ranges elsewhere for a while, where only tasks look for them."""
+    reader = ArchiveReader(LocalFiles(), str(root))
+    kept = root / RECORDS / MERGED
+    tried = []
+
+    def work() -> int:
+        first, second, *_ = reader.ranges()
+        tried.append(first)
+        if len(tried) == 1:
+            write_archive(root, root.parent / "node", first.start, second.end)
+            kept.mkdir()
+            for each in (first, second):
+                (root / RECORDS / each.directory).rename(kept / each.directory)
+        return reader.marker(first).rows
+
+    assert retry_on_merge([reader], work) == 30
+    assert tried == [OffsetRange(0, 7), OffsetRange(0, 30)]
