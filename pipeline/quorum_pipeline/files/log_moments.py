@@ -6,8 +6,11 @@ from pathlib import Path
 
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.log_directory import LogDirectory
+from quorum_pipeline.files.log_span import PlacedBatch, read_span
 from quorum_pipeline.files.snapshot_file import SnapshotFile, snapshot_before
 from quorum_pipeline.state.moment import Moment
+
+_SPAN_BYTES = 8 << 20
 
 
 def start_of(log: LogDirectory, moment: Moment) -> SnapshotFile | None:
@@ -48,9 +51,17 @@ def _snapshot(log: LogDirectory, moment: Moment) -> SnapshotFile | None:
 
 
 def _before_all_records(log: LogDirectory, time_ms: int) -> SnapshotFile | None:
-    """Return the snapshot before the first record of the log, unless it is later than `time_ms`."""
+    """Return the snapshot before the first record of the log, unless it is later than `time_ms`, or contains a later record that the
+    log still has.
+    """
     file = snapshot_before(log)
-    return file if file is not None and file.latest_ms() <= time_ms else None
+    if file is None or file.latest_ms() > time_ms:
+        return None
+    for span in log.spans(log.start_offset, _SPAN_BYTES, file.id.end_offset):
+        for each in read_span(span):
+            if isinstance(each, PlacedBatch) and each.batch.header.max_timestamp_ms > time_ms:
+                return None
+    return file
 
 
 def _not_there(log: LogDirectory, wanted: str, end_offset: int) -> PipelineError:

@@ -143,7 +143,7 @@ class LiveSource:
             found = quorum.committed()
             base = quorum.newest_snapshot() if found.start_offset > 0 else None
             if found.start_offset > 0:
-                _check_behind(quorum, name, base, moments[0])
+                _check_behind(quorum, name, found.start_offset, base, moments[0])
         tasks: list[LiveTask | LiveSnapshotTask] = []
         at = start = found.start_offset
         if base is not None:
@@ -195,15 +195,23 @@ def _no_beginning(name: str) -> PipelineError:
     return PipelineError(f"{name} has neither the first records of its log nor a snapshot")
 
 
-def _check_behind(quorum: Quorum, name: str, base: SnapshotId | None, moment: Moment) -> None:
-    """Raise PipelineError if a moment is before the snapshot, with which the quorum's history begins."""
+def _check_behind(
+    quorum: Quorum, name: str, log_start: int, base: SnapshotId | None, moment: Moment
+) -> None:
+    """Raise PipelineError if a moment is before the snapshot, with which the quorum's history begins.
+
+    A snapshot shows only the time of its last record. After a clock was set back, earlier ones may be later: the log has some of them.
+    """
     if base is None:
         raise _no_beginning(name)
     early = moment.offset is not None and moment.offset < base.end_offset
     if moment.time_ms is not None:
         data, _ = quorum.snapshot_part(base, 0)
         try:
-            early = latest_ms_in(data) > moment.time_ms
+            early = latest_ms_in(data) > moment.time_ms or any(
+                each.header.max_timestamp_ms > moment.time_ms
+                for each in committed_batches(quorum, log_start, base.end_offset)
+            )
         except CorruptBatch as error:
             raise PipelineError(f"{quorum.leader}, snapshot {base}: {error}") from None
     if early:

@@ -140,6 +140,30 @@ def test_log_that_begins_later_is_continued_from_the_snapshot(
 
 
 @pytest.mark.parametrize("worth_records", [0, 1 << 30])
+def test_snapshot_with_a_record_later_than_the_time_gives_no_state(
+    writer: LogWriter, serve: Serve, worth_records: int
+) -> None:
+    """The clock of the second leader was behind: the last record of the snapshot is not its latest one."""
+    write_history(writer)
+    writer.snapshot(drop_log=True)
+    begin = writer.time_ms
+    for at_ms in (begin, begin + 3_000, begin + 1_000):
+        writer.time_ms = at_ms
+        writer.append(md.NoOpRecord())
+    named = writer.snapshot()
+    writer.time_ms = begin + 5_000
+    writer.elect(3)
+    writer.close()
+    assert 0 < open_log(writer.directory).start_offset < named.end_offset
+    serve(writer, writer.end_offset)
+    with JobHistory(StagesHere(2), LiveSource(CONTROLLERS, worth_records)) as found:
+        assert found.at(Moment(time_ms=begin + 3_000)).end_offset == named.end_offset
+        for early in (begin + 1_000, begin + 2_000, begin + 2_999):
+            with pytest.raises(PipelineError, match=f"no state before offset {named.end_offset}"):
+                found.at(Moment(time_ms=early))
+
+
+@pytest.mark.parametrize("worth_records", [0, 1 << 30])
 def test_snapshot_deleted_after_the_reading_was_planned_is_replaced_by_the_newer_one(
     writer: LogWriter, serve: Serve, monkeypatch: pytest.MonkeyPatch, worth_records: int
 ) -> None:

@@ -18,6 +18,7 @@ from quorum_pipeline.archive.layout import DELTAS, MARKER, STATES, parsed_marker
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.archive_reader import ArchiveReader
 from quorum_pipeline.files.local_files import LocalFiles
+from quorum_pipeline.files.log_directory import open_log
 from quorum_pipeline.files.snapshot_file import open_snapshot
 from quorum_pipeline.spark.spark_history import WORTH_BYTES, DirectorySource, JobHistory
 from quorum_pipeline.spark.stages import StagesHere
@@ -189,6 +190,23 @@ def test_greatest_time_of_a_log_is_that_of_its_records_up_to_the_moment(
     for offset, hour in enumerate((8, 11, 11, 12), start=1):
         state = state_of(tmp_path, Moment(offset=offset), worth_bytes)
         assert state.summary.latest_ms == hour * _HOUR_MS
+
+
+def test_snapshot_with_a_record_later_than_the_time_gives_no_state(tmp_path: Path) -> None:
+    """The log begins before its only snapshot, whose last record is not its latest one: the clock was set back."""
+    writer = LogWriter(tmp_path, segment_bytes=300)
+    write_hours(writer, *range(8))
+    dropped = writer.snapshot(drop_log=True)
+    write_hours(writer, 8, 11, 9)
+    named = writer.snapshot()
+    write_hours(writer, 12)
+    writer.close()
+    (writer.directory / dropped.file_name).unlink()
+    assert 0 < open_log(writer.directory).start_offset < named.end_offset
+    assert state_of(tmp_path, Moment(time_ms=11 * _HOUR_MS)).end_offset == named.end_offset
+    for hour in (9, 10):
+        with pytest.raises(PipelineError, match="has no state at time"):
+            state_of(tmp_path, Moment(time_ms=hour * _HOUR_MS))
 
 
 def test_state_at_a_time_begins_with_the_snapshot_before_the_first_record(tmp_path: Path) -> None:
