@@ -10,6 +10,7 @@ from uuid import UUID
 
 import pytest
 
+from quorum_node.broker.events import MetadataChanged
 from quorum_node.broker.produced_records import MOST_NAMED
 from quorum_node.protocol.broker_apis import BROKER_APIS, PRODUCE
 from quorum_node.protocol.errors import ErrorCode
@@ -293,6 +294,36 @@ async def test_zstd_needs_version_7(tmp_path: Path) -> None:
     refused = ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
     assert code(hosted, "t", data, version=6, acks=2) == refused
     assert code(hosted, "t", data, version=7) == ErrorCode.NONE
+    hosted.close()
+
+
+@pytest.mark.parametrize(
+    ("data", "acks", "error", "has_start"),
+    [
+        (GOOD[:7] + b"\1" + GOOD[8:], 1, ErrorCode.INVALID_RECORD, True),
+        (produced((0, None, b"v"), base_ms=-1), 1, ErrorCode.INVALID_RECORD, True),
+        (GOOD, -1, ErrorCode.NOT_ENOUGH_REPLICAS, True),
+        (GOOD + GOOD, 1, ErrorCode.INVALID_RECORD, False),
+        (FLIPPED, 1, ErrorCode.CORRUPT_MESSAGE, False),
+        (produced((0, b"k", bytes(2000)), base_ms=-1), 1, ErrorCode.MESSAGE_TOO_LARGE, False),
+        (GOOD, 2, ErrorCode.INVALID_REQUIRED_ACKS, False),
+    ],
+    ids=["base offset", "no key", "small ISR", "two batches", "checksum", "too large", "acks"],
+)
+async def test_refusal_has_the_start_of_the_log_where_a_stock_broker_looks_it_up(
+    tmp_path: Path, data: bytes, acks: int, error: ErrorCode, has_start: bool
+) -> None:
+    hosted = HostedReplicas(tmp_path)
+    configs = {
+        "cleanup.policy": "compact,delete", "max.message.bytes": "1000", "min.insync.replicas": "2"
+    }  # fmt: skip
+    replica = hosted.create("t", (ME, OTHER), **configs)
+    replica.take(
+        MetadataChanged(replace(hosted.cluster.partition("t"), isr=(ME,), partition_epoch=9), {})
+    )
+    found = produce(hosted, "t", data, acks=acks)
+    assert found.error_code == error
+    assert found.log_start_offset == (0 if has_start else -1)
     hosted.close()
 
 

@@ -56,21 +56,44 @@ _LEADER_ADDS_SINCE = 12
 
 
 class _Outcome(NamedTuple):
-    """The outcome of one partition. `error`: a code of Kafka's protocol; codes that this broker does not know are passed on."""
+    """The outcome of one partition. `error`: a code of Kafka's protocol; codes that this broker does not know are passed on.
+
+    `has_start`: whether the answer has the start of the log, although there is an error.
+    """
 
     error: int
     base_offset: int = -1
     text: str | None = None
     log_append_time_ms: int = -1
     record_errors: tuple[RecordError, ...] = ()
+    has_start: bool = False
 
 
 _Done = Callable[[_Outcome], None]
 """Called once for each partition."""
 
 
+_WITHOUT_START = frozenset(
+    {
+        BrokerError.UNKNOWN_TOPIC_OR_PARTITION,
+        BrokerError.NOT_LEADER_OR_FOLLOWER,
+        BrokerError.MESSAGE_TOO_LARGE,
+        BrokerError.RECORD_LIST_TOO_LARGE,
+        BrokerError.CORRUPT_MESSAGE,
+        BrokerError.KAFKA_STORAGE_ERROR,
+    }
+)
+"""Errors of an append for which a stock broker does not look up the start of the log."""
+
+
 def _refused(error: BrokerError) -> _Outcome:
+    """The batch was refused before the log was looked at."""
     return _Outcome(code_of(error), text=error.value)
+
+
+def _refused_at_log(error: BrokerError, text: str, *errors: RecordError) -> _Outcome:
+    has_start = error not in _WITHOUT_START
+    return _Outcome(code_of(error), text=text, record_errors=errors, has_start=has_start)
 
 
 @dataclass(slots=True, eq=False)
@@ -216,17 +239,16 @@ class ProduceApi:
             return
         error = replica.refuses_producers(request.body.acks)
         if error is not BrokerError.NONE:
-            done(_refused(error))
+            done(_refused_at_log(error, error.value))
             return
         batch = read_produced(data, replica.limits)
         if isinstance(batch, BrokerError):
-            done(_refused(batch))
+            done(_refused_at_log(batch, batch.value))
             return
 
         def checked(result: Batch | Refusal) -> None:
             if isinstance(result, Refusal):
-                errors = request.named(result)
-                done(_Outcome(code_of(result.error), text=result.text, record_errors=errors))
+                done(_refused_at_log(result.error, result.text, *request.named(result)))
             elif self._replicas.replica(*replica.key) is not replica:
                 # The replica was removed or replaced while a thread validated the batch.
                 done(_Outcome(ErrorCode.NOT_LEADER_OR_FOLLOWER))
@@ -304,7 +326,7 @@ class ProduceApi:
         found = self._look_up(request.inbound, topic, index)
         start_offset, leader = -1, ProducedLeader()
         if isinstance(found, Found):
-            if found.replica is not None and not outcome.error:
+            if found.replica is not None and (not outcome.error or outcome.has_start):
                 start_offset = found.replica.core.start_offset
             if outcome.error == ErrorCode.NOT_LEADER_OR_FOLLOWER:
                 leader = ProducedLeader(
@@ -381,8 +403,8 @@ def _append(
     guard: int = NO_GUARD,
 ) -> None:
     def produced(error: BrokerError, offset: int) -> None:
-        text = None if error is BrokerError.NONE else error.value
-        done(_Outcome(code_of(error), offset, text))
+        is_done = error is BrokerError.NONE
+        done(_Outcome(code_of(error), offset) if is_done else _refused_at_log(error, error.value))
 
     # A timeout ends only the waiting: an appended batch stays in the log.
     timeout_ms = float(max(0, body.timeout_ms))
