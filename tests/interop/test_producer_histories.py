@@ -38,7 +38,7 @@ from quorum_node.protocol.write_txn_markers import (
     WriteTxnMarkersRequest,
 )
 from support.java_brokers import JavaBrokers
-from support.local_quorum import LocalQuorum
+from support.local_quorum import LocalQuorum, wait_until
 from support.one_request import ask
 from support.produced_batches import produced
 from support.python_brokers import PythonBrokers
@@ -46,7 +46,7 @@ from support.python_brokers import PythonBrokers
 pytestmark = [pytest.mark.interop, pytest.mark.long, pytest.mark.timeout(600)]
 
 STOCK, OURS = 101, 201
-HISTORIES, STEPS = 40, 120
+HISTORIES, STEPS = 40, 60
 LONGEST_MS = 500
 LAST_SEQUENCE = (1 << 31) - 1
 
@@ -59,13 +59,47 @@ class BrokerPair:
             STOCK: ("127.0.0.1", stock.brokers[STOCK].port),
             OURS: ("127.0.0.1", ours.nodes[OURS].port),
         }
+        self._brokers = ours, stock
         self.now_ms = int(time.time() * 1000) - 1_000_000
-        self._ids: dict[int, UUID] = {
-            each: ours.create_topic_at(
-                OURS, f"h-{each}", [each], [OURS], HISTORIES, segment_bytes="1048576"
+        self._topic = ""
+        self._ids: dict[int, UUID] = {}
+
+    def begin(self, topic: str) -> None:
+        """New copies of a topic with a partition for each history."""
+        self._topic = topic
+        for each in (STOCK, OURS):
+            self._ids[each] = self._brokers[0].create_topic_at(
+                OURS, f"{topic}-{each}", [each], [OURS], HISTORIES
             )
-            for each in (STOCK, OURS)
-        }
+
+    def restart(self, *, cleanly: bool) -> None:
+        """Both brokers; returns when they lead their partitions in new leader epochs."""
+        ours, stock = self._brokers
+        before = {each: self._epochs(each) for each in (STOCK, OURS)}
+        for broker in (ours.nodes[OURS], stock.brokers[STOCK]):
+            if cleanly:
+                broker.terminate()
+            else:
+                broker.kill()
+        stock.start()
+        ours.start()
+        stock.wait_for([STOCK, OURS])
+        for each in (STOCK, OURS):
+            wait_until(lambda each=each: self._leads(each, before[each]), f"{each} leads", 60)  # type: ignore[misc]
+
+    def _epochs(self, broker_id: int) -> list[int]:
+        """Leader epochs of the partitions that the broker leads."""
+        found = self._brokers[0].metadata(OURS, [f"{self._topic}-{broker_id}"])
+        assert found is not None
+        partitions = found.topics[0].partitions
+        return [each.leader_epoch for each in partitions if each.leader_id == broker_id]
+
+    def _leads(self, broker_id: int, before: list[int]) -> bool:
+        epochs = self._epochs(broker_id)
+        return len(epochs) == HISTORIES and all(
+            epoch > earlier and not self.offset(broker_id, number, -1, 0, epoch)[0]
+            for number, (epoch, earlier) in enumerate(zip(epochs, before, strict=True))
+        )
 
     def ask(self, broker_id: int, api: Any, body: Any, version: int | None = None) -> Any:
         return ask(
@@ -85,23 +119,25 @@ class BrokerPair:
         return each.error_code, each.base_offset, each.log_start_offset
 
     def mark(self, broker_id: int, number: int, marker: dict[str, Any]) -> tuple[int, ...]:
-        topic = MarkedTopic(name=f"h-{broker_id}", partition_indexes=(number,))
+        topic = MarkedTopic(name=f"{self._topic}-{broker_id}", partition_indexes=(number,))
         body = WriteTxnMarkersRequest(markers=(TransactionMarker(topics=(topic,), **marker),))
         found = self.ask(broker_id, broker_apis.WRITE_TXN_MARKERS, body)
         return (found.markers[0].topics[0].partitions[0].error_code,)
 
     def delete(self, broker_id: int, number: int, offset: int) -> tuple[int, ...]:
         part = DeleteRecordsPartition(partition_index=number, offset=offset)
-        topic = DeleteRecordsTopic(name=f"h-{broker_id}", partitions=(part,))
+        topic = DeleteRecordsTopic(name=f"{self._topic}-{broker_id}", partitions=(part,))
         body = DeleteRecordsRequest(topics=(topic,), timeout_ms=10_000)
         each = self.ask(broker_id, broker_apis.DELETE_RECORDS, body).topics[0].partitions[0]
         return each.error_code, each.low_watermark
 
     def offset(
-        self, broker_id: int, number: int, timestamp: int, isolation: int
+        self, broker_id: int, number: int, timestamp: int, isolation: int, epoch: int = -1
     ) -> tuple[int, ...]:
-        part = ListOffsetsPartition(partition_index=number, timestamp=timestamp)
-        topic = ListOffsetsTopic(name=f"h-{broker_id}", partitions=(part,))
+        part = ListOffsetsPartition(
+            partition_index=number, timestamp=timestamp, current_leader_epoch=epoch
+        )
+        topic = ListOffsetsTopic(name=f"{self._topic}-{broker_id}", partitions=(part,))
         body = ListOffsetsRequest(replica_id=-1, isolation_level=isolation, topics=(topic,))
         each = self.ask(broker_id, broker_apis.LIST_OFFSETS, body).topics[0].partitions[0]
         # Markers have the time of the broker.
@@ -110,7 +146,7 @@ class BrokerPair:
 
     def epoch_end(self, broker_id: int, number: int, epoch: int) -> tuple[int, ...]:
         part = OffsetForLeaderPartition(partition=number, leader_epoch=epoch)
-        topic = OffsetForLeaderTopic(topic=f"h-{broker_id}", partitions=(part,))
+        topic = OffsetForLeaderTopic(topic=f"{self._topic}-{broker_id}", partitions=(part,))
         body = OffsetForLeaderEpochRequest(topics=(topic,))
         found = self.ask(broker_id, broker_apis.OFFSET_FOR_LEADER_EPOCH, body)
         each = found.topics[0].partitions[0]
@@ -134,7 +170,9 @@ class BrokerPair:
         )
 
     def producers(self, broker_id: int, number: int) -> tuple[Any, ...]:
-        topic = DescribeProducersTopic(name=f"h-{broker_id}", partition_indexes=(number,))
+        topic = DescribeProducersTopic(
+            name=f"{self._topic}-{broker_id}", partition_indexes=(number,)
+        )
         body = DescribeProducersRequest(topics=(topic,))
         each = self.ask(broker_id, broker_apis.DESCRIBE_PRODUCERS, body).topics[0].partitions[0]
         return each.error_code, sorted(
@@ -246,16 +284,33 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerPair]:
             yield BrokerPair(ours, stock)
 
 
-@pytest.mark.parametrize("seed", range(HISTORIES))
-def test_both_brokers_give_the_same_answers(pair: BrokerPair, seed: int) -> None:
-    history = History(Random(seed), pair.now_ms)
-    told = []
-    for _ in range(STEPS):
-        name, values = history.step()
-        theirs, mine = (getattr(pair, name)(each, seed, *values) for each in (STOCK, OURS))
-        told.append(f"{name} {values} {theirs}")
-        assert mine == theirs, "\n".join([*told[-12:], f"ours: {mine}"])
-        if name == "delete" and not theirs[0]:
-            history.is_deleted = True
-        if name == "produce" and not theirs[0]:
-            history.end = max(history.end, theirs[1] + 1)
+def play(pair: BrokerPair, histories: list[History], steps: int, *kinds: str) -> None:
+    """Some steps of each. `kinds`: of steps that are left out."""
+    for number, history in enumerate(histories):
+        told = []
+        for _ in range(steps):
+            name, values = history.step()
+            if name in kinds:
+                continue
+            theirs, mine = (getattr(pair, name)(each, number, *values) for each in (STOCK, OURS))
+            told.append(f"{name} {values} {theirs}")
+            assert mine == theirs, "\n".join([*told[-12:], f"ours: {mine}"])
+            if name == "delete" and not theirs[0]:
+                history.is_deleted = True
+            if name == "produce" and not theirs[0]:
+                history.end = max(history.end, theirs[1] + 1)
+
+
+def test_both_brokers_give_the_same_answers(pair: BrokerPair) -> None:
+    pair.begin("once")
+    play(pair, [History(Random(seed), pair.now_ms) for seed in range(HISTORIES)], 2 * STEPS)
+
+
+@pytest.mark.parametrize("end", ["clean", "kill"])
+def test_both_brokers_go_on_equally_after_a_restart(pair: BrokerPair, end: str) -> None:
+    """A stock broker forgets the producers of a log without records, and after a kill which records were just deleted."""
+    pair.begin(end)
+    histories = [History(Random(seed), pair.now_ms) for seed in range(HISTORIES)]
+    play(pair, histories, STEPS, "delete")
+    pair.restart(cleanly=end == "clean")
+    play(pair, histories, STEPS, "delete")
