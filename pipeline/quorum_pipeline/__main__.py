@@ -16,6 +16,7 @@ from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.loop_cache import use_loop_cache
 from quorum_pipeline.output_encoding import escape_unencodable
 from quorum_pipeline.redaction import redacted, remember_secrets
+from quorum_pipeline.scratch import scratch_directory
 
 _COMMANDS = {
     "archive": "every record of a log, once, in Parquet",
@@ -36,7 +37,7 @@ EXIT_CODES = {
     0: "done",
     1: "completed, but damage or differences were found, or records were put into quarantine",
     2: "wrong usage, or wrong or damaged input; one line on stderr names file, byte and offset",
-    130: "interrupted",
+    130: "ended by Ctrl-C or SIGTERM",
     141: "the reader of the output, such as `head`, has closed it; the rest was not written",
 }
 _INTERRUPTED, _CLOSED = 130, 141
@@ -52,11 +53,26 @@ class _Parser(Parser):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command and return its exit code."""
+    """Run a command and return its exit code. Without `arguments` it is the only one of this process."""
+    if arguments is not None:
+        return _run(arguments)
+    with scratch_directory():
+        return _run(sys.argv[1:])
+
+
+def _run(given: Sequence[str]) -> int:
     forbid_core_dumps()
-    given = sys.argv[1:] if arguments is None else arguments
     remember_secrets(given)
     escape_unencodable()
+    try:
+        return _ran(given)
+    except KeyboardInterrupt:
+        name = given[0] if given[:1] and given[0] in _COMMANDS else ""
+        print(f"{' '.join(('quorum-pipeline', name)).rstrip()}: interrupted", file=sys.stderr)
+        return _INTERRUPTED
+
+
+def _ran(given: Sequence[str]) -> int:
     parser = _Parser(
         prog="quorum-pipeline",
         description="The history of a metadata quorum as tables.",
@@ -78,9 +94,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         run: Callable[[argparse.Namespace], int] = command.run
         code = run(parsed)
         sys.stdout.flush()
-    except KeyboardInterrupt:
-        print(f"quorum-pipeline {parsed.command}: interrupted", file=sys.stderr)
-        return _INTERRUPTED
     except Exception as error:
         if isinstance(error, BrokenPipeError) and _nobody_reads():
             return _CLOSED

@@ -21,6 +21,7 @@ from pyspark.sql import SparkSession
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.local_files import is_local
 from quorum_pipeline.redaction import USER
+from quorum_pipeline.scratch import java_option
 from quorum_pipeline.spark.class_data_sharing import classes_file, options_to_make, options_to_use
 from quorum_pipeline.spark.encryption import encryption_of
 from quorum_pipeline.spark.reason import SparkError, java_has_ended, reason_of
@@ -109,6 +110,7 @@ def open_session(
     conf.setMaster(chosen).setAppName(name)
     if conf.get("spark.log.level") == _ALWAYS["spark.log.level"]:
         _log_no_stacks()
+    _log_no_client()
     try:
         context = SparkContext.getOrCreate(conf)
     except SparkError as error:
@@ -189,7 +191,7 @@ def _environment(wanted: Mapping[str, str]) -> Iterator[None]:
 
 
 def _java_options(home: Path, rows_in_jvm: bool, class_archive: Path | None) -> str:
-    compiling = "" if rows_in_jvm else _LITTLE_TO_COMPILE
+    compiling = f"{'' if rows_in_jvm else _LITTLE_TO_COMPILE} {java_option()}"
     if class_archive is not None:
         return f"{compiling} {options_to_make(class_archive)}"
     return f"{compiling} {options_to_use(classes_file(home / 'jars'))}"
@@ -214,11 +216,14 @@ def _log_no_stacks() -> None:
         log4j.core.config.Configurator.setLevel(name, log4j.Level.OFF)
 
 
-def _print_no_stacks(context: SparkContext) -> None:
-    """Silence what prints the stack of an error that is also raised, when Java ends: the client of Java, and the thread that
-    receives accumulators from it.
-    """
+def _log_no_client() -> None:
+    """Silence the client of Java: it logs the stack of an error that it also raises, when Java ends, or of Ctrl-C."""
     logging.getLogger().addFilter(_is_not_of_the_client)
+    logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)
+
+
+def _print_no_stacks(context: SparkContext) -> None:
+    """Silence the thread that receives accumulators from Java: it prints the stack of an error that is also raised, when Java ends."""
     server: Any = context._accumulatorServer  # noqa: SLF001 - as above
     if server is not None:
         server.handle_error = lambda request, address: None
