@@ -7,12 +7,12 @@ import select
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import NoReturn
+from typing import NoReturn, TextIO
 
 from quorum_node.command_line import Parser
 from quorum_node.core_dumps import forbid_core_dumps
 from quorum_node.missing_extra import brought_by
-from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.errors import NO_SPACE, PipelineError
 from quorum_pipeline.files.loop_cache import use_loop_cache
 from quorum_pipeline.output_encoding import escape_unencodable
 from quorum_pipeline.redaction import redacted, remember_secrets
@@ -63,6 +63,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(given: Sequence[str]) -> int:
     forbid_core_dumps()
     remember_secrets(given)
+    if not _has_output():
+        print("quorum-pipeline: the output can't be written: it is closed", file=sys.stderr)
+        return 2
     escape_unencodable()
     try:
         return _ran(given)
@@ -70,6 +73,17 @@ def _run(given: Sequence[str]) -> int:
         name = given[0] if given[:1] and given[0] in _COMMANDS else ""
         print(f"{' '.join(('quorum-pipeline', name)).rstrip()}: interrupted", file=sys.stderr)
         return _INTERRUPTED
+
+
+def _has_output() -> bool:
+    """Return whether standard output was open when the program was started. A closed standard error is replaced: Python would print
+    errors to standard output.
+    """
+    errors: TextIO | None = sys.stderr
+    if errors is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - for the rest of the process
+    output: TextIO | None = sys.stdout
+    return output is not None
 
 
 def _ran(given: Sequence[str]) -> int:
@@ -113,6 +127,8 @@ def _reason(error: Exception) -> str | None:
         found = failure_of(error)
         if found is not None:
             return f"Spark: {found}"
+    if isinstance(error, OSError) and error.errno in NO_SPACE and error.filename is None:
+        return f"{os.strerror(error.errno)}: of the output, or of the directory for temporary files"
     return str(error) if isinstance(error, PipelineError | OSError) else None
 
 

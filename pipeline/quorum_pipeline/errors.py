@@ -1,6 +1,11 @@
 """Errors that the user can act on. Every command reports them as one line and an exit code."""
 
+import errno
+
 from quorum_pipeline.redaction import redacted
+
+NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+"""Errors of a write that name no file."""
 
 
 class PipelineError(Exception):

@@ -8,13 +8,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from quorum_pipeline.errors import NO_SPACE, PipelineError
 from quorum_pipeline.files.sealed_file import publish
 
 
 @contextmanager
 def completed(path: Path) -> Iterator[Path]:
     """The path to write to. It is renamed to `path` after the context, and removed after an error. A pipe or a device is written to
-    directly. Raises OSError.
+    directly. Raises OSError; PipelineError for one that names no file, such as that of a full disk.
     """
     if path.exists() and not path.is_file():
         yield path
@@ -24,5 +25,9 @@ def completed(path: Path) -> Iterator[Path]:
     try:
         yield unfinished
         publish(unfinished, target)
+    except OSError as error:
+        if error.filename is not None or error.errno not in NO_SPACE:
+            raise
+        raise PipelineError(f"{path} can't be written: {os.strerror(error.errno)}") from None
     finally:
         unfinished.unlink(missing_ok=True)

@@ -4,6 +4,7 @@ Writes it and reads it back with the node's own storage code, so the node will a
 included: they belong to the old quorum and might still run.
 """
 
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,20 +67,45 @@ def write_directory(path: Path, state: Restored, voter: FirstVoter, cluster_id: 
     entry = Voter(ReplicaKey(voter.id, voter.uuid), (listener,))
     place = (max(state.end_offset - 1, 0), state.epoch)
     voters = VotersRecord((entry,), cluster_id, 1, log_position=place)
+    existed = path.exists()
     try:
-        format_partition(path, 0, voter.uuid, cluster_id)
-        writer = SnapshotStore(partition_directory(path, 0)).create(state.id)
-        crc = 0
-        for data in state.snapshot(voters):
-            crc = crc32c(data, crc)
-            writer.append(data)
-        writer.freeze()
-        # Without this file the node treats the directory as unformatted.
-        write_meta_properties(path, MetaProperties(voter.id, voter.uuid, cluster_id))
+        crc = _written(path, state, voter, cluster_id, voters)
         _read_back(path, state, voter, cluster_id, crc)
-    except (StorageFailure, DiskFull, WrongDirectory) as error:
-        raise PipelineError(str(error)) from None
+    except BaseException as error:
+        # A node could start on what was not verified.
+        _remove_content(path, existed=existed)
+        if isinstance(error, StorageFailure | DiskFull | WrongDirectory):
+            raise PipelineError(str(error)) from None
+        raise
     return partition_directory(path, 0) / state.id.file_name
+
+
+def _written(
+    path: Path, state: Restored, voter: FirstVoter, cluster_id: str, voters: VotersRecord
+) -> int:
+    """Write the directory; return the CRC-32C of its snapshot."""
+    format_partition(path, 0, voter.uuid, cluster_id)
+    writer = SnapshotStore(partition_directory(path, 0)).create(state.id)
+    crc = 0
+    for data in state.snapshot(voters):
+        crc = crc32c(data, crc)
+        writer.append(data)
+    writer.freeze()
+    # Without this file the node treats the directory as unformatted.
+    write_meta_properties(path, MetaProperties(voter.id, voter.uuid, cluster_id))
+    return crc
+
+
+def _remove_content(path: Path, *, existed: bool) -> None:
+    """Remove what was written to a directory that was empty; also the directory, unless it existed before."""
+    if not existed:
+        shutil.rmtree(path, ignore_errors=True)
+        return
+    for each in path.iterdir():
+        if each.is_dir() and not each.is_symlink():
+            shutil.rmtree(each, ignore_errors=True)
+        else:
+            each.unlink(missing_ok=True)
 
 
 def _read_back(path: Path, state: Restored, voter: FirstVoter, cluster_id: str, crc: int) -> None:

@@ -1,6 +1,7 @@
 """Commands that are interrupted, or whose output nobody reads: a code of their own, and no stack."""
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -60,3 +61,30 @@ def test_interrupted_command_says_so(tmp_path: Path) -> None:
         assert process.returncode == 130
     assert output.splitlines()[-1] == "quorum-pipeline plan: interrupted"
     assert "Traceback" not in output
+
+
+@pytest.mark.parametrize(
+    ("output", "says"),
+    [
+        (">&-", "quorum-pipeline: the output can't be written: it is closed"),
+        (
+            ">/dev/full",
+            "quorum-pipeline state: No space left on device: of the output, or of the d",
+        ),
+        (">/dev/null 2>&-", ""),
+        (">&- 2>&-", ""),
+    ],
+)
+def test_output_that_cannot_be_written_is_an_error(tmp_path: Path, output: str, says: str) -> None:
+    writer = LogWriter(tmp_path / "node")
+    writer.append(broker(1))
+    writer.close()
+    command = [sys.executable, "-m", "quorum_pipeline", "state", "--log", str(tmp_path / "node")]
+    line = f"{shlex.join([*command, '--show', 'brokers'])} {output}"
+    done = subprocess.run(
+        ["sh", "-c", line], capture_output=True, text=True, timeout=SECONDS, check=False
+    )
+    assert done.returncode == (0 if "null" in output else 2)
+    assert done.stdout == ""
+    assert "Traceback" not in done.stderr
+    assert (done.stderr.splitlines() or [""])[-1].startswith(says)

@@ -1,5 +1,6 @@
 """A file that a command writes has its name only when it is complete."""
 
+import errno
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ import pytest
 
 from quorum_node.records.snapshot_id import SnapshotId
 from quorum_pipeline.commands.state import write_snapshot
+from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.output_file import completed
 from quorum_pipeline.files.table_files import write_tables
 from quorum_pipeline.state.tables import STATE_TABLES
@@ -83,3 +85,17 @@ def test_interrupted_snapshot_has_no_name(tmp_path: Path) -> None:
     assert len(seen) == 1
     assert not seen[0].endswith(".checkpoint")
     assert list(tmp_path.iterdir()) == []
+
+
+def write_on_a_full_disk(path: Path) -> None:
+    with completed(path) as unfinished:
+        unfinished.write_text("half")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_full_disk_is_reported_with_the_file_that_was_to_be_written(tmp_path: Path) -> None:
+    """The error of a write names no file."""
+    path = tmp_path / "plan.json"
+    with pytest.raises(PipelineError, match=f"{path} can't be written: No space left on device"):
+        write_on_a_full_disk(path)
+    assert not list(tmp_path.iterdir())

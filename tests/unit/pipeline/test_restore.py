@@ -130,3 +130,31 @@ def test_a_snapshot_that_no_node_can_replay_is_not_restored(tmp_path: Path) -> N
         PipelineError, match=r"checkpoint, byte \d+: a change of partition .*, which does not exist"
     ):
         write_directory(tmp_path / "out", Contradicting(), voter, "c")
+    assert not (tmp_path / "out").exists(), "a node could start on it"
+
+
+class Interrupted(BaseException):
+    """Like a signal."""
+
+
+@pytest.mark.parametrize("existed", [False, True])
+def test_interrupted_restore_leaves_nothing_on_which_a_node_could_start(
+    tmp_path: Path, existed: bool
+) -> None:
+    class Ending:
+        end_offset, epoch, id = 5, 1, SnapshotId(5, 1)
+
+        def snapshot(self, voters: VotersRecord | None = None) -> Iterator[bytes]:
+            assert list(out.iterdir())
+            raise Interrupted
+            yield
+
+    out, voter = tmp_path / "out", FirstVoter(1, parse_uuid(UUID_TEXT), "host", 9093)
+    if existed:
+        out.mkdir()
+    with pytest.raises(Interrupted):
+        write_directory(out, Ending(), voter, "c")
+    assert out.exists() == existed
+    assert not existed or not list(out.iterdir())
+    with pytest.raises(Interrupted):  # and it can be repeated
+        write_directory(out, Ending(), voter, "c")
