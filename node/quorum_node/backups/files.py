@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
-from quorum_node.backups.manifest import BackupError
+from quorum_node.backups.manifest import BackupError, open_regular
 
 PARTITION = "__cluster_metadata-0"
 """The folder of the partition in a backup and in a replica's directory."""
@@ -59,7 +59,7 @@ class DirectoryFiles:
         """Read from the disk: the page cache is bypassed."""
         path = self._path / name
         try:
-            with path.open("rb") as file:
+            with open_regular(path) as file:
                 os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
                 while data := file.read(PIECE_BYTES):
                     yield data

@@ -10,10 +10,13 @@ Owns the format and the names. The files have the format of a replica's director
 """
 
 import json
+import os
 import re
+import stat
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import BinaryIO
 
 from quorum_node.json_text import read_json
 
@@ -86,11 +89,24 @@ class Manifest:
         return (json.dumps(document, indent=2) + "\n").encode()
 
 
+def open_regular(path: Path) -> BinaryIO:
+    """Open a file of a backup, which somebody else may have written: a pipe would keep its reader waiting, and a device may have no
+    end. Raises OSError; BackupError for such a file.
+    """
+    # Without O_NONBLOCK the call itself would wait for a pipe's writer. It has no effect on regular files.
+    file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
+    if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        return file
+    file.close()
+    raise BackupError(f"{path} is not a regular file: use another backup")
+
+
 def read_manifest(directory: Path) -> Manifest:
     """Read and check the manifest of a backup. Raises BackupError."""
     path = directory / FILE_NAME
     try:
-        content = path.read_bytes()
+        with open_regular(path) as file:
+            content = file.read()
     except FileNotFoundError:
         raise BackupError(
             f"{directory} is not a complete backup: it has no {FILE_NAME}. Name a backup of `quorum-backup list`"

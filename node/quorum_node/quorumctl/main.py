@@ -43,6 +43,7 @@ _DEFAULT_ADMIN = "http://127.0.0.1:8080"
 _DEFAULT_SECURE_ADMIN = "https://localhost:8443"
 _TOKEN = re.compile("[!-~]+")
 """What can be sent in a header of HTTP. Its libraries show a header that they refuse."""
+_MOST_TOKEN_BYTES = 1 << 20
 _NO_TOKEN = "holds no token: a token is one word of ASCII characters, on one line"
 _OF_A_MEMBER = Path("/etc/metadataquorum-tls")
 """Where the operator mounts the certificate of a member."""
@@ -129,7 +130,9 @@ def _token(path: str | None) -> str | None:
             raise CommandFailed(f"QUORUMCTL_TOKEN {_NO_TOKEN}")
         return token
     try:
-        lines = Path(path).read_text("utf-8-sig").split("\n")
+        with Path(path).open("rb") as file:  # by mistake it may be a device without an end
+            data = file.read(_MOST_TOKEN_BYTES + 1)
+        lines = data.decode("utf-8-sig").split("\n") if len(data) <= _MOST_TOKEN_BYTES else []
     except OSError as error:
         why = error.strerror or type(error).__name__
         raise CommandFailed(f"the token file (--token-file) can't be read: {why}") from error

@@ -44,6 +44,27 @@ def test_manifest_names_files_of_its_own_backup_only(
     assert "is not a file of a backup" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("file", ["backup.json", OWN])
+@pytest.mark.parametrize("what", ["pipe", "device", "folder"])
+def test_file_of_a_backup_that_is_none_is_an_error(
+    file: str, what: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The readers of a pipe or of /dev/zero would never end."""
+    write_manifest(tmp_path / "b", OWN)
+    path = tmp_path / "b" / file
+    path.unlink(missing_ok=True)
+    path.parent.mkdir(exist_ok=True)
+    if what == "pipe":
+        os.mkfifo(path)
+    elif what == "device":
+        path.symlink_to("/dev/zero")
+    else:
+        path.mkdir()
+    assert main(["verify", str(tmp_path / "b")]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert f"{path} " in line
+
+
 def test_manifest_names_files_of_the_partition(tmp_path: Path) -> None:
     write_manifest(tmp_path / "b", OWN)
     assert [each.name for each in read_manifest(tmp_path / "b").files] == [OWN]

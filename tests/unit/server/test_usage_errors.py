@@ -192,6 +192,11 @@ def test_empty_token_file_is_reported(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "the token file (--token-file) holds no token" in capsys.readouterr().err
 
 
+def test_token_file_without_an_end_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
+    assert quorumctl.main(["list", "--token-file", "/dev/zero"]) == 1
+    assert "the token file (--token-file) holds no token" in capsys.readouterr().err
+
+
 def test_interrupted_command_is_not_reported_as_done(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
