@@ -175,7 +175,7 @@ class OffsetsApi:
         if terms.is_committed and not terms.is_replica:
             latest = min(latest, replica.last_stable_offset)
         if timestamp == LATEST_TIMESTAMP:
-            return latest, _NONE_KNOWN, _epoch_at(replica, latest)
+            return latest, _NONE_KNOWN, core.leader_epoch
         if timestamp == MAX_TIMESTAMP:
             found = yield from replica.newest(latest)
         else:
