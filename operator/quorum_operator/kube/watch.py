@@ -25,8 +25,8 @@ CHUNK = 100
 """Page size of lists. Larger pages need more temporary memory than all stored objects."""
 WATCH_S = 280
 """Requested duration of a watch. The next one resumes from the last bookmark."""
-SILENCE_S = 150.0
-"""Time without data after which a connection is closed: a bookmark comes every minute."""
+SILENCE_S = 90.0
+"""Time without data after which a watch is closed: a bookmark comes every minute."""
 TRUSTED_S = 15.0
 """Time for which the copy counts as current after a watch has ended."""
 FIRST_RETRY_S = 0.2
@@ -110,6 +110,10 @@ class Watch:
                 await self._follow()
             except (ApiError, httpx.HTTPError) as error:
                 if isinstance(error, Gone):
+                    self._version = None
+                if isinstance(error, httpx.ReadTimeout):
+                    # The API server owes a bookmark every minute. A watch cache that gets nothing from
+                    # etcd would be silent again, but a list is read from etcd.
                     self._version = None
                 self._log_interruption(error)
                 if isinstance(error, ApiError) and error.status == FORBIDDEN:

@@ -256,11 +256,20 @@ async def test_unreadable_event_causes_a_new_list(line: bytes) -> None:
         await until(lambda: names(watch) == ["x"])
 
 
-async def test_silent_watch_connection_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_silent_watch_is_closed_and_the_collection_is_listed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A watch cache that etcd sends nothing to is silent, also to a watch that resumes."""
     monkeypatch.setattr(module, "SILENCE_S", 0.2)
-    server = Server(deque([page(version=7)]), deque([[Hang], [event("ADDED", pod("x", 8)), Hang]]))
+    server = Server(
+        deque([page(version=7), page(pod("x", 8), version=9)]), deque([[Hang] for _ in range(100)])
+    )
     async with watching(server) as (watch, _):
         await until(lambda: names(watch) == ["x"], timeout_s=30)
+
+
+def test_silence_is_longer_than_the_period_of_bookmarks_and_settles_within_two_minutes() -> None:
+    assert 60 < module.SILENCE_S < 120
 
 
 async def test_watch_that_ends_immediately_is_repeated_with_backoff(

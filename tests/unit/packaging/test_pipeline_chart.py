@@ -206,6 +206,21 @@ def test_user_setting_overrides_the_default_and_changes_the_pod(helm: Path) -> N
     assert pod_of(before)["metadata"]["annotations"] != pod_of(after)["metadata"]["annotations"]
 
 
+def test_large_number_in_a_file_of_values_keeps_all_digits(helm: Path, tmp_path: Path) -> None:
+    """Helm reads each number of a file as a floating point number; Spark accepts no exponent."""
+    values = tmp_path / "values.yaml"
+    values.write_text(
+        "pipeline:\n  sparkConf:\n    spark.sql.files.maxPartitionBytes: 134217728\n"
+        "    spark.memory.fraction: 0.25\n"
+    )
+    enabled = [part for setting in ENABLED for part in ("--set", setting)]
+    command = ["template", "mq", str(chart.CHART), "--kube-version", chart.KUBE_VERSION]
+    done = chart.run_helm(helm, *command, "--values", str(values), *enabled)
+    settings = settings_of(list(chart.objects(done.stdout)))
+    assert settings["spark.sql.files.maxPartitionBytes"] == "134217728"
+    assert settings["spark.memory.fraction"] == "0.25"
+
+
 def test_connections_between_pods_are_authenticated_and_encrypted(helm: Path) -> None:
     settings = settings_of(added(helm, *ON_KUBERNETES))
     assert settings["spark.authenticate"] == "true"
