@@ -64,11 +64,12 @@ class BackupKeeper:
         if backup_spec is None:
             why = None if earlier is None else await self._remove(owner, path, idle=idle)
             return None if earlier is None or why is None else BackupsSeen(inf, earlier, why)
-        refused = ""
+        refused, suspended = "", False
         runs: tuple[BackupRun, ...] | None = None
         try:
             wanted = backup.build(owner, spec, backup_spec, secured=secured, defaults=defaults)
             live = await self._api.get(path)
+            suspended = bool(((live or {}).get("spec") or {}).get("suspend"))
             if live is not None and not base_objects.is_ours(live, owner):
                 refused = f"CronJob/{owner.backup} is not owned by this resource, so it is not changed: delete or rename it"
             elif (live is None or drift(wanted, live) is not None) and not idle:
@@ -87,7 +88,7 @@ class BackupKeeper:
         status = carried_on(runs or (), earlier, now)
         if runs is None and earlier is not None:
             status = status.model_copy(update={"failures": earlier.failures})
-        return BackupsSeen(float(backup_spec.overdue_after_seconds), status, refused)
+        return BackupsSeen(float(backup_spec.overdue_after_seconds), status, refused, suspended)
 
     async def _restore(self, path: str, wanted: Object, live: Object | None) -> None:
         """Apply the CronJob, without what an apply would leave of other clients."""

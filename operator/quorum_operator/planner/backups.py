@@ -34,12 +34,13 @@ class BackupRun:
 @dataclass(frozen=True, slots=True)
 class BackupsSeen:
     """The backups of a quorum with spec.backup. `refused`: why the CronJob can't be applied or its Jobs can't be
-    read.
+    read. `suspended`: somebody has suspended the CronJob, which the operator leaves so.
     """
 
     overdue_after_s: float
     status: BackupStatus
     refused: str = ""
+    suspended: bool = False
 
 
 def carried_on(

@@ -402,6 +402,9 @@ def backup_current(seen: BackupsSeen | None, now: float) -> Finding:
     failed = f"; the last run failed at {status.last_failure_at}: {status.last_failure}"
     if seen.refused:
         return Finding(BACKUP_CURRENT, False, "Refused", f"{seen.refused}; {last}")
+    if seen.suspended:
+        message = f"the CronJob of backups is suspended, so no backup is started until its spec.suspend is false; {last}"
+        return Finding(BACKUP_CURRENT, False, "Suspended", message)
     if is_overdue(seen, now):
         why = failed if status.failures else "; see the CronJob and its Jobs"
         return Finding(

@@ -210,6 +210,21 @@ def test_backup_whose_pod_is_refused_is_reported_with_the_reason(api: InMemoryKu
     assert not [each for each in asked if each.endswith("/events")], "the events are read again"
 
 
+def test_suspended_cron_job_is_reported_and_left_so(api: InMemoryKubeApi) -> None:
+    ended(api, "demo-backup-1", True, 60, {"name": "backup-1"})
+    reconcile(api)
+    assert condition_of(api)[:2] == ("True", "BackupRecent")
+    api.objects[CRON_JOB]["spec"]["suspend"] = True
+    reconcile(api)
+    status, reason, message = condition_of(api)
+    assert (status, reason) == ("False", "Suspended")
+    assert "suspended" in message and "backup-1" in message
+    assert api.objects[CRON_JOB]["spec"]["suspend"] is True
+    api.objects[CRON_JOB]["spec"]["suspend"] = False
+    reconcile(api)
+    assert condition_of(api)[:2] == ("True", "BackupRecent")
+
+
 @pytest.mark.requirement("OP-10")
 def test_outdated_backup_is_reported(api: InMemoryKubeApi) -> None:
     ended(api, "demo-backup-1", True, 7200, {"name": "backup-1"})
