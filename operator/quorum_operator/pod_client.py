@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 import httpx
 
+from quorum_operator.awaited_calls import awaiting
 from quorum_operator.desired.names import ADMIN_PORT, SECURE_ADMIN_PORT
 
 MOST_BYTES = 1 << 20
@@ -52,6 +53,12 @@ class PodClient:
             timeout=timeout,
             extensions=self._extensions(ip),
         )
+        with awaiting(f"{method} {request.url}"):
+            return await self._sent(request, timeout, most_bytes)
+
+    async def _sent(
+        self, request: httpx.Request, timeout: httpx.Timeout, most_bytes: int
+    ) -> httpx.Response:
         answer = await self.http.send(request, stream=True)
         try:
             async with asyncio.timeout(timeout.read):

@@ -11,6 +11,7 @@ from typing import Protocol
 
 import structlog
 
+from quorum_operator.awaited_calls import recorded
 from quorum_operator.backoff import delay_s
 from quorum_operator.kube.errors import ApiError
 from quorum_operator.kube.rate_limit import TokenBucket, call_for
@@ -142,9 +143,16 @@ class Workers:
         error: str | None = None
         due = Next()
         try:
-            async with asyncio.timeout(RECONCILE_LIMIT_S):
-                due = await self._reconciler.reconcile(namespace, name)
-        except (ApiError, TimeoutError) as caught:
+            with recorded() as awaited:
+                async with asyncio.timeout(RECONCILE_LIMIT_S):
+                    due = await self._reconciler.reconcile(namespace, name)
+        except TimeoutError as caught:
+            error = type(caught).__name__
+            message = (
+                f"it took more than {RECONCILE_LIMIT_S:.0f} s; awaited at the end: {awaited.text()}"
+            )
+            _log.warning("reconcile failed", kind=self._kind, name=name, error=message)
+        except ApiError as caught:
             error = type(caught).__name__
             _log.warning("reconcile failed", kind=self._kind, name=name, error=str(caught) or error)
         except Exception as caught:

@@ -17,6 +17,7 @@ import httpx
 from kubernetes import client as kubernetes_client
 from kubernetes import config as kubernetes_config
 
+from quorum_operator.awaited_calls import awaiting
 from quorum_operator.kube.clock import ServerClock
 from quorum_operator.kube.errors import NotFound, Unavailable, classify
 from quorum_operator.kube.name_lists import NameLists
@@ -184,7 +185,8 @@ class KubeApi:
         accept: str = "application/json",
     ) -> Object:
         called_at = time.monotonic()
-        await self._limiter.admit()
+        with awaiting(f"the rate limit before {method} {path}"):
+            await self._limiter.admit()
         if method != "GET":
             self._before_change()
         headers = {"Accept": accept, **self._authorization()}
@@ -192,6 +194,22 @@ class KubeApi:
         if body is not None:
             headers["Content-Type"] = content_type
             content = json.dumps(body).encode()
+        with awaiting(f"{method} {path}"):
+            answer = await self._sent(method, path, query, content, headers, called_at)
+        if answer.status_code >= 300:
+            raise _error(answer)
+        return _document(answer)
+
+    async def _sent(
+        self,
+        method: str,
+        path: str,
+        query: dict[str, str] | None,
+        content: bytes | None,
+        headers: dict[str, str],
+        called_at: float,
+    ) -> httpx.Response:
+        """The answer, of any status. `called_at`: seconds, monotonic. Raises Unavailable if there is none."""
         async with self._places:
             self._count(method, time.monotonic() - called_at)
             begun = self.clock.begin()
@@ -202,9 +220,7 @@ class KubeApi:
             except httpx.HTTPError as error:
                 raise Unavailable(0, type(error).__name__, str(error)) from error
             self.clock.observe(answer.headers.get("Date"), begun)
-        if answer.status_code >= 300:
-            raise _error(answer)
-        return _document(answer)
+        return answer
 
     def _authorization(self) -> dict[str, str]:
         # It is read for each request, because the service account's token is renewed while the operator runs.

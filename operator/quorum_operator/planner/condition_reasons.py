@@ -71,7 +71,15 @@ REASONS: dict[str, tuple[str, ...]] = {
     "PlacementBlocked": ("NothingBlocked", "TooFewHosts"),
     "StorageChanging": ("AsWanted", "Expanding", "Replacing"),
     "BackupCurrent": (
-        *("BackupRecent", "Disabled", "FirstPending", "LastRunFailed", "Overdue", "Refused", "Suspended"),
+        *(
+            "BackupRecent",
+            "Disabled",
+            "FirstPending",
+            "LastRunFailed",
+            "Overdue",
+            "Refused",
+            "Suspended",
+        ),
     ),
     "Updated": (
         *("AllMembersUpdated", "CanaryFailed", "Held", "RollingOut", "Soaking", "Waiting"),

@@ -218,7 +218,8 @@ def test_suspended_cron_job_is_reported_and_left_so(api: InMemoryKubeApi) -> Non
     reconcile(api)
     status, reason, message = condition_of(api)
     assert (status, reason) == ("False", "Suspended")
-    assert "suspended" in message and "backup-1" in message
+    assert "suspended" in message
+    assert "backup-1" in message
     assert api.objects[CRON_JOB]["spec"]["suspend"] is True
     api.objects[CRON_JOB]["spec"]["suspend"] = False
     reconcile(api)
