@@ -403,7 +403,7 @@ def backup_current(seen: BackupsSeen | None, now: float) -> Finding:
     if seen.refused:
         return Finding(BACKUP_CURRENT, False, "Refused", f"{seen.refused}; {last}")
     if seen.suspended:
-        message = f"the CronJob of backups is suspended, so no backup is started until its spec.suspend is false; {last}"
+        message = f"the CronJob of backups is suspended, so no backup is started until its suspend field is false; {last}"
         return Finding(BACKUP_CURRENT, False, "Suspended", message)
     if is_overdue(seen, now):
         why = failed if status.failures else "; see the CronJob and its Jobs"
