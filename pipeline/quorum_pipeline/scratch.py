@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -15,6 +16,10 @@ from pathlib import Path
 from types import FrameType
 
 PREFIX = "quorum-pipeline-"
+INTERRUPTED = 130
+"""Exit code of a command that Ctrl-C or SIGTERM has ended."""
+END_SECONDS = 10.0
+"""In seconds: how long a command may take to end after SIGTERM."""
 _JAVA_SECONDS = 5.0
 """In seconds: how long Java may take to end. It only deletes its own temporary files."""
 _POLL_SECONDS = 0.02
@@ -24,7 +29,7 @@ _ENDING = (signal.SIGTERM, signal.SIGHUP)
 @contextmanager
 def scratch_directory() -> Iterator[None]:
     """Make it the directory for temporary files of this process and of those that it starts. For the last thing that a process does:
-    afterwards it ignores signals that would end it.
+    afterwards a signal ends it at once.
 
     Without a writable place for it there is none: most commands write no temporary files.
     """
@@ -35,14 +40,17 @@ def scratch_directory() -> Iterator[None]:
         return
     os.environ["TMPDIR"] = tempfile.tempdir = made
     try:
-        _end_by_signals()
+        _end_by_signals(made)
         yield
     finally:
-        # The command has ended, and its exit code is known: nothing interrupts the removal.
+        # The command has ended, and its exit code is known: nothing interrupts the removal, which takes a bounded time.
         for each in (signal.SIGINT, *_ENDING):
             signal.signal(each, signal.SIG_IGN)
         _await_java()
         shutil.rmtree(made, ignore_errors=True)
+        # Python waits for threads, which may read a file that hangs.
+        for each in (signal.SIGINT, *_ENDING):
+            signal.signal(each, signal.SIG_DFL)
 
 
 def java_option() -> str:
@@ -54,14 +62,24 @@ def java_option() -> str:
     return f"-Djava.io.tmpdir={made}" if is_own else ""
 
 
-def _end_by_signals() -> None:
-    """End by a signal as by Ctrl-C, which removes temporary files. A signal that is ignored, as with `nohup`, stays ignored."""
+def _end_by_signals(made: str) -> None:
+    """End by a signal as by Ctrl-C, which removes temporary files. A signal that is ignored, as with `nohup`, stays ignored.
+
+    A thread that hangs, for example in a read of a file, delays the end only for a limited time.
+    """
     owner = os.getpid()
+
+    def end_now() -> None:
+        shutil.rmtree(made, ignore_errors=True)
+        os._exit(INTERRUPTED)
 
     def end(number: int, frame: FrameType | None) -> None:
         if os.getpid() != owner:  # a process that was forked has nothing to remove
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
+        limit = threading.Timer(END_SECONDS, end_now)
+        limit.daemon = True
+        limit.start()
         raise KeyboardInterrupt
 
     for each in _ENDING:

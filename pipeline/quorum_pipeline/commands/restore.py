@@ -6,11 +6,18 @@ from pathlib import Path
 from quorum_node.fresh_uuid import fresh_uuid
 from quorum_node.host_port import parse_voter_address
 from quorum_node.records.identity import parse_uuid, uuid_text
-from quorum_pipeline.commands.histories import AnyState, add_history, opened_tables
+from quorum_pipeline.commands.histories import (
+    AnyState,
+    add_history,
+    check_outside,
+    opened_tables,
+)
 from quorum_pipeline.commands.moments import add_moment, moment_of, shown_time
 from quorum_pipeline.commands.progress import Progress
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.restored_directory import FirstVoter, write_directory
+
+_LARGEST_ID = (1 << 31) - 1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,6 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command. Raises PipelineError."""
+    check_outside(arguments, arguments.output)
     voter = parsed_voter(arguments.voter, arguments.replica_uuid)
     progress = Progress("replaying", "offsets")
     with opened_tables(arguments, progress) as history:
@@ -59,6 +67,8 @@ def parsed_voter(text: str, replica_uuid: str | None) -> FirstVoter:
         uuid = fresh_uuid() if replica_uuid is None else parse_uuid(replica_uuid)
     except ValueError as error:
         raise PipelineError(str(error)) from None
+    if voter.id > _LARGEST_ID:
+        raise PipelineError(f"{text!r}: {voter.id} is not a node id from 0 to {_LARGEST_ID}")
     return FirstVoter(voter.id, uuid, voter.address.host, voter.address.port)
 
 

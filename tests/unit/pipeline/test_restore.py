@@ -158,3 +158,22 @@ def test_interrupted_restore_leaves_nothing_on_which_a_node_could_start(
     assert not existed or not list(out.iterdir())
     with pytest.raises(Interrupted):  # and it can be repeated
         write_directory(out, Ending(), voter, "c")
+
+
+def test_voter_id_that_no_record_can_hold_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["restore", "--log", str(tmp_path / "node"), "--output", str(tmp_path / "out")]
+    assert main([*arguments, "--voter", "2147483648@h:1"]) == 2
+    assert "2147483648 is not a node id" in capsys.readouterr().err
+
+
+def test_restore_into_the_directory_of_the_log_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    writer = LogWriter(tmp_path / "node")
+    write_history(writer)
+    writer.close()
+    arguments = ["restore", "--log", str(tmp_path / "node"), "--voter", "1@h:1"]
+    assert main([*arguments, "--output", str(tmp_path / "node" / "new")]) == 2
+    assert "which must not be changed" in capsys.readouterr().err

@@ -64,6 +64,37 @@ def test_command_that_a_signal_ends_leaves_no_temporary_files(
     assert not list(temporary.iterdir())
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_thread_that_hangs_does_not_keep_a_command_that_a_signal_ends(
+    temporary: Path, number: signal.Signals
+) -> None:
+    """For example in a read of a file on a file system that hangs. Python awaits threads at its end."""
+    program = (
+        "import threading; from quorum_pipeline import scratch\n"
+        "scratch.END_SECONDS = 1.0\n"
+        "with scratch.scratch_directory():\n"
+        "    hangs = threading.Thread(target=threading.Event().wait); hangs.start()\n"
+        "    print('hangs', flush=True); hangs.join()\n"
+    )
+    environment = {**os.environ, "TMPDIR": str(temporary)}
+    with interruptible():
+        process = subprocess.Popen(
+            [sys.executable, "-c", program],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+    with process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"hangs\n"
+            process.send_signal(number)
+            assert process.wait(20) == 130
+        finally:
+            process.kill()
+    assert not list(temporary.iterdir())
+
+
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [(["--show", "topics"], 0), (["--at-offset", "9999"], 2), (["--help"], 0), (["--typo"], 2)],
