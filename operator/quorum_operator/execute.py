@@ -121,6 +121,10 @@ class Executor:
                 return await self._change_quorum(step)
             case steps.RestartMember():
                 return await self._restart(step)
+            case steps.DeleteStrayPod(pod, uid):
+                path = paths.namespaced("pods", self._owner.namespace, pod)
+                await self._api.delete(path, uid=uid)
+                return Outcome(True)
             case steps.DeleteIncarnation(target):
                 await self._api.delete(
                     self._set(target.name),

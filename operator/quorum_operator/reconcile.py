@@ -364,6 +364,7 @@ class Reconciler:
             resource_uid=owner.uid,
             incarnations=incarnations,
             lone_claims=cluster.lone_claims,
+            stray_pods=cluster.stray_pods,
             used_numbers=cluster.used_numbers,
             templates=cluster.templates,
             view=described.view,

@@ -6,6 +6,7 @@ Members are `q-1-1`, `q-2-1` and so on, with the replica UUIDs `u1`, `u2`; the f
 from collections.abc import Sequence
 from dataclasses import replace
 
+from quorum_operator.planner.object_facts import Templates
 from quorum_operator.planner.observed import (
     ClaimFacts,
     Identity,
@@ -17,7 +18,6 @@ from quorum_operator.planner.observed import (
     QuorumView,
     ReplicaView,
     StorageChoice,
-    Templates,
     VolumeFacts,
     Wanted,
 )

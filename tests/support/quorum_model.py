@@ -12,7 +12,7 @@ from quorum_node.survivor import Survivor
 from quorum_operator.crd import ReplacementOrder
 from quorum_operator.planner import step as steps
 from quorum_operator.planner.claim_marks import merged
-from quorum_operator.planner.object_facts import Suspicion
+from quorum_operator.planner.object_facts import Suspicion, Templates
 from quorum_operator.planner.observed import (
     ClaimFacts,
     HeldLog,
@@ -25,7 +25,6 @@ from quorum_operator.planner.observed import (
     QuorumView,
     StorageChoice,
     TargetVoter,
-    Templates,
     VolumeFacts,
     Wanted,
 )

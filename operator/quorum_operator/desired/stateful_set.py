@@ -47,7 +47,8 @@ from quorum_operator.desired.names import (
     metadata,
 )
 from quorum_operator.planner.formation_defaults import defaults_text
-from quorum_operator.planner.observed import Identity, Incarnation, StorageChoice, Templates
+from quorum_operator.planner.object_facts import Templates
+from quorum_operator.planner.observed import Identity, Incarnation, StorageChoice
 from quorum_operator.planner.tls_stage import TlsStage
 
 _HOST_TOPOLOGY = "kubernetes.io/hostname"

@@ -47,7 +47,7 @@ from quorum_operator.planner.claim_marks import merged
 from quorum_operator.planner.credible_identity import credible_identities
 from quorum_operator.planner.evidence import CIRCUMSTANCES
 from quorum_operator.planner.growth import wants_more
-from quorum_operator.planner.object_facts import ForeignObject, LabelDrift
+from quorum_operator.planner.object_facts import ForeignObject, LabelDrift, Templates
 from quorum_operator.planner.observed import (
     Identity,
     Incarnation,
@@ -55,7 +55,7 @@ from quorum_operator.planner.observed import (
     NodeReport,
     PodFacts,
     StorageChoice,
-    Templates,
+    StrayPod,
     VolumeFacts,
 )
 from quorum_operator.planner.tls_stage import TlsStage, stage_left, stage_of_process
@@ -95,6 +95,7 @@ class Cluster:
     templates: dict[str, Templates]
     storage_class_exists: bool
     lone_claims: tuple[LoneClaim, ...] = ()
+    stray_pods: tuple[StrayPod, ...] = ()
     token: str | None = None
     """The admin token, if the objects were checked."""
     mounts_created_at: float | None = None
@@ -164,6 +165,7 @@ async def observe(
         lone_claims=lone_claims(
             owner, parts.claims, parts.sets.keys() | _foreign_sets(owner, parts), parts.pods
         ),
+        stray_pods=tuple(_stray_pods(owner, parts)),
         used_numbers=_used_numbers(parts),
         templates=_templates(owner, spec, identities, incarnations),
         storage_class_exists=has_class,
@@ -191,6 +193,14 @@ def _strays(parts: Parts) -> Iterator[Stray]:
         seen = facts.pod_facts(pod, None)
         if member_id not in parts.sets and seen.ip is not None and seen.running:
             yield Stray(member_id[0], seen.ip, member_id[1])
+
+
+def _stray_pods(owner: Owner, parts: Parts) -> Iterator[StrayPod]:
+    """Pods without a StatefulSet; not those beside a StatefulSet of another owner, which may adopt them."""
+    kept = parts.sets.keys() | _foreign_sets(owner, parts)
+    for (node_id, number), pod in sorted(parts.pods.items()):
+        if (node_id, number) not in kept:
+            yield StrayPod(node_id, number, facts.pod_facts(pod, None))
 
 
 async def _volumes(api: Reads, parts: Parts, copies: Reads | None) -> dict[str, VolumeFacts]:

@@ -7,7 +7,14 @@ from quorum_operator.status_crd import Phase
 
 _STEPS = (
     *("AddVoter", "AdoptObject", "ApplyObjects", "BeginRecovery", "CreateIdentity", "CreateMember"),
-    *("DeleteIncarnation", "GiveUpRecovery", "LatchFailure", "RecordFormed", "RecordReplicaUuid"),
+    *(
+        "DeleteIncarnation",
+        "DeleteStrayPod",
+        "GiveUpRecovery",
+        "LatchFailure",
+        "RecordFormed",
+        "RecordReplicaUuid",
+    ),
     "RecordTlsStage",
     "RecordUpdate",
     *(

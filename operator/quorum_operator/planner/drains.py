@@ -8,6 +8,7 @@ of three. So the number is derived from the voters, plus the number of other pod
 from quorum_node.quorum_arithmetic import majority
 from quorum_operator.planner.situation import Situation
 from quorum_operator.planner.step import GuardDrains, Step
+from quorum_operator.planner.stray_pods import may_be_voter
 
 
 def least_ready(voters: int, wanted: int, others: int = 0) -> int:
@@ -27,6 +28,10 @@ def plan_guard(at: Situation) -> Step | None:
         1
         for each in at.seen.incarnations
         if each.key not in at.voters and each.pod is not None and each.pod.running
+    )
+    # The budget selects by labels, so pods without a StatefulSet count as well.
+    others += sum(
+        1 for each in at.seen.stray_pods if each.pod.running and not may_be_voter(at, each)
     )
     wanted = least_ready(len(at.voters), at.target, others)
     if wanted == found:

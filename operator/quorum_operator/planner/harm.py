@@ -12,6 +12,7 @@ many members are affected.
 """
 
 from quorum_node.quorum_arithmetic import majority
+from quorum_operator.planner import stray_pods
 from quorum_operator.planner.evidence import CIRCUMSTANCES, HOST_DELETED
 from quorum_operator.planner.gates import remove_gate, restart_gate
 from quorum_operator.planner.leaderless import UNCONFIRMED, leaderless_obstacle
@@ -19,6 +20,7 @@ from quorum_operator.planner.observed import Incarnation, Key
 from quorum_operator.planner.situation import FENCED, Situation
 from quorum_operator.planner.step import (
     DeleteIncarnation,
+    DeleteStrayPod,
     DiscardVolume,
     LatchFailure,
     RemoveVoter,
@@ -36,7 +38,13 @@ def may_harm(step: Step) -> bool:
         return step.latch.reason in CIRCUMSTANCES
     return isinstance(
         step,
-        ScaleToZero | DeleteIncarnation | DiscardVolume | RemoveVoter | RestartMember | Unlatch,
+        ScaleToZero
+        | DeleteIncarnation
+        | DeleteStrayPod
+        | DiscardVolume
+        | RemoveVoter
+        | RestartMember
+        | Unlatch,
     )
 
 
@@ -55,6 +63,9 @@ def harm(at: Situation, step: Step) -> str | None:
             return _of_removal(at, key)
         case RestartMember(pod, pod_uid):
             return _of_restart(at, pod, pod_uid)
+        case DeleteStrayPod(_, pod_uid):
+            strays = (each for each in at.seen.stray_pods if each.pod.uid == pod_uid)
+            return next((stray_pods.objection(at, each) for each in strays), None)
     return None
 
 

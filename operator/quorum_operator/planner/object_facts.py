@@ -1,4 +1,6 @@
-"""Observations about a single object: an indirect sign of a failed disk, edits, another owner, a rejected pod, a rejected step."""
+"""Observations about a single object: an indirect sign of a failed disk, edits, another owner, a rejected pod, a rejected step, a
+desired template.
+"""
 
 from dataclasses import dataclass
 
@@ -66,3 +68,11 @@ class Refusal:
     times: int = 1  # consecutive refusals
     reported: bool = True
     """Whether it is reported, or expected to pass within moments."""
+
+
+@dataclass(frozen=True, slots=True)
+class Templates:
+    """Hashes of the desired StatefulSet of an incarnation (computed by `desired/`)."""
+
+    template_hash: str
+    restart_hash: str

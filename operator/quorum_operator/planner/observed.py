@@ -22,6 +22,7 @@ from quorum_operator.planner.object_facts import (
     NotMade,
     Refusal,
     Suspicion,
+    Templates,
 )
 from quorum_operator.planner.tls_stage import TlsStage
 from quorum_operator.planner.update_record import UpdateRecord, UpdateWanted
@@ -164,6 +165,15 @@ class PodFacts:
     """TLS stage of its process, according to its arguments."""
     token_refused_since: float | None = None
     """Time since which its node rejects the current admin token."""
+
+
+@dataclass(frozen=True, slots=True)
+class StrayPod:
+    """A member's pod whose StatefulSet was deleted."""
+
+    node_id: int
+    number: int
+    pod: PodFacts
 
 
 @dataclass(frozen=True, slots=True)
@@ -444,14 +454,6 @@ class QuorumView:
 
 
 @dataclass(frozen=True, slots=True)
-class Templates:
-    """Hashes of the desired StatefulSet of an incarnation (computed by `desired/`)."""
-
-    template_hash: str
-    restart_hash: str
-
-
-@dataclass(frozen=True, slots=True)
 class Observation:
     """All facts of one reconcile."""
 
@@ -470,6 +472,7 @@ class Observation:
     foreign_objects: tuple[ForeignObject, ...] = ()
     incarnations: tuple[Incarnation, ...] = ()
     lone_claims: tuple[LoneClaim, ...] = ()
+    stray_pods: tuple[StrayPod, ...] = ()
     used_numbers: dict[int, int] = field(default_factory=dict)
     """Node id → highest incarnation number ever seen on a StatefulSet, a pod or a claim, foreign ones included."""
     templates: dict[str, Templates] = field(default_factory=dict)  # desired, by incarnation name

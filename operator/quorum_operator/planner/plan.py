@@ -53,6 +53,7 @@ from quorum_operator.planner.step import (
     Wait,
     target_of,
 )
+from quorum_operator.planner.stray_pods import plan_stray_pods
 from quorum_operator.planner.suspicion import lasting, plan_suspicion
 from quorum_operator.planner.tls_migration import plan_next_stage, plan_way_back
 from quorum_operator.planner.tls_stage import first_stage
@@ -355,7 +356,12 @@ def _membership(at: Situation) -> Step | None:
     step = plan_membership(at)
     if not isinstance(step, Wait):
         return step
-    for other in (_update(at), _leftovers(at), plan_down_restart(at)):
+    for other in (
+        _update(at),
+        _leftovers(at),
+        plan_stray_pods(at),
+        plan_down_restart(at),
+    ):
         if other is not None and held(at.seen, other) is None:
             return other
     return step
@@ -423,6 +429,7 @@ def _rules() -> Iterator[Rule]:
     yield _membership
     yield _update
     yield _leftovers
+    yield plan_stray_pods
     yield plan_restart
     yield plan_update
     yield plan_discard

@@ -3,7 +3,7 @@
 Owns the order. All state is on the StatefulSets, so the operator may be killed at any time:
 
 1. spec.recovery equals the current offer: write it on the survivor's StatefulSet.
-2. Stop all other members, and wait until their pods are deleted: two old voters of three are a majority of the old
+2. Stop all other members, also pods without a StatefulSet, and wait until their pods are deleted: two old voters of three are a majority of the old
    set.
 3. Restart the survivor's pod with `--recover`: its node checks again, keeps a copy, and becomes the sole voter.
 4. Record its new replica UUID, and mark the stopped members as fenced: their volumes are kept but never mounted
@@ -21,12 +21,14 @@ from quorum_operator.planner.observed import (
     Incarnation,
     Key,
     Marks,
+    StrayPod,
 )
 from quorum_operator.planner.quorum_loss import QuorumLoss, is_lost
 from quorum_operator.planner.restart import restart_of
 from quorum_operator.planner.situation import FENCED, Situation
 from quorum_operator.planner.step import (
     BeginRecovery,
+    DeleteStrayPod,
     GiveUpRecovery,
     LatchFailure,
     RecordReplicaUuid,
@@ -206,7 +208,15 @@ def _fence(at: Situation, survivor: Incarnation) -> Step | None:
         if each.replicas > 0:
             reason = f"{each.name} must not come back: the quorum is recovered from {survivor.name}"
             return ScaleToZero(target_of(each), fence_text(survivor), reason)
+    strays = [each for each in at.seen.stray_pods if not _is_of(each, survivor)]
+    for stray in strays:
+        if not stray.pod.deleting:
+            reason = (
+                f"{stray.pod.name} must not come back: the quorum is recovered from {survivor.name}"
+            )
+            return DeleteStrayPod(stray.pod.name, stray.pod.uid, reason)
     there = [each.pod for each in others if each.pod is not None]
+    there += [stray.pod for stray in strays]
     if not there:
         return None
     names = ", ".join(f"{pod.name} on {pod.host}" for pod in there)
@@ -216,6 +226,10 @@ def _fence(at: Situation, survivor: Incarnation) -> Step | None:
         "old voter that still runs there could split the quorum",
         RETRY_DELETED_S,
     )
+
+
+def _is_of(stray: StrayPod, survivor: Incarnation) -> bool:
+    return (stray.node_id, stray.number) == (survivor.node_id, survivor.number)
 
 
 def _restart(at: Situation, survivor: Incarnation) -> Step:

@@ -68,7 +68,7 @@ def subject_of(seen: Observation, step: Step) -> str:
             return f"StatefulSet/{claim.member}"
         case steps.GuardDrains():
             return f"PodDisruptionBudget/{seen.name}"
-        case steps.RestartMember(pod):
+        case steps.RestartMember(pod) | steps.DeleteStrayPod(pod):
             return f"Pod/{pod}"
         case steps.AddVoter(key) | steps.RemoveVoter(key) | steps.TransferLeadership(key):
             return f"voter {key.id} ({key.uuid})"

@@ -5,7 +5,8 @@ Owns only the order; `gates.py` decides whether a voter may be down.
 
 from quorum_node.exit_codes import ExitCode
 from quorum_operator.planner.gates import restart_gate
-from quorum_operator.planner.observed import Incarnation, PodFacts, Templates
+from quorum_operator.planner.object_facts import Templates
+from quorum_operator.planner.observed import Incarnation, PodFacts
 from quorum_operator.planner.refusals import first_not_held, held
 from quorum_operator.planner.situation import Situation
 from quorum_operator.planner.step import RestartMember, Step, TransferLeadership, Wait

@@ -285,6 +285,15 @@ class RestartMember:
 
 
 @dataclass(frozen=True, slots=True)
+class DeleteStrayPod:
+    """Delete a pod whose StatefulSet was deleted; its claim is kept."""
+
+    pod: str
+    pod_uid: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class DeleteIncarnation:
     """Delete the StatefulSet of a removed member; its claim follows the deletion policy."""
 
@@ -348,6 +357,7 @@ Step = (
     | RemoveVoter
     | TransferLeadership
     | RestartMember
+    | DeleteStrayPod
     | DeleteIncarnation
     | DiscardVolume
     | GuardDrains

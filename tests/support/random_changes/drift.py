@@ -42,7 +42,9 @@ def _differs(name: str, before: Json, found: Json | None) -> str:
 
 
 def of_members(sets: list[Json], pods: list[Json], labels: Mapping[str, str]) -> list[str]:
-    """StatefulSets and pods of members that should run: their labels, replicas, and nothing written by hand."""
+    """StatefulSets and pods of members that should run: their labels, replicas, and nothing written by hand;
+    and pods without a StatefulSet.
+    """
     reported = []
     for kind, found in [
         *(("StatefulSet", each) for each in sets),
@@ -59,4 +61,11 @@ def of_members(sets: list[Json], pods: list[Json], labels: Mapping[str, str]) ->
             reported.append(f"{kind} {meta['name']} has {spec['replicas']} replicas")
         if kind == "StatefulSet" and BY_HAND in str(spec["template"]):
             reported.append(f"{kind} {meta['name']} has a template that was written by hand")
+    names = {each["metadata"]["name"] for each in sets}
+    strays = (each["metadata"]["name"] for each in pods)
+    reported += [
+        f"Pod {name} has no StatefulSet"
+        for name in strays
+        if name.removesuffix("-0") not in names
+    ]
     return reported

@@ -152,6 +152,8 @@ def test_pod_orphaned_by_kubernetes_still_belongs_to_the_member() -> None:
     seen = cluster(api, wide=True)
     assert [each.node_id for each in seen.incarnations] == [1, 2]
     assert [(each.node_id, each.ip) for each in seen.strays] == [(3, "10.0.1.3")]
+    assert [(each.node_id, each.number) for each in seen.stray_pods] == [(3, 1)]
+    assert seen.stray_pods[0].pod.uid == pod["metadata"]["uid"]
 
 
 @pytest.mark.parametrize(

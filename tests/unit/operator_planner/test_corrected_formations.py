@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from quorum_operator.planner.harm import harm
-from quorum_operator.planner.observed import Founding, Identity, Observation, Templates
+from quorum_operator.planner.object_facts import Templates
+from quorum_operator.planner.observed import Founding, Identity, Observation
 from quorum_operator.planner.plan import plan
 from quorum_operator.planner.situation import Situation
 from quorum_operator.planner.step import RecordFormed, RestartMember, UpdateMember, Wait

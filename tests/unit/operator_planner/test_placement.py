@@ -8,13 +8,13 @@ import pytest
 
 from quorum_operator.planner.conditions import PLACEMENT_BLOCKED
 from quorum_operator.planner.host_capacity import HostCapacity
+from quorum_operator.planner.object_facts import Templates
 from quorum_operator.planner.observed import (
     ClaimFacts,
     Incarnation,
     Observation,
     PodFacts,
     StorageChoice,
-    Templates,
     VolumeFacts,
     Wanted,
 )

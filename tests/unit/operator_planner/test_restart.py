@@ -6,14 +6,13 @@ import pytest
 
 from quorum_node.exit_codes import ExitCode
 from quorum_operator.planner.harm import harm
-from quorum_operator.planner.object_facts import Refusal
+from quorum_operator.planner.object_facts import Refusal, Templates
 from quorum_operator.planner.observed import (
     HostFacts,
     Incarnation,
     Key,
     Observation,
     ReplicaView,
-    Templates,
     Wanted,
 )
 from quorum_operator.planner.plan import plan

@@ -245,6 +245,9 @@ def test_member_drift_is_reported() -> None:
     assert "by hand" in of_members([of(1, "by-hand", **labels)], [], labels)[0]
     pod = {"metadata": {"name": "q-1-1-0", "labels": {}}, "spec": {}}
     assert "Pod q-1-1-0" in of_members([], [pod], labels)[0]
+    pod["metadata"]["labels"] = labels
+    assert of_members([], [pod], labels) == ["Pod q-1-1-0 has no StatefulSet"]
+    assert of_members([of(1, **labels)], [pod], labels) == []
 
 
 def test_conditions_of_a_healthy_quorum_are_no_deviation() -> None:
