@@ -64,8 +64,6 @@ def of_members(sets: list[Json], pods: list[Json], labels: Mapping[str, str]) ->
     names = {each["metadata"]["name"] for each in sets}
     strays = (each["metadata"]["name"] for each in pods)
     reported += [
-        f"Pod {name} has no StatefulSet"
-        for name in strays
-        if name.removesuffix("-0") not in names
+        f"Pod {name} has no StatefulSet" for name in strays if name.removesuffix("-0") not in names
     ]
     return reported
