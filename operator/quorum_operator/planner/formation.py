@@ -1,11 +1,13 @@
-"""The formation of a quorum, and the one case in which it is repeated.
+"""The formation of a quorum, and when it is repeated.
 
-The identity object is created before any pod. If the founder is lost before the quorum was formed, a new identity with
-a new cluster id is created, and nothing is deleted; not more often than `spec.repair.maxReplacementsPerHour` permits. All initial members start at once; the founder forms the quorum,
+The identity object is created before any pod. If the founder is lost before the quorum was formed, or the formation
+can't be completed and the spec was corrected (`changed_formations.py`), a new identity with a new cluster id is
+created, and nothing is deleted; not more often than `spec.repair.maxReplacementsPerHour` permits. All initial members start at once; the founder forms the quorum,
 the others join.
 """
 
 from quorum_node.quorum_arithmetic import majority
+from quorum_operator.planner.changed_formations import why_begins_again
 from quorum_operator.planner.claim_decisions import had_members, plan_adoption, plan_earlier
 from quorum_operator.planner.identity_rebuilding import plan_missing_identity
 from quorum_operator.planner.member_problems import cannot_start, why_not_running
@@ -61,6 +63,9 @@ def plan_new_formation(at: Situation) -> Step | None:
             return ScaleToZero(
                 target_of(each), "formation given up", f"{each.name} belongs to no quorum"
             )
+    changed = None if at.seen.invalid is not None else why_begins_again(at)
+    if changed is not None and not at.seen.wanted.restores:
+        return _next_formation(at, changed)
     if identity.formed or at.view is not None or not _founder_lost(at):
         return None
     if any(each.report is not None and each.report.formed for each in at.current):
@@ -75,12 +80,15 @@ def plan_new_formation(at: Situation) -> Step | None:
             "the founder",
             5.0,
         )
-    return _too_often(at) or CreateIdentity(
-        identity.index + 1,
-        identity.founder_id,
-        at.seen.wanted.replicas,
-        "the founder's disk failed before the quorum was formed",
+    return _too_often(at) or _next_formation(
+        at, "the founder's disk failed before the quorum was formed"
     )
+
+
+def _next_formation(at: Situation, reason: str) -> CreateIdentity:
+    identity = at.identity
+    assert identity is not None
+    return CreateIdentity(identity.index + 1, identity.founder_id, at.seen.wanted.replicas, reason)
 
 
 def _too_often(at: Situation) -> Wait | None:

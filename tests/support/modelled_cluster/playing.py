@@ -1,6 +1,8 @@
 """One round on a modelled cluster: the same acts at the same times as on kind, and the same questions at the end."""
 
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -55,18 +57,25 @@ class OperatorRecords:
 
 def play_round(plan: Round, say: Say) -> PassedRound:
     """Raises RoundFailed when it does not settle, harm was done, or something was lost."""
-    cluster = ModelledCluster(plan.seed, f"anything-{plan.seed}", NAME)
+    with modelled(plan.seed) as (cluster, env, records):
+        return _played(cluster, env, plan, records, say)
+
+
+@contextmanager
+def modelled(seed: int) -> Iterator[tuple[ModelledCluster, ModelledEnv, OperatorRecords]]:
+    """A modelled cluster with an operator, and no quorum yet."""
+    cluster = ModelledCluster(seed, f"anything-{seed}", NAME)
     records = OperatorRecords(cluster.now)
     configured = structlog.get_config()
     try:
         with (
             tempfile.TemporaryDirectory() as folder,
-            stand_ins(cluster, plan.seed),
+            stand_ins(cluster, seed),
         ):
             structlog.configure(processors=[structlog.processors.format_exc_info, records])
             cluster.begin()
             try:
-                return _played(cluster, ModelledEnv(cluster, Path(folder)), plan, records, say)
+                yield cluster, ModelledEnv(cluster, Path(folder)), records
             finally:
                 cluster.end()
     finally:
@@ -77,11 +86,8 @@ def _played(
     cluster: ModelledCluster, env: ModelledEnv, plan: Round, records: OperatorRecords, say: Say
 ) -> PassedRound:
     action_log = ActionLog(say, cluster.loop.time())
-    document = installation.example()
-    spec = {**document["spec"], "replicas": plan.replicas, **plan.choices}
-    body = {**document, "metadata": {"name": NAME}, "spec": spec}
-    env.api.create(kube.quorums(env.namespace), body)
-    _await_serving(cluster, env, plan.replicas)
+    spec = apply(env, {"replicas": plan.replicas, **plan.choices})
+    await_serving(cluster, env, plan.replicas)
     operations = ModelledOperations(cluster, env, spec)
     action_log.note(f"{plan.replicas} voters serve")
     begun = cluster.now()
@@ -104,7 +110,18 @@ def _played(
     return PassedRound(round(settled_s, 1), committed, tuple(answered))
 
 
-def _await_serving(cluster: ModelledCluster, env: ModelledEnv, replicas: int) -> None:
+def apply(env: ModelledEnv, choices: Json) -> Json:
+    """Create the example's quorum with these fields of the spec. Returns its whole spec."""
+    document = installation.example()
+    spec: Json = {**document["spec"], **choices}
+    env.api.create(
+        kube.quorums(env.namespace), {**document, "metadata": {"name": NAME}, "spec": spec}
+    )
+    return spec
+
+
+def await_serving(cluster: ModelledCluster, env: ModelledEnv, replicas: int) -> None:
+    """Raises RoundFailed if the quorum does not match its spec within FORMED_S."""
     found = ["nobody looked"]
     deadline = cluster.now() + FORMED_S
     while found:
