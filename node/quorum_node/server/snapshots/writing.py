@@ -26,7 +26,7 @@ _LOOK_AT_CLOCK_EVERY = 16
 _CHUNK_BYTES = 1 << 20
 """Bytes that are passed to the thread together."""
 _MAX_CHUNKS_AHEAD = 4
-"""In bytes: maximum of data in memory that a slow disk has not written yet."""
+"""Number of chunks in memory that a slow disk has not written yet; no more are encoded until one is written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,14 +114,14 @@ class SnapshotWriting:
             self._loop.call_soon(self._slice)
 
     def _encode(self, until: float) -> bool:
-        """Returns whether all records are encoded."""
+        """Returns whether all records are encoded. Stops at `until`, and when the disk is too far behind."""
         for piece in self._pieces:
             if piece:
                 self._chunk.append(piece)
                 self._chunk_bytes += len(piece)
                 if self._chunk_bytes >= _CHUNK_BYTES:
                     self._hand_over()
-            if time.perf_counter() >= until:
+            if time.perf_counter() >= until or self._chunks_ahead >= _MAX_CHUNKS_AHEAD:
                 return False
         return True
 
