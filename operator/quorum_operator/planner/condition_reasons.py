@@ -41,7 +41,7 @@ REASONS: dict[str, tuple[str, ...]] = {
     "Ready": ("AllVotersLive", *(each.value for each in Phase if each is not Phase.READY)),
     "Formed": ("InitialVotersJoined", "WaitingForVoters"),
     "QuorumConfirmed": ("MajorityConfirmed", "NoConfirmedDescribe"),
-    "QuorumLost": ("HasMajority", "NoMajority"),
+    "QuorumLost": ("HasMajority", "NoMajority", "NothingLeft"),
     "Progressing": ("Settled", *_STEPS),
     "Degraded": ("AllMembersHealthy", "MembersUnhealthy"),
     "MembersUnreachable": ("AllReachable", "HostsAway", "ZoneAway"),

@@ -21,6 +21,7 @@ from quorum_operator.planner.identity_rebuilding import plan_missing_identity
 from quorum_operator.planner.member_problems import LEFT
 from quorum_operator.planner.object_facts import ForeignObject
 from quorum_operator.planner.placement import shortage
+from quorum_operator.planner.quorum_loss import nothing_left
 from quorum_operator.planner.refusals import reported_refusals
 from quorum_operator.planner.situation import Situation
 from quorum_operator.planner.step import Nothing, Step, Wait
@@ -142,7 +143,7 @@ def _findings(
     yield Finding(
         QUORUM_LOST,
         loss is not None,
-        "HasMajority" if loss is None else "NoMajority",
+        "HasMajority" if loss is None else "NothingLeft" if nothing_left(at) else "NoMajority",
         "the quorum is not lost" if loss is None else loss.message,
     )
     moving = not isinstance(step, Nothing)

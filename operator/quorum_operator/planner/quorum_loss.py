@@ -43,6 +43,11 @@ def lasts(at: Situation) -> bool:
     return since is not None and at.now - since > UNCONFIRMED_GRACE_S
 
 
+def nothing_left(at: Situation) -> bool:
+    """Whether nothing exists that could come back: no StatefulSet, claim or pod of a member."""
+    return not (at.seen.incarnations or at.seen.lone_claims or at.seen.stray_pods)
+
+
 def _answers(at: Situation, each: Incarnation) -> bool:
     """Whether the member answers from a healthy disk with its known replica UUID; an emptied disk does not count."""
     report = each.report
@@ -128,6 +133,11 @@ class QuorumLoss:
         """Why no recovery is offered: the longest log must be known, and no majority may be running anywhere."""
         if not lasts(self._at):
             return f"the voters have {UNCONFIRMED_GRACE_S:.0f} s to elect a leader first"
+        if nothing_left(self._at):
+            return (
+                "no member, no claim and no pod of it is left. Restore a backup (docs/how-to/back-up-and-restore.md); or, if "
+                "the metadata is not needed, delete the resource and apply it again for a new quorum"
+            )
         if not self.voter_sets:
             return "no replica that knows the voters answers: bring one back, or restore a backup"
         left = [each.claim.name for each in self.claims_left]

@@ -204,6 +204,17 @@ def status_of(seen: Observation) -> MetadataQuorumStatus:
     return build_status(seen, plan(seen), MetadataQuorumStatus(), "")
 
 
+def test_quorum_of_which_nothing_is_left_says_so_and_is_never_formed_anew() -> None:
+    seen = replace(LOST, incarnations=())
+    (found,) = [each for each in status_of(seen).conditions if each.type == QUORUM_LOST]
+    assert (found.status, found.reason) == ("True", "NothingLeft")
+    assert "Restore a backup" in found.message
+    assert isinstance(plan(seen), Wait)
+    (there,) = [each for each in status_of(LOST).conditions if each.type == QUORUM_LOST]
+    assert there.reason == "NoMajority"
+    assert "Restore a backup" not in there.message
+
+
 def test_lost_quorum_lists_every_replica_with_its_log_or_the_reason_for_silence() -> None:
     status = status_of(LOST)
     assert status.phase is Phase.QUORUM_LOST
