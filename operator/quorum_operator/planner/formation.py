@@ -137,6 +137,12 @@ def founder_incarnation(at: Situation) -> Incarnation | None:
     return at.by_key.get(Key(identity.founder_id, identity.founder_uuid))
 
 
+def _has_founder(at: Situation) -> bool:
+    """Whether a member is the founder. Another member may have its id: the successor of a founder that led alone."""
+    founder = founder_incarnation(at)
+    return founder is not None or any(each.founding is not None for each in at.current)
+
+
 def _could_do_without_founder(at: Situation) -> bool:
     """Whether the known voters have a majority without the founder."""
     identity, voters = at.identity, at.seen.hinted_voters
@@ -157,7 +163,7 @@ def plan_formation(at: Situation) -> Step | None:
         return Wait(at.seen.invalid, "the spec", 5.0)
     others = [each for each in _unretired_ids(at, MAX_ID) if each != identity.founder_id]
     present = {each.node_id for each in at.current}
-    if identity.founder_id not in present and _has_begun(at):
+    if not _has_founder(at) and _has_begun(at):
         # It is unknown whether it has formatted a directory, so no other founder may use this
         # cluster id.
         return Wait(
