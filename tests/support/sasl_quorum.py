@@ -3,12 +3,20 @@
 Owns the properties of these listeners, and of the file with the first users.
 """
 
+import functools
 from pathlib import Path
 
+from quorum_node.client.connections import Connections
+from quorum_node.client.errors import AuthenticationFailed
 from quorum_node.client_sasl import ClientSasl
 from quorum_node.client_tls import ClientTls
+from quorum_node.protocol import apis
+from quorum_node.protocol.scram import (
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+)
 from quorum_node.security.scram.mechanism import ScramMechanism
-from support.local_quorum import LocalNode
+from support.local_quorum import DEFAULT_WAIT_SECONDS, LocalNode, wait_until
 from support.ports import free_ports
 from support.tls_quorum import TlsQuorum
 
@@ -54,6 +62,20 @@ class SaslQuorum(TlsQuorum):
             "formation.scram.file": str(self.users),
         }
 
+    def form(self, timeout_seconds: float = DEFAULT_WAIT_SECONDS) -> None:
+        """As `LocalQuorum.form`, and until the first users can log in on every node: a node applies the records of the
+        formation in its own time.
+        """
+        super().form(timeout_seconds)
+        for user, password in ((USER, PASSWORD), (READER, READER_PASSWORD)):
+            login = login_of(user, password)
+            for server in self.servers("BARE"):
+                wait_until(
+                    functools.partial(_can_log_in, server, login),
+                    f"{user} can log in at {server}",
+                    timeout_seconds,
+                )
+
     def servers(self, listener: str) -> list[str]:
         """The servers of a listener, for clients."""
         return [f"127.0.0.1:{ports[listener]}" for ports in self.ports.values()]
@@ -62,6 +84,26 @@ class SaslQuorum(TlsQuorum):
     def client_tls(self) -> ClientTls:
         """A client that trusts the quorum and has no certificate."""
         return ClientTls(self.folder("admin") / "ca.crt")
+
+
+def _can_log_in(server: str, login: ClientSasl) -> bool:
+    host, port = server.rsplit(":", 1)
+    connections = Connections("me", None, login)
+    request = DescribeUserScramCredentialsRequest(users=None)
+    try:
+        connections.ask(
+            (host, int(port)),
+            apis.DESCRIBE_USER_SCRAM_CREDENTIALS,
+            0,
+            request,
+            DescribeUserScramCredentialsResponse,
+            5.0,
+        )
+    except AuthenticationFailed:
+        return False
+    finally:
+        connections.close()
+    return True
 
 
 def login_of(
