@@ -70,11 +70,15 @@ def test_thread_that_hangs_does_not_keep_a_command_that_a_signal_ends(
 ) -> None:
     """For example in a read of a file on a file system that hangs. Python awaits threads at its end."""
     program = (
-        "import threading; from quorum_pipeline import scratch\n"
+        "import signal, sys, threading; from quorum_pipeline import scratch\n"
         "scratch.END_SECONDS = 1.0\n"
-        "with scratch.scratch_directory():\n"
-        "    hangs = threading.Thread(target=threading.Event().wait); hangs.start()\n"
-        "    print('hangs', flush=True); hangs.join()\n"
+        "try:\n"
+        "    with scratch.scratch_directory():\n"
+        "        threading.Thread(target=threading.Event().wait).start()\n"
+        "        print('hangs', flush=True)\n"
+        "        while True: signal.pause()\n"  # an interrupted join would count the thread as ended
+        "except KeyboardInterrupt:\n"
+        "    sys.exit(scratch.INTERRUPTED)\n"
     )
     environment = {**os.environ, "TMPDIR": str(temporary)}
     with interruptible():
